@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinematic tree of a robot: links, joints and shapes as frozen, checked values.
+
+A pose is a homogeneous ``(4, 4)`` matrix everywhere in the core; ``X_AB`` is the pose of B in A.
+The tree is read from a URDF by :mod:`motion_nodes.model.urdf`; nothing here knows XML.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import BadDescription, UnknownFrame, UnknownJoint
+
+Array = NDArray[np.float64]
+
+
+def frozen(values: object, shape: tuple[int, ...] | None = None) -> Array:
+    """Return ``values`` as a read-only float array, of ``shape`` if one is given."""
+    array = np.array(values, dtype=np.float64)
+    if shape is not None:
+        array = array.reshape(shape)
+    array.setflags(write=False)
+    return array
+
+
+class JointKind(enum.IntEnum):
+    """What a joint lets its child do; the numbers are those of the packed arrays."""
+
+    FIXED = 0
+    REVOLUTE = 1
+    PRISMATIC = 2
+    CONTINUOUS = 3
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box centred on its frame."""
+
+    size: tuple[float, float, float]
+    """Full edge lengths along x, y, z [m]."""
+
+
+@dataclass(frozen=True)
+class Sphere:
+    """A sphere centred on its frame."""
+
+    radius: float
+    """Radius [m]."""
+
+
+@dataclass(frozen=True)
+class Cylinder:
+    """A cylinder about the z axis, centred on its frame."""
+
+    radius: float
+    """Radius [m]."""
+    length: float
+    """Full length along z [m]."""
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """A triangle mesh in a file."""
+
+    filename: str
+    """As the URDF gives it: ``package://``, ``file://``, absolute, or relative to the URDF."""
+    scale: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    """Factor on each axis."""
+
+
+Geometry = Box | Sphere | Cylinder | Mesh
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A piece of geometry fixed to a link."""
+
+    geometry: Geometry
+    X_LG: Array
+    """Pose of the geometry in the link, shape (4, 4)."""
+    rgba: tuple[float, float, float, float] | None = None
+    """Colour in 0..1, or None where the URDF gives none."""
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Inertial:
+    """Mass and inertia of a link."""
+
+    mass: float
+    """Mass [kg]."""
+    X_LC: Array
+    """Pose of the frame at the centre of mass in the link, shape (4, 4)."""
+    inertia: Array
+    """Rotational inertia about the centre of mass in that frame [kg m^2], shape (3, 3)."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A rigid body."""
+
+    name: str
+    inertial: Inertial | None = None
+    visuals: tuple[Shape, ...] = ()
+    collisions: tuple[Shape, ...] = ()
+
+
+@dataclass(frozen=True)
+class Mimic:
+    """A joint that follows another: ``q = multiplier * q_joint + offset``."""
+
+    joint: str
+    multiplier: float = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True)
+class Joint:
+    """A joint between a parent and a child link."""
+
+    name: str
+    kind: JointKind
+    parent: str
+    child: str
+    X_PJ: Array
+    """Pose of the joint frame (the child link at q = 0) in the parent link, shape (4, 4)."""
+    axis: Array
+    """Unit vector of rotation or translation in the joint frame, shape (3,)."""
+    lower: float = -np.inf
+    """Lower position limit [rad or m]; -inf for a continuous joint."""
+    upper: float = np.inf
+    """Upper position limit [rad or m]; inf for a continuous joint."""
+    velocity: float = np.inf
+    """Velocity limit [rad/s or m/s]."""
+    effort: float = np.inf
+    """Effort limit [N m or N]."""
+    damping: float = 0.0
+    """Viscous damping [N m s/rad or N s/m]."""
+    friction: float = 0.0
+    """Dry friction [N m or N]."""
+    mimic: Mimic | None = None
+
+    @property
+    def movable(self) -> bool:
+        """True for a joint that moves, whether it is commanded or mimics another."""
+        return self.kind is not JointKind.FIXED
+
+
+@dataclass(frozen=True)
+class PackedTree:
+    """The tree as flat read-only arrays, one row per frame (= link), parents before children.
+
+    This is what kernels and their generator read. Row 0 is the root; ``parent[0] == -1``.
+    """
+
+    frame_names: tuple[str, ...]
+    joint_names: tuple[str, ...]
+    """Actuated joints (movable, not mimicking): the order of ``q``."""
+    parent: NDArray[np.int32]
+    """Row of the parent frame, shape (f,)."""
+    kind: NDArray[np.int32]
+    """0 fixed, 1 revolute (also continuous), 2 prismatic, shape (f,)."""
+    X_PJ: Array
+    """Pose of the joint frame in the parent link, shape (f, 4, 4); row 0 is the identity."""
+    axis: Array
+    """Unit axis in the joint frame, shape (f, 3); zero for fixed."""
+    q_index: NDArray[np.int32]
+    """Which element of ``q`` moves the joint; -1 for fixed, shape (f,)."""
+    multiplier: Array
+    """Joint value = multiplier * q[q_index] + offset, shape (f,)."""
+    offset: Array
+    """See ``multiplier``, shape (f,)."""
+
+
+@dataclass(frozen=True)
+class KinematicTree:
+    """All links and joints of a robot, joined to one tree.
+
+    Raises:
+        BadDescription: when the joints do not form one tree over the links.
+    """
+
+    name: str
+    links: Mapping[str, Link]
+    joints: Mapping[str, Joint]
+    root: str = field(init=False)
+    frame_names: tuple[str, ...] = field(init=False)
+    """All links, parents before children, the root first."""
+    joint_names: tuple[str, ...] = field(init=False)
+    """Actuated joints (movable, not mimicking) in the order of their links."""
+
+    def __post_init__(self) -> None:
+        """Check that this is one tree, and put its frames in order."""
+        root, order = _topological_order(self.name, self.links, self.joints)
+        by_child = {joint.child: joint for joint in self.joints.values()}
+        actuated = tuple(
+            by_child[link].name
+            for link in order[1:]
+            if by_child[link].movable and by_child[link].mimic is None
+        )
+        for joint in self.joints.values():
+            if joint.mimic is not None and joint.mimic.joint not in actuated:
+                raise BadDescription(
+                    f"{self.name}: joint '{joint.name}' mimics '{joint.mimic.joint}', which is not "
+                    f"an actuated joint. Available: {', '.join(actuated)}."
+                )
+        object.__setattr__(self, "root", root)
+        object.__setattr__(self, "frame_names", order)
+        object.__setattr__(self, "joint_names", actuated)
+
+    @functools.cached_property
+    def parent_joint(self) -> Mapping[str, Joint]:
+        """The joint above each link; the root has none."""
+        return {joint.child: joint for joint in self.joints.values()}
+
+    def joint(self, name: str) -> Joint:
+        """Return the joint of that name.
+
+        Raises:
+            UnknownJoint: lists the joints there are.
+        """
+        try:
+            return self.joints[name]
+        except KeyError:
+            raise UnknownJoint(name, self.joints, self.name) from None
+
+    def link(self, name: str) -> Link:
+        """Return the link of that name.
+
+        Raises:
+            UnknownFrame: lists the links there are.
+        """
+        try:
+            return self.links[name]
+        except KeyError:
+            raise UnknownFrame(name, self.frame_names, self.name) from None
+
+    def path(self, base: str, tip: str) -> tuple[Joint, ...]:
+        """Return the joints from ``base`` down to ``tip``.
+
+        Raises:
+            UnknownFrame: for a name that is no link.
+            BadDescription: when ``tip`` is not below ``base``.
+        """
+        self.link(base)
+        self.link(tip)
+        joints: list[Joint] = []
+        link = tip
+        while link != base:
+            joint = self.parent_joint.get(link)
+            if joint is None:
+                raise BadDescription(f"{self.name}: link '{tip}' is not below '{base}'.")
+            joints.append(joint)
+            link = joint.parent
+        return tuple(reversed(joints))
+
+    @functools.cached_property
+    def packed(self) -> PackedTree:
+        """The tree as flat arrays for the kernels."""
+        return _pack(self)
+
+
+def _topological_order(
+    name: str, links: Mapping[str, Link], joints: Mapping[str, Joint]
+) -> tuple[str, tuple[str, ...]]:
+    """Return the root and all links, parents before children, depth first in joint order."""
+    children: dict[str, list[str]] = {link: [] for link in links}
+    parents: dict[str, str] = {}
+    for joint in joints.values():
+        for end in (joint.parent, joint.child):
+            if end not in links:
+                raise BadDescription(
+                    f"{name}: joint '{joint.name}' names link '{end}', which does not exist."
+                )
+        if joint.child in parents:
+            raise BadDescription(f"{name}: link '{joint.child}' has two parent joints.")
+        parents[joint.child] = joint.parent
+        children[joint.parent].append(joint.child)
+    roots = [link for link in links if link not in parents]
+    if len(roots) != 1:
+        raise BadDescription(f"{name}: needs one root link, found {roots or 'none (a loop)'}.")
+    order: list[str] = []
+    stack = [roots[0]]
+    while stack:
+        link = stack.pop()
+        order.append(link)
+        stack.extend(reversed(children[link]))
+    if len(order) != len(links):
+        raise BadDescription(f"{name}: links {sorted(set(links) - set(order))} form a loop.")
+    return roots[0], tuple(order)
+
+
+def _pack(tree: KinematicTree) -> PackedTree:
+    """Flatten a tree into arrays."""
+    count = len(tree.frame_names)
+    row = {link: i for i, link in enumerate(tree.frame_names)}
+    column = {joint: i for i, joint in enumerate(tree.joint_names)}
+    parent = np.full(count, -1, np.int32)
+    kind = np.zeros(count, np.int32)
+    q_index = np.full(count, -1, np.int32)
+    X_PJ = np.tile(np.eye(4), (count, 1, 1))
+    axis = np.zeros((count, 3))
+    multiplier = np.zeros(count)
+    offset = np.zeros(count)
+    for i, link in enumerate(tree.frame_names[1:], start=1):
+        joint = tree.parent_joint[link]
+        parent[i] = row[joint.parent]
+        X_PJ[i] = joint.X_PJ
+        if not joint.movable:
+            continue
+        kind[i] = 2 if joint.kind is JointKind.PRISMATIC else 1
+        axis[i] = joint.axis
+        mimic = joint.mimic or Mimic(joint.name)
+        q_index[i] = column[mimic.joint]
+        multiplier[i] = mimic.multiplier
+        offset[i] = mimic.offset
+    for array in (parent, kind, q_index, X_PJ, axis, multiplier, offset):
+        array.setflags(write=False)
+    return PackedTree(
+        tree.frame_names, tree.joint_names, parent, kind, X_PJ, axis, q_index, multiplier, offset
+    )
