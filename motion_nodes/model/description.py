@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands in a robot.yaml: frozen dataclasses, one per block, strictly decoded.
+
+The classes say which fields there are, their types and bounds; whether names agree with the URDF
+is checked in :mod:`motion_nodes.model.assemble`. Text and numbers only: nothing here reads files.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+Name = Annotated[str, Meta(min_length=1)]
+Positive = Annotated[float, Meta(gt=0.0)]
+NotNegative = Annotated[float, Meta(ge=0.0)]
+Kind = Literal["arm", "differential"]
+DriveMode = Literal["position", "velocity", "effort"]
+
+
+@dataclass(frozen=True)
+class FramesDescription:
+    """Names of frames that have a part to play."""
+
+    base: Name
+    """Link that the robot's poses are given in."""
+    tool: Name | None = None
+    """Link that tasks are given for, if the robot has one."""
+    odom: Name = "odom"
+    """Frame that a mobile base's odometry is given in; no link of the URDF."""
+
+
+@dataclass(frozen=True)
+class GroupDescription:
+    """Joints that are commanded and planned for together."""
+
+    joints: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    """From base to tip, in the order of the URDF."""
+    base: Name | None = None
+    """First link of the chain, if the joints form one."""
+    tip: Name | None = None
+    """Last link of the chain, if the joints form one."""
+    aliases: tuple[Name, ...] = ()
+    """Other names under which clients know the group."""
+
+
+@dataclass(frozen=True)
+class AxisLimits:
+    """Limits of a mobile base along or about one axis."""
+
+    max_velocity: Positive
+    """Greatest speed [m/s or rad/s]."""
+    max_acceleration: Positive
+    """Greatest acceleration [m/s^2 or rad/s^2]."""
+    max_deceleration: Positive | None = None
+    """Greatest braking, as a positive number; None means the same as ``max_acceleration``."""
+    max_jerk: Positive | None = None
+    """Greatest jerk [m/s^3 or rad/s^3]; None means without limit."""
+
+
+@dataclass(frozen=True)
+class LinearLimits:
+    """Limits of translation in the base frame."""
+
+    x: AxisLimits
+
+
+@dataclass(frozen=True)
+class AngularLimits:
+    """Limits of rotation in the base frame."""
+
+    z: AxisLimits
+
+
+@dataclass(frozen=True)
+class DifferentialSpec:
+    """A base with two driven sides; the words are those of ros2_controllers' diff_drive."""
+
+    left_wheel_names: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    """Joints of the left wheels."""
+    right_wheel_names: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    """Joints of the right wheels."""
+    wheel_radius: Positive
+    """Rolling radius [m]."""
+    wheel_separation: Positive
+    """Distance between the middles of the left and the right tyre [m]."""
+    linear: LinearLimits
+    angular: AngularLimits
+
+    @property
+    def wheel_names(self) -> tuple[str, ...]:
+        """All wheel joints, left ones first."""
+        return self.left_wheel_names + self.right_wheel_names
+
+
+@dataclass(frozen=True)
+class LimitsDescription:
+    """Limits that a URDF cannot say, per joint; a joint left out has none."""
+
+    acceleration: dict[Name, Positive] = field(default_factory=dict)
+    """Greatest acceleration [rad/s^2 or m/s^2]."""
+    jerk: dict[Name, Positive] = field(default_factory=dict)
+    """Greatest jerk [rad/s^3 or m/s^3]."""
+
+
+@dataclass(frozen=True)
+class DriveDescription:
+    """How the drives of some joints behave, on the robot and in the simulator.
+
+    Law: ``tau = stiffness (q* - q) + damping (v* - v) + effort``, limited to the URDF's effort.
+    Each value is a list with one number per joint, or one number for all of them.
+    """
+
+    joints: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    mode: DriveMode
+    """What the drive follows after start; it decides which gains act."""
+    stiffness: tuple[NotNegative, ...] | NotNegative = 0.0
+    """Position gain [N m/rad or N/m]; acts in position mode."""
+    damping: tuple[NotNegative, ...] | NotNegative = 0.0
+    """Velocity gain [N m s/rad or N s/m]; acts in position and velocity mode."""
+    armature: tuple[NotNegative, ...] | NotNegative = 0.0
+    """Inertia of rotor and gear as felt at the joint [kg m^2 or kg]."""
+
+
+@dataclass(frozen=True)
+class ContactDescription:
+    """How a link touches others."""
+
+    friction: NotNegative = 1.0
+    """Coefficient of sliding friction; 0 for a caster that is modelled as a skid."""
+    torsional_friction: NotNegative = 0.005
+    """Coefficient of friction against turning about the contact normal [m]."""
+    rolling_friction: NotNegative = 0.0001
+    """Coefficient of friction against rolling [m]."""
+
+
+@dataclass(frozen=True)
+class SimulationDescription:
+    """What a physics engine needs and a URDF cannot say."""
+
+    timestep: Annotated[float, Meta(gt=0.0, le=0.1)] = 0.002
+    """Step of the physics [s]."""
+    contact: dict[Name, ContactDescription] = field(default_factory=dict)
+    """Contact of a link by its name; others have the engine's usual one."""
+
+
+@dataclass(frozen=True)
+class CollisionDescription:
+    """Collision model for planning."""
+
+    spheres: Name | None = None
+    """File of collision spheres next to robot.yaml: link -> list of [x, y, z, radius] [m]."""
+    ignore: tuple[tuple[Name, Name], ...] = ()
+    """Pairs of links that are never checked; neighbours in the tree never are."""
+
+
+@dataclass(frozen=True)
+class RobotDescription:
+    """A whole robot.yaml."""
+
+    format: Literal[1]
+    name: Annotated[str, Meta(pattern="^[a-z][a-z0-9_]*$")]
+    """Lower-case letters, digits and underscores, as in ROS names."""
+    kind: Kind
+    urdf: Name
+    """File next to robot.yaml."""
+    frames: FramesDescription
+    base: DifferentialSpec | None = None
+    """The mobile base; none for an arm."""
+    groups: dict[Name, GroupDescription] = field(default_factory=dict)
+    limits: LimitsDescription = field(default_factory=LimitsDescription)
+    named_states: dict[Name, dict[Name, float]] = field(default_factory=dict)
+    """Joint positions [rad or m] by state; joints left out stand as in ``home``."""
+    drives: tuple[DriveDescription, ...] = ()
+    simulation: SimulationDescription = field(default_factory=SimulationDescription)
+    collision: CollisionDescription = field(default_factory=CollisionDescription)
+    sources: dict[Name, Name] = field(default_factory=dict)
+    """Where numbers come from: dotted path of a field, or of a block, -> source."""

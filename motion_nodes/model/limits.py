@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the joints of a robot may do: position, velocity, effort, acceleration and jerk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.model.tree import Array, frozen
+
+
+@dataclass(frozen=True, eq=False)
+class JointLimits:
+    """Limits of n joints as read-only arrays of shape (n,); infinity where there is none."""
+
+    names: tuple[str, ...]
+    lower: Array
+    """Lower position limit [rad or m]."""
+    upper: Array
+    """Upper position limit [rad or m]."""
+    velocity: Array
+    """Greatest speed [rad/s or m/s]."""
+    effort: Array
+    """Greatest effort [N m or N]."""
+    acceleration: Array
+    """Greatest acceleration [rad/s^2 or m/s^2]."""
+    jerk: Array
+    """Greatest jerk [rad/s^3 or m/s^3]."""
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays and check their lengths."""
+        for field in ("lower", "upper", "velocity", "effort", "acceleration", "jerk"):
+            object.__setattr__(self, field, frozen(getattr(self, field), (len(self.names),)))
+
+    def clip(self, q: ArrayLike) -> Array:
+        """Return positions moved to the nearest allowed ones; NaN stays NaN.
+
+        Args:
+            q: positions [rad or m], shape (..., n).
+
+        Returns:
+            A new array of the same shape.
+        """
+        return np.asarray(np.clip(self._checked(q), self.lower, self.upper), dtype=np.float64)
+
+    def within(self, q: ArrayLike, tolerance: float = 0.0) -> bool:
+        """Return whether positions of shape (..., n) are all numbers inside the limits."""
+        values = self._checked(q)
+        return bool(
+            np.all((values >= self.lower - tolerance) & (values <= self.upper + tolerance))
+        )
+
+    def violations(self, q: ArrayLike, tolerance: float = 0.0) -> tuple[str, ...]:
+        """Say in words which positions are outside their limits.
+
+        Args:
+            q: positions [rad or m], shape (n,).
+            tolerance: how far outside still counts as inside [rad or m].
+
+        Returns:
+            One text per offending joint; empty when all is well.
+        """
+        values = self._checked(q)
+        return tuple(
+            f"{name} is {value:.6g}, allowed is {low:.6g} to {high:.6g}"
+            for name, value, low, high in zip(
+                self.names, values, self.lower, self.upper, strict=True
+            )
+            if not low - tolerance <= value <= high + tolerance
+        )
+
+    def select(self, names: Sequence[str]) -> JointLimits:
+        """Return the limits of some joints, in the order given.
+
+        Raises:
+            UnknownJoint: for a joint that has no limits here.
+        """
+        index = joint_indices(names, self.names)
+        return JointLimits(
+            tuple(names),
+            self.lower[index],
+            self.upper[index],
+            self.velocity[index],
+            self.effort[index],
+            self.acceleration[index],
+            self.jerk[index],
+        )
+
+    def _checked(self, q: ArrayLike) -> Array:
+        """Return ``q`` as floats, or say that its length is wrong."""
+        values = np.asarray(q, dtype=np.float64)
+        if values.shape[-1:] != (len(self.names),):
+            raise BadCommand(
+                f"{values.size} positions were given for {len(self.names)} joints: "
+                f"{', '.join(self.names)}."
+            )
+        return values
+
+
+def joint_indices(
+    names: Iterable[str], among: Sequence[str], where: str = ""
+) -> NDArray[np.intp]:
+    """Return where each name stands in ``among``, shape (len(names),).
+
+    Raises:
+        UnknownJoint: names the first one that is not there and the nearest that is.
+    """
+    position = {name: i for i, name in enumerate(among)}
+    found = []
+    for name in names:
+        if name not in position:
+            raise UnknownJoint(name, among, where)
+        found.append(position[name])
+    return np.array(found, dtype=np.intp)

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find and load robots: by name, by folder or by file. The only module that reads YAML.
+
+Robots shipped with the package are found by name. Folders listed in the environment variable
+``MOTION_NODES_ROBOT_PATH`` (separated as in ``PATH``) add more: each entry is a robot's folder or
+a folder of such folders.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+import re
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from motion_nodes.errors import BadConfig, BadDescription, RobotNotFound
+from motion_nodes.model.assemble import assemble
+from motion_nodes.model.decode import decode
+from motion_nodes.model.description import RobotDescription
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.urdf import read_urdf, read_urdf_text
+
+ROBOT_FILE = "robot.yaml"
+PATH_VARIABLE = "MOTION_NODES_ROBOT_PATH"
+
+
+def load_robot(name_or_path: str | Path) -> Robot:
+    """Load a robot and check that all its parts agree.
+
+    Args:
+        name_or_path: name of a robot on the search path, a robot's folder, or its robot.yaml.
+
+    Raises:
+        RobotNotFound: lists the robots there are.
+        BadDescription: names the file and the field that cannot be used.
+        BadConfig: when two robots on the search path have that name.
+    """
+    file = _find(name_or_path)
+    description = decode(_read_yaml(file), RobotDescription, str(file))
+    urdf_file = file.parent / description.urdf
+    if not urdf_file.is_file():
+        raise BadDescription(
+            f"{file}: urdf: the file '{description.urdf}' does not exist in {file.parent}."
+        )
+    urdf = read_urdf_text(urdf_file)
+    spheres = _read_spheres(file, description)
+    return assemble(file, description, read_urdf(urdf, str(urdf_file)), urdf, spheres)
+
+
+def available_robots() -> dict[str, Path]:
+    """Return the robots on the search path: name -> its robot.yaml, sorted by name.
+
+    Raises:
+        BadConfig: when two of them have one name; both files are named.
+    """
+    found = _search()
+    for name, files in found.items():
+        _refuse_two(name, files)
+    return {name: files[0] for name, files in sorted(found.items())}
+
+
+def _find(name_or_path: str | Path) -> Path:
+    """Return the robot.yaml that is meant."""
+    text = str(name_or_path)
+    path = Path(name_or_path).expanduser()
+    found = _search()
+    if isinstance(name_or_path, str) and text in found:
+        _refuse_two(text, found[text])
+        return found[text][0]
+    if path.is_dir() and (path / ROBOT_FILE).is_file():
+        return path / ROBOT_FILE
+    if path.is_file():
+        return path
+    searched = f"the shipped robots and {PATH_VARIABLE}"
+    if os.sep in text or text.endswith((".yaml", ".yml")):
+        searched = f"this place: no {ROBOT_FILE} stands at {path.absolute()}"
+    raise RobotNotFound(text, sorted(found), searched)
+
+
+def _search() -> dict[str, list[Path]]:
+    """Return every robot.yaml on the search path by the robot's name."""
+    roots = [Path(entry) for entry in os.environ.get(PATH_VARIABLE, "").split(os.pathsep) if entry]
+    roots.append(Path(str(importlib.resources.files("motion_nodes"))) / "robots")
+    found: dict[str, list[Path]] = {}
+    seen: set[Path] = set()
+    for root in roots:
+        for file in (root / ROBOT_FILE, *sorted(root.glob(f"*/{ROBOT_FILE}"))):
+            if file.is_file() and file.resolve() not in seen:
+                seen.add(file.resolve())
+                found.setdefault(_name_in(file), []).append(file)
+    return found
+
+
+def _name_in(file: Path) -> str:
+    """Return the robot's name without decoding the file, which may be broken."""
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return file.parent.name
+    match = re.search(r"^name:\s*[\"']?([\w.-]+)", text, re.MULTILINE)
+    return match.group(1) if match else file.parent.name
+
+
+def _refuse_two(name: str, files: list[Path]) -> None:
+    """Refuse a name that two robots have."""
+    if len(files) > 1:
+        raise BadConfig(
+            f"two robots are called '{name}': {' and '.join(map(str, files))}. Rename one, take "
+            f"one off {PATH_VARIABLE}, or give the path instead of the name."
+        )
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML that refuses a key given twice and reads 1e-3 as the number it looks like."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:  # noqa: ANN401
+        """Build a mapping whose keys differ."""
+        seen: dict[Hashable, int] = {}
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, Hashable) and key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None,
+                    None,
+                    f"the field '{key}' stands twice (first in line {seen[key]})",
+                    key_node.start_mark,
+                )
+            if isinstance(key, Hashable):
+                seen[key] = key_node.start_mark.line + 1
+        return super().construct_mapping(node, deep)
+
+
+# YAML 1.1, which PyYAML speaks, wants a point in every float; YAML 1.2 and people do not.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
+def _read_yaml(file: Path) -> Any:  # noqa: ANN401
+    """Return the mapping in a YAML file."""
+    try:
+        data = yaml.load(file.read_text(encoding="utf-8"), _Loader)  # noqa: S506
+    except OSError as error:
+        raise BadDescription(f"{file}: cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise BadDescription(f"{file}: is not UTF-8 text ({error.reason}).") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise BadDescription(f"{file}{place}: is not YAML: {error.problem}.") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadDescription(f"{file}: is not YAML: {error}") from None
+    if not isinstance(data, dict):
+        found = "nothing" if data is None else f"a {type(data).__name__}"
+        raise BadDescription(f"{file}: a block of fields is needed, this is {found}.")
+    return data
+
+
+def _read_spheres(
+    file: Path, description: RobotDescription
+) -> Mapping[str, tuple[tuple[float, float, float, float], ...]]:
+    """Return the collision spheres by link; empty when the robot has none."""
+    if description.collision.spheres is None:
+        return {}
+    spheres_file = file.parent / description.collision.spheres
+    if not spheres_file.is_file():
+        raise BadDescription(
+            f"{file}: collision.spheres: the file '{spheres_file.name}' does not exist in "
+            f"{file.parent}."
+        )
+    kind = dict[str, tuple[tuple[float, float, float, float], ...]]
+    return decode(_read_yaml(spheres_file), kind, str(spheres_file))

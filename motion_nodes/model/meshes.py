@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the mesh files are that a URDF names."""
+
+from __future__ import annotations
+
+import importlib.resources
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlparse
+
+from motion_nodes.errors import BadDescription
+
+
+def resolve_mesh(filename: str, directory: Path) -> Path:
+    """Return the file that a mesh's ``filename`` means.
+
+    Args:
+        filename: ``package://<package>/<file>``, ``file://<absolute>``, an absolute path, or a
+            path relative to ``directory``.
+        directory: folder of the URDF.
+
+    Raises:
+        BadDescription: when no such file exists; lists the places that were tried.
+    """
+    tried = _places(filename, directory)
+    for path in tried:
+        if path.is_file():
+            return path
+    looked = ", ".join(map(str, tried)) or "nowhere (no folder of that package is known)"
+    hint = ""
+    if filename.startswith("package://"):
+        hint = " Source the workspace that holds the package, or add it to AMENT_PREFIX_PATH."
+    raise BadDescription(f"mesh '{filename}' was not found; looked at: {looked}.{hint}")
+
+
+def _places(filename: str, directory: Path) -> list[Path]:
+    """Return the paths to try, best first."""
+    if filename.startswith("package://"):
+        package, _, rest = filename.removeprefix("package://").partition("/")
+        return [share / rest for share in _package_folders(package, directory)]
+    if filename.startswith("file://"):
+        return [Path(unquote(urlparse(filename).path))]
+    if "://" in filename:
+        raise BadDescription(
+            f"mesh '{filename}': allowed are package://, file://, absolute and relative paths."
+        )
+    path = Path(filename)
+    return [path if path.is_absolute() else directory / path]
+
+
+def _package_folders(package: str, directory: Path) -> list[Path]:
+    """Return folders that may be the share folder of a ROS package."""
+    folders = [parent for parent in (directory, *directory.parents) if parent.name == package]
+    for prefix in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep):
+        if prefix:
+            folders.append(Path(prefix) / "share" / package)
+    if package == "motion_nodes":
+        folders.append(Path(str(importlib.resources.files("motion_nodes"))))
+    return folders

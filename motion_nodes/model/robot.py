@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot as the rest of the suite sees it: frozen, complete and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import UnknownGroup, UnknownState
+from motion_nodes.model.description import DifferentialSpec, DriveMode, RobotDescription
+from motion_nodes.model.limits import JointLimits, joint_indices
+from motion_nodes.model.meshes import resolve_mesh
+from motion_nodes.model.tree import Array, Joint, KinematicTree, frozen
+
+Sphere = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Joints that are commanded and planned for together."""
+
+    name: str
+    joints: tuple[str, ...]
+    """Joint names from base to tip."""
+    indices: NDArray[np.intp]
+    """Where these joints stand among the robot's ``joint_names``, shape (n,)."""
+    limits: JointLimits
+    base: str | None
+    """First link of the chain, None where the joints form none."""
+    tip: str | None
+    """Last link of the chain, None where the joints form none."""
+    aliases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class JointDrive:
+    """How the drive of one joint behaves.
+
+    Law: ``tau = kp (q* - q) + kd (v* - v) + effort``, ``|tau| <= max_effort``; which gains act
+    depends on the mode, see :meth:`gains`.
+    """
+
+    joint: str
+    mode: DriveMode
+    """Mode after start."""
+    stiffness: float
+    """Position gain [N m/rad or N/m]."""
+    damping: float
+    """Velocity gain [N m s/rad or N s/m]."""
+    armature: float
+    """Inertia of rotor and gear as felt at the joint [kg m^2 or kg]."""
+    max_effort: float
+    """Effort limit [N m or N], that of the URDF."""
+
+    def gains(self, mode: DriveMode | None = None) -> tuple[float, float]:
+        """Return kp and kd that act in a mode; None means the mode after start."""
+        mode = mode or self.mode
+        if mode == "position":
+            return self.stiffness, self.damping
+        return (0.0, self.damping) if mode == "velocity" else (0.0, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Robot:
+    """One robot; made by :func:`motion_nodes.model.loader.load_robot`."""
+
+    name: str
+    kind: str
+    """``arm`` or ``differential``."""
+    directory: Path
+    """Folder of its robot.yaml."""
+    description: RobotDescription
+    """The robot.yaml, decoded."""
+    tree: KinematicTree
+    urdf: str
+    """Text of its URDF."""
+    joint_names: tuple[str, ...]
+    """Actuated joints, in the order of every array over all joints."""
+    limits: JointLimits
+    groups: Mapping[str, Group]
+    """By name, without aliases."""
+    drives: tuple[JointDrive, ...]
+    """One per joint, in the order of ``joint_names``."""
+    states: Mapping[str, Mapping[str, float]]
+    """Named states as the file gives them: joint -> position [rad or m]."""
+    home: Array
+    """Rest position [rad or m], shape (n,), read-only."""
+    spheres: Mapping[str, tuple[Sphere, ...]]
+    """Collision spheres: link -> (x, y, z, radius) in the link's frame [m]."""
+
+    @property
+    def base(self) -> DifferentialSpec | None:
+        """The mobile base, or None for a robot that stands still."""
+        return self.description.base
+
+    @property
+    def base_frame(self) -> str:
+        """Link that the robot's poses are given in."""
+        return self.description.frames.base
+
+    @property
+    def tool_frame(self) -> str | None:
+        """Link that tasks are given for, if there is one."""
+        return self.description.frames.tool
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """Names that :meth:`named_state` knows."""
+        return tuple(self.states)
+
+    def group(self, name: str) -> Group:
+        """Return a group by its name or one of its aliases.
+
+        Raises:
+            UnknownGroup: lists names and aliases.
+        """
+        for group in self.groups.values():
+            if name == group.name or name in group.aliases:
+                return group
+        known = [n for group in self.groups.values() for n in (group.name, *group.aliases)]
+        raise UnknownGroup(name, known, self.name)
+
+    def named_state(self, name: str, group: str | None = None) -> Array:
+        """Return the positions of a named state.
+
+        Args:
+            name: as in ``state_names``.
+            group: name or alias of a group; None means all joints.
+
+        Returns:
+            Read-only positions [rad or m] over ``joint_names``, or over the group's joints; joints
+            that the state does not name stand as in ``home``.
+
+        Raises:
+            UnknownState: lists the states, or those that say something about the group.
+            UnknownGroup: lists the groups.
+        """
+        chosen = self.group(group) if group is not None else None
+        about = self.joint_names if chosen is None else chosen.joints
+        known = [n for n, state in self.states.items() if n == "home" or set(state) & set(about)]
+        if name not in known:
+            where = self.name if chosen is None else f"{self.name}, group '{chosen.name}'"
+            raise UnknownState(name, known, where)
+        values = self.home.copy()
+        for joint, value in self.states[name].items():
+            values[self.joint_names.index(joint)] = value
+        return frozen(values if chosen is None else values[chosen.indices])
+
+    def chain(self, base: str, tip: str) -> tuple[Joint, ...]:
+        """Return the joints, fixed ones too, from one link down to another.
+
+        Raises:
+            UnknownFrame: for a name that is no link.
+            BadDescription: when ``tip`` is not below ``base``.
+        """
+        return self.tree.path(base, tip)
+
+    def drive(self, joint: str) -> JointDrive:
+        """Return the drive of a joint.
+
+        Raises:
+            UnknownJoint: lists the joints there are.
+        """
+        return self.drives[int(self.indices([joint])[0])]
+
+    def indices(self, joints: tuple[str, ...] | list[str]) -> NDArray[np.intp]:
+        """Return where joints stand in ``joint_names``, shape (len(joints),).
+
+        Raises:
+            UnknownJoint: lists the joints there are.
+        """
+        return joint_indices(joints, self.joint_names, self.name)
+
+    def mesh_path(self, filename: str) -> Path:
+        """Return the file of a mesh that the URDF names.
+
+        Raises:
+            BadDescription: when there is no such file; lists where it was looked for.
+        """
+        return resolve_mesh(filename, self.directory)

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a URDF joint, as urdf_parser_py gives it, to a checked :class:`Joint`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from motion_nodes.errors import BadDescription, did_you_mean
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Array, Joint, JointKind, Link, Mimic, frozen
+
+_KINDS = {
+    "fixed": JointKind.FIXED,
+    "revolute": JointKind.REVOLUTE,
+    "continuous": JointKind.CONTINUOUS,
+    "prismatic": JointKind.PRISMATIC,
+}
+
+
+def read_joint(joint: Any, links: Mapping[str, Link], where: str) -> Joint:  # noqa: ANN401
+    """Return a joint with its checks made.
+
+    Args:
+        joint: ``urdf_parser_py.urdf.Joint``.
+        links: the links of the robot by name.
+        where: the file, for errors.
+
+    Raises:
+        BadDescription: names file, joint and attribute.
+    """
+    where = f"{where}: joint '{joint.name}'"
+    kind = _kind(joint, where)
+    for end in ("parent", "child"):
+        name = getattr(joint, end)
+        if name not in links:
+            raise BadDescription(
+                f"{where}: {end} link '{name}' does not exist.{did_you_mean(str(name), links)}"
+            )
+    lower, upper, velocity, effort = _limits(joint, kind, where)
+    damping, friction = _dynamics(joint, where)
+    return Joint(
+        name=joint.name,
+        kind=kind,
+        parent=joint.parent,
+        child=joint.child,
+        X_PJ=read_origin(joint.origin, where),
+        axis=_axis(joint, kind, where),
+        lower=lower,
+        upper=upper,
+        velocity=velocity,
+        effort=effort,
+        damping=damping,
+        friction=friction,
+        mimic=_mimic(joint, kind, where),
+    )
+
+
+def read_origin(origin: Any, where: str) -> Array:  # noqa: ANN401
+    """Return the pose of an ``<origin>``; none means the identity.
+
+    Args:
+        origin: ``urdf_parser_py.urdf.Pose`` or None.
+        where: file and element, for errors.
+
+    Raises:
+        BadDescription: for numbers that are not finite or too few.
+    """
+    if origin is None:
+        return frozen(np.eye(4))
+    xyz = finite_vector(origin.xyz or (0.0, 0.0, 0.0), 3, f"{where}: origin xyz")
+    rpy = finite_vector(origin.rpy or (0.0, 0.0, 0.0), 3, f"{where}: origin rpy")
+    return frozen(from_xyz_rpy(xyz, rpy))
+
+
+def finite_vector(values: Any, length: int, where: str) -> tuple[float, ...]:  # noqa: ANN401
+    """Return ``length`` finite numbers or say why not."""
+    numbers = tuple(float(value) for value in values)
+    if len(numbers) != length or not all(map(math.isfinite, numbers)):
+        raise BadDescription(f"{where} is {list(numbers)}; {length} finite numbers are needed.")
+    return numbers
+
+
+def _kind(joint: Any, where: str) -> JointKind:  # noqa: ANN401
+    if joint.type in _KINDS:
+        return _KINDS[joint.type]
+    if joint.type in ("floating", "planar"):
+        raise BadDescription(
+            f"{where}: type '{joint.type}' is not supported: it moves in several directions at "
+            "once. Describe a mobile base by `kind` in robot.yaml, or split the joint into "
+            f"single ones. Allowed: {', '.join(_KINDS)}."
+        )
+    raise BadDescription(
+        f"{where}: type '{joint.type}' is no joint type.{did_you_mean(str(joint.type), _KINDS)}"
+    )
+
+
+def _axis(joint: Any, kind: JointKind, where: str) -> Array:  # noqa: ANN401
+    """Return the unit axis; a URDF without one means x."""
+    if kind is JointKind.FIXED:
+        return frozen(np.zeros(3))
+    axis = np.array(finite_vector(joint.axis or (1.0, 0.0, 0.0), 3, f"{where}: axis xyz"))
+    length = float(np.linalg.norm(axis))
+    if length < 1e-9:
+        raise BadDescription(f"{where}: axis xyz is zero; give a direction such as '0 0 1'.")
+    return frozen(axis / length)
+
+
+def _limits(
+    joint: Any,  # noqa: ANN401
+    kind: JointKind,
+    where: str,
+) -> tuple[float, float, float, float]:
+    """Return lower, upper, velocity, effort."""
+    if kind is JointKind.FIXED:
+        return -np.inf, np.inf, np.inf, np.inf
+    if joint.limit is None:
+        if kind is JointKind.CONTINUOUS or joint.mimic is not None:
+            return -np.inf, np.inf, np.inf, np.inf
+        raise BadDescription(
+            f"{where}: a {joint.type} joint needs <limit lower= upper= velocity= effort=>."
+        )
+    velocity = _positive(joint.limit.velocity, f"{where}: limit velocity")
+    effort = _positive(joint.limit.effort, f"{where}: limit effort")
+    if kind is JointKind.CONTINUOUS:
+        return -np.inf, np.inf, velocity, effort
+    lower, upper = finite_vector(
+        (joint.limit.lower or 0.0, joint.limit.upper or 0.0), 2, f"{where}: limit lower, upper"
+    )
+    if lower > upper:
+        raise BadDescription(
+            f"{where}: limit lower {lower:.6g} is above upper {upper:.6g}; swap them."
+        )
+    if lower == upper:
+        raise BadDescription(
+            f"{where}: limit lower and upper are both {lower:.6g}, so it cannot move; give both, "
+            'or make it type="fixed".'
+        )
+    return lower, upper, velocity, effort
+
+
+def _positive(value: float, where: str) -> float:
+    """Return a limit that must be a positive number."""
+    if not math.isfinite(value) or value <= 0.0:
+        raise BadDescription(f"{where} is {value:.6g}; a positive number is needed.")
+    return float(value)
+
+
+def _dynamics(joint: Any, where: str) -> tuple[float, float]:  # noqa: ANN401
+    """Return damping and friction."""
+    if joint.dynamics is None:
+        return 0.0, 0.0
+    values = finite_vector(
+        (joint.dynamics.damping or 0.0, joint.dynamics.friction or 0.0),
+        2,
+        f"{where}: dynamics damping, friction",
+    )
+    if min(values) < 0.0:
+        raise BadDescription(
+            f"{where}: dynamics damping, friction are {list(values)}; they must not be negative."
+        )
+    return values[0], values[1]
+
+
+def _mimic(joint: Any, kind: JointKind, where: str) -> Mimic | None:  # noqa: ANN401
+    """Return what the joint follows, if anything."""
+    if joint.mimic is None or kind is JointKind.FIXED:
+        return None
+    if joint.mimic.joint == joint.name:
+        raise BadDescription(f"{where}: mimics itself.")
+    multiplier = 1.0 if joint.mimic.multiplier is None else joint.mimic.multiplier
+    offset = joint.mimic.offset or 0.0
+    multiplier, offset = finite_vector((multiplier, offset), 2, f"{where}: mimic")
+    return Mimic(joint.mimic.joint, multiplier, offset)
