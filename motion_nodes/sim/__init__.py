@@ -1,1 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Simulated robots: a MuJoCo world and a mock behind one protocol."""

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every simulated robot cell offers, whether it computes physics or not.
+
+A cell holds one or more robots; each has a name (its prefix in the world) and stands somewhere.
+All joint arrays are in the order of ``joint_names(name)``. Time is simulated time: whoever paces
+the cell against a clock (a node) does so outside.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from motion_nodes.errors import BadConfig, BadDescription, MotionError, did_you_mean
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, frozen
+from motion_nodes.sim.drive_targets import DriveTargets, JointTargets
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+class UnknownRobot(MotionError, LookupError):
+    """A robot name that the simulated cell does not hold."""
+
+    def __init__(self, given: str, allowed: Iterable[str]) -> None:
+        """Say which robots there are."""
+        super().__init__(
+            f"the simulated cell holds no robot '{given}'.{did_you_mean(given, allowed)}"
+        )
+
+
+class SimulationDiverged(MotionError, RuntimeError):
+    """The physics ran away (NaN or absurd speeds); ``reset()`` brings the cell back."""
+
+
+@dataclass(frozen=True)
+class RobotPlacement:
+    """A robot, its name in the cell, and where it stands.
+
+    Raises:
+        BadConfig: for a name that is no identifier or a pose that is no rigid transform.
+    """
+
+    robot: Robot
+    name: str
+    """Letters, digits and underscores; prefixes everything that belongs to the robot."""
+    X_WR: Array = field(default_factory=lambda: frozen(np.eye(4)))
+    """Pose of the robot in the world, shape (4, 4): of the root link of an arm; of the spot on
+    the ground below the root link of a wheeled base, which is put on its wheels there."""
+
+    def __post_init__(self) -> None:
+        """Check name and pose; keep a read-only copy of the pose."""
+        if not _NAME.fullmatch(self.name):
+            raise BadConfig(
+                f"robot name '{self.name}' in the simulated cell must start with a letter and hold "
+                "only letters, digits and underscores."
+            )
+        object.__setattr__(self, "X_WR", rigid_pose(self.X_WR, f"placement of '{self.name}'"))
+
+
+class JointSample(NamedTuple):
+    """State of all joints of a robot at one instant; the arrays are read-only copies."""
+
+    position: Array
+    """[rad or m], shape (n,)."""
+    velocity: Array
+    """[rad/s or m/s], shape (n,)."""
+    effort: Array
+    """What the drive puts on the joint, saturated [N m or N], shape (n,)."""
+
+
+class RobotBackend(ABC):
+    """A cell of simulated robots.
+
+    Modes. Which channels of a message are finite for a joint decides how its drive works:
+
+    - position (with or without velocity and effort): PD drive with the gains of the robot's
+      description; effort is added as feed-forward;
+    - velocity without position: ``kp = 0``, ``kd`` kept, the commanded speed is held;
+    - effort alone: ``kp = kd = 0``.
+
+    The law is ``tau = kp (q* - q) + kd (v* - v) + effort`` with ``|tau| <= effort limit``. A NaN
+    keeps the previous target of that channel, and a joint whose three channels are NaN keeps
+    everything. When a joint changes mode, the targets of its old mode are dropped. Before any
+    command, position drives hold the home state, velocity drives hold zero speed.
+    """
+
+    def __init__(self, placements: Sequence[RobotPlacement]) -> None:
+        """Make the targets of every robot.
+
+        Args:
+            placements: the robots of the cell; their names must differ.
+
+        Raises:
+            BadConfig: for no robot, or two of one name.
+        """
+        if not placements:
+            raise BadConfig("a simulated cell needs at least one robot.")
+        names = [placement.name for placement in placements]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise BadConfig(f"two robots of the simulated cell have the name '{twice[0]}'.")
+        self.placements = tuple(placements)
+        self._targets = {p.name: DriveTargets(p.name, p.robot) for p in placements}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the robots in the cell."""
+        return tuple(self._targets)
+
+    def joint_names(self, name: str) -> tuple[str, ...]:
+        """Return the commanded joints of a robot, in the order of all its arrays.
+
+        Raises:
+            UnknownRobot: lists the robots there are.
+        """
+        return self.targets(name).joint_names
+
+    def targets(self, name: str) -> DriveTargets:
+        """Return the standing targets and modes of a robot.
+
+        Raises:
+            UnknownRobot: lists the robots there are.
+        """
+        try:
+            return self._targets[name]
+        except KeyError:
+            raise UnknownRobot(name, self._targets) from None
+
+    def command(self, name: str, targets: JointTargets) -> None:
+        """Take a command; it is in force from the next step on.
+
+        Args:
+            name: the robot.
+            targets: arrays in joint order; NaN or None means no command.
+
+        Raises:
+            UnknownRobot: lists the robots there are.
+            BadCommand: names joint and value; the message is rejected whole.
+        """
+        if self.targets(name).accept(targets, self.time):
+            self._targets_changed(name)
+
+    def release(self, name: str, joints: Collection[str] | None = None) -> None:
+        """Zero the velocity and effort targets of joints now; position targets stay.
+
+        Args:
+            name: the robot.
+            joints: which; all of them when None.
+
+        Raises:
+            UnknownRobot: lists the robots there are.
+            UnknownJoint: lists the joints there are; nothing is released.
+        """
+        if self.targets(name).release(joints):
+            self._targets_changed(name)
+
+    def release_stale(self, name: str, timeout: float) -> tuple[str, ...]:
+        """Release the joints whose last command is older than ``timeout`` (the watchdog).
+
+        Args:
+            name: the robot.
+            timeout: age allowed [s of simulated time].
+
+        Returns:
+            Joints that moved or pushed by a target that is now zero.
+
+        Raises:
+            UnknownRobot: lists the robots there are.
+        """
+        released = self.targets(name).release_stale(self.time, timeout)
+        if released:
+            self._targets_changed(name)
+        return released
+
+    def reset(self) -> None:
+        """Put everything back to the state of a new cell, time included."""
+        for targets in self._targets.values():
+            targets.reset()
+        self._reset_state()
+        for name in self._targets:
+            self._targets_changed(name)
+
+    @property
+    @abstractmethod
+    def time(self) -> float:
+        """Simulated time since the last reset [s]."""
+
+    @property
+    @abstractmethod
+    def time_step(self) -> float:
+        """Length of one step [s]."""
+
+    @abstractmethod
+    def step(self, count: int = 1) -> None:
+        """Advance by ``count`` steps.
+
+        Raises:
+            SimulationDiverged: when the state is not finite any more; reset() is needed.
+        """
+
+    @abstractmethod
+    def state(self, name: str) -> JointSample:
+        """Return position, velocity and effort of all joints of a robot.
+
+        Raises:
+            UnknownRobot: lists the robots there are.
+        """
+
+    @abstractmethod
+    def base_pose(self, name: str) -> Array:
+        """Return the true ``X_WB`` of a robot's base frame, shape (4, 4), read-only.
+
+        Raises:
+            UnknownRobot: lists the robots there are.
+        """
+
+    @abstractmethod
+    def base_twist(self, name: str) -> Array:
+        """Return the true (linear, angular) velocity of the base frame, in itself, read-only.
+
+        Shape (6,) [m/s, rad/s].
+
+        Raises:
+            UnknownRobot: lists the robots there are.
+        """
+
+    @abstractmethod
+    def _reset_state(self) -> None:
+        """Put the joints to home, the bases to their places, and time to zero."""
+
+    @abstractmethod
+    def _targets_changed(self, name: str) -> None:
+        """Bring new targets of a robot into force."""
+
+
+def root_to_base(robot: Robot) -> Array:
+    """Return ``X_RB``: the base frame in the root link, shape (4, 4), read-only.
+
+    Raises:
+        BadDescription: when joints that move lie between the two.
+    """
+    X_RB = np.eye(4)
+    for joint in robot.chain(robot.tree.root, robot.base_frame):
+        if joint.movable:
+            raise BadDescription(
+                f"{robot.name}: the base frame '{robot.base_frame}' must be joined rigidly to the "
+                f"root link '{robot.tree.root}'; joint '{joint.name}' moves between them."
+            )
+        X_RB = X_RB @ joint.X_PJ
+    return frozen(X_RB)
+
+
+def rigid_pose(X: object, what: str) -> Array:
+    """Return a read-only copy of a pose after checking that it is one.
+
+    Raises:
+        BadConfig: when it is not a finite (4, 4) rigid transform.
+    """
+    pose = np.array(X, dtype=np.float64)
+    if pose.shape != (4, 4):
+        raise BadConfig(f"{what} must be a (4, 4) matrix, has shape {pose.shape}.")
+    R = pose[:3, :3]
+    rigid = (
+        bool(np.isfinite(pose).all())
+        and np.allclose(R @ R.T, np.eye(3), atol=1e-6)
+        and float(np.linalg.det(R)) > 0.0
+        and np.allclose(pose[3], (0.0, 0.0, 0.0, 1.0), atol=1e-9)
+    )
+    if not rigid:
+        raise BadConfig(
+            f"{what} must be a rigid transform (rotation, translation, last row 0 0 0 1):\n{pose}"
+        )
+    return frozen(pose)

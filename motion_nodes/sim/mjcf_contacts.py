@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which links of a robot may not touch each other, and how low its shapes reach."""
+
+from __future__ import annotations
+
+import itertools
+
+import mujoco
+import numpy as np
+
+from motion_nodes.model.tree import KinematicTree
+from motion_nodes.sim.backend import RobotPlacement
+
+
+def exclude_neighbours(spec: mujoco.MjSpec, placement: RobotPlacement) -> None:
+    """Let links on the two sides of a joint pass through each other.
+
+    Links joined by fixed joints count as one; MuJoCo has a rule of its own for a parent and its
+    child, but it spares a parent that is bolted to the world.
+    """
+    tree = placement.robot.tree
+    block = _rigid_blocks(tree)
+    solid: dict[str, list[str]] = {}
+    for name, link in tree.links.items():
+        if link.collisions:
+            solid.setdefault(block[name], []).append(name)
+    for joint in tree.joints.values():
+        if not joint.movable:
+            continue
+        above = solid.get(block[joint.parent], [])
+        below = solid.get(block[joint.child], [])
+        for a, b in itertools.product(above, below):
+            _exclude(spec, f"{placement.name}/{a}", f"{placement.name}/{b}")
+
+
+def exclude_touching(spec: mujoco.MjSpec, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+    """Let links of one robot that touch at home pass through each other for good."""
+    pairs: set[tuple[str, str]] = set()
+    for contact in data.contact:
+        a, b = sorted(model.body(int(model.geom_bodyid[geom])).name for geom in contact.geom)
+        if a.partition("/")[0] == b.partition("/")[0]:
+            pairs.add((a, b))
+    for a, b in sorted(pairs):
+        _exclude(spec, a, b)
+
+
+def lowest_point(model: mujoco.MjModel, data: mujoco.MjData, robot: str, default: float) -> float:
+    """Return the height of the lowest point of a robot's collision shapes [m].
+
+    Args:
+        model: the world.
+        data: its state, with up-to-date poses.
+        robot: prefix of the robot's bodies.
+        default: returned for a robot without collision shapes [m].
+    """
+    heights = [
+        float(data.geom_xpos[i, 2]) - _reach_down(model, data, i)
+        for i in range(model.ngeom)
+        if model.geom_contype[i]
+        and model.body(int(model.geom_bodyid[i])).name.startswith(f"{robot}/")
+    ]
+    return min(heights, default=default)
+
+
+def _reach_down(model: mujoco.MjModel, data: mujoco.MjData, geom: int) -> float:
+    """Return how far a geom reaches below its centre [m]."""
+    size = model.geom_size[geom]
+    down = data.geom_xmat[geom].reshape(3, 3)[2]
+    kind = model.geom_type[geom]
+    if kind == mujoco.mjtGeom.mjGEOM_SPHERE:
+        return float(size[0])
+    if kind == mujoco.mjtGeom.mjGEOM_CYLINDER:
+        return float(size[0] * np.hypot(down[0], down[1]) + size[1] * abs(down[2]))
+    if kind == mujoco.mjtGeom.mjGEOM_ELLIPSOID:
+        return float(np.linalg.norm(size * down))
+    if kind == mujoco.mjtGeom.mjGEOM_BOX:
+        return float(size @ np.abs(down))
+    mesh = model.geom_dataid[geom]
+    first = model.mesh_vertadr[mesh]
+    vertices = model.mesh_vert[first : first + model.mesh_vertnum[mesh]]
+    return float(-(vertices @ down).min())
+
+
+def _rigid_blocks(tree: KinematicTree) -> dict[str, str]:
+    """Map each link to the topmost link it is rigidly joined to."""
+    block: dict[str, str] = {}
+    for link in tree.frame_names:
+        joint = tree.parent_joint.get(link)
+        block[link] = link if joint is None or joint.movable else block[joint.parent]
+    return block
+
+
+def _exclude(spec: mujoco.MjSpec, a: str, b: str) -> None:
+    """Add a pair of bodies that never touch."""
+    spec.add_exclude(name=f"{a}|{b}", bodyname1=a, bodyname2=b)

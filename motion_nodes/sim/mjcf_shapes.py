@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes, meshes and scenery as MuJoCo geoms.
+
+MuJoCo's half sizes and scalar-first quaternions live here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import mujoco
+import numpy as np
+
+from motion_nodes.errors import BadConfig, BadDescription
+from motion_nodes.model.description import ContactDescription
+from motion_nodes.model.tree import Array, Box, Cylinder, Geometry, Mesh, Shape, Sphere, frozen
+from motion_nodes.sim.backend import rigid_pose
+
+_LOG = logging.getLogger(__name__)
+_READABLE = (".stl", ".obj")
+COLLISION_GROUP = 3
+"""Geom group of collision shapes; viewers of MuJoCo hide it unless asked."""
+VISUAL_GROUP = 2
+_DEFAULT_RGBA = (0.7, 0.72, 0.75, 1.0)
+
+
+@dataclass(frozen=True)
+class Obstacle:
+    """A shape that stands still in the world.
+
+    Raises:
+        BadConfig: for a mesh, sizes that are not positive, or a pose that is no rigid transform.
+    """
+
+    name: str
+    geometry: Box | Sphere | Cylinder
+    X_WO: Array = field(default_factory=lambda: frozen(np.eye(4)))
+    """Pose of the shape's centre in the world, shape (4, 4)."""
+    rgba: tuple[float, float, float, float] = (0.8, 0.45, 0.2, 1.0)
+
+    def __post_init__(self) -> None:
+        """Check shape and pose."""
+        if not isinstance(self.geometry, Box | Sphere | Cylinder):
+            raise BadConfig(
+                f"obstacle '{self.name}' must be a Box, Sphere or Cylinder, "
+                f"not {type(self.geometry).__name__}."
+            )
+        size = geom_size(self.geometry)
+        if not (np.isfinite(size).all() and min(size) > 0.0):
+            raise BadConfig(f"obstacle '{self.name}' needs positive sizes: {self.geometry}.")
+        object.__setattr__(self, "X_WO", rigid_pose(self.X_WO, f"pose of obstacle '{self.name}'"))
+
+
+def quat_wxyz(R: Array) -> Array:
+    """Return MuJoCo's scalar-first quaternion of a rotation matrix, shape (4,)."""
+    quat = np.empty(4)
+    mujoco.mju_mat2Quat(quat, np.ascontiguousarray(R, dtype=np.float64).ravel())
+    return quat
+
+
+def geom_size(geometry: Box | Sphere | Cylinder) -> tuple[float, ...]:
+    """Return MuJoCo's size of a primitive: half lengths and radii [m]."""
+    if isinstance(geometry, Box):
+        x, y, z = geometry.size
+        return (x / 2, y / 2, z / 2)
+    if isinstance(geometry, Sphere):
+        return (geometry.radius,)
+    return (geometry.radius, geometry.length / 2)
+
+
+_KIND = {
+    Box: mujoco.mjtGeom.mjGEOM_BOX,
+    Sphere: mujoco.mjtGeom.mjGEOM_SPHERE,
+    Cylinder: mujoco.mjtGeom.mjGEOM_CYLINDER,
+}
+
+
+def add_collision(
+    body: mujoco.MjsBody,
+    shape: Shape,
+    contact: ContactDescription | None,
+    name: str,
+    meshes: MeshLibrary,
+    crowned: bool = False,
+) -> None:
+    """Add a shape that touches others; a mesh counts as its convex hull.
+
+    Args:
+        body: the link.
+        shape: what to add, placed in the link.
+        contact: friction of the link; None for the engine's.
+        name: of the geom.
+        meshes: the robot's mesh files.
+        crowned: make a cylinder an ellipsoid of the same radius and width. Such a tyre touches
+            the floor in one point at its middle, as the kinematics of a base assume; a cylinder
+            rests on its two edges, and a turn on the spot goes wrong by its width.
+    """
+    geom = body.add_geom(name=name, group=COLLISION_GROUP, rgba=(0.4, 0.5, 0.8, 0.4))
+    _put(geom, shape, meshes.add(shape.geometry))
+    if crowned and isinstance(shape.geometry, Cylinder):
+        radius, length = shape.geometry.radius, shape.geometry.length
+        geom.type = mujoco.mjtGeom.mjGEOM_ELLIPSOID
+        geom.size = (radius, radius, length / 2)
+    if contact is None:
+        return
+    # The coefficients of a pair are the larger of the two unless one side has priority: without
+    # it a frictionless caster would still get the floor's friction.
+    geom.priority = 1
+    geom.friction = (contact.friction, contact.torsional_friction, contact.rolling_friction)
+    geom.condim = 3 if contact.friction > 0.0 else 1
+
+
+def add_visual(body: mujoco.MjsBody, shape: Shape, name: str, meshes: MeshLibrary) -> None:
+    """Add a shape that is only seen; a mesh of an unreadable format is left out with a warning."""
+    if isinstance(shape.geometry, Mesh) and not meshes.readable(shape.geometry):
+        _LOG.warning(
+            "%s: visual mesh '%s' is left out; the simulation reads %s.",
+            body.name,
+            shape.geometry.filename,
+            ", ".join(_READABLE),
+        )
+        return
+    geom = body.add_geom(name=name, group=VISUAL_GROUP, contype=0, conaffinity=0)
+    _put(geom, shape, meshes.add(shape.geometry))
+    geom.rgba = shape.rgba or _DEFAULT_RGBA
+
+
+def _put(geom: mujoco.MjsGeom, shape: Shape, mesh: str | None) -> None:
+    """Give a geom its type, size and place in the body."""
+    geom.pos = shape.X_LG[:3, 3]
+    geom.quat = quat_wxyz(shape.X_LG[:3, :3])
+    if mesh is not None:
+        geom.type = mujoco.mjtGeom.mjGEOM_MESH
+        geom.meshname = mesh
+        return
+    geometry = shape.geometry
+    assert not isinstance(geometry, Mesh)
+    geom.type = _KIND[type(geometry)]
+    size = geom_size(geometry)
+    geom.size[: len(size)] = size
+
+
+class MeshLibrary:
+    """Mesh files of one robot, each loaded once per scale."""
+
+    def __init__(self, spec: mujoco.MjSpec, prefix: str, find: Callable[[str], Path]) -> None:
+        """Start empty.
+
+        Args:
+            spec: the world the meshes go to.
+            prefix: of the names of mesh assets.
+            find: turns the file name in the URDF into a path.
+        """
+        self._spec = spec
+        self._prefix = prefix
+        self._find = find
+        self._names: dict[Mesh, str] = {}
+
+    def readable(self, mesh: Mesh) -> bool:
+        """True for a file format that MuJoCo reads."""
+        return Path(mesh.filename).suffix.lower() in _READABLE
+
+    def add(self, geometry: Geometry) -> str | None:
+        """Return the asset name of a mesh, None for a primitive.
+
+        Raises:
+            BadDescription: when the file is missing or of a format that cannot be read.
+        """
+        if not isinstance(geometry, Mesh):
+            return None
+        if geometry not in self._names:
+            self._names[geometry] = self._load(geometry)
+        return self._names[geometry]
+
+    def _load(self, mesh: Mesh) -> str:
+        """Add one mesh asset."""
+        if not self.readable(mesh):
+            raise BadDescription(
+                f"{self._prefix}: mesh '{mesh.filename}' cannot be used for contact; the "
+                f"simulation reads {', '.join(_READABLE)}. Convert it or use primitives."
+            )
+        path = self._find(mesh.filename)
+        name = f"{self._prefix}/{path.stem}_{len(self._names)}"
+        self._spec.add_mesh(name=name, file=str(path.resolve()), scale=mesh.scale)
+        return name
+
+
+def add_scenery(spec: mujoco.MjSpec, obstacles: tuple[Obstacle, ...]) -> None:
+    """Add a chequered floor at z = 0, light from above and the obstacles."""
+    spec.add_texture(
+        name="sky",
+        type=mujoco.mjtTexture.mjTEXTURE_SKYBOX,
+        builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
+        rgb1=(0.75, 0.83, 0.92),
+        rgb2=(0.95, 0.97, 1.0),
+        width=64,
+        height=384,
+    )
+    spec.add_texture(
+        name="checker",
+        type=mujoco.mjtTexture.mjTEXTURE_2D,
+        builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
+        rgb1=(0.86, 0.88, 0.90),
+        rgb2=(0.78, 0.81, 0.84),
+        width=256,
+        height=256,
+    )
+    floor = spec.add_material(name="floor", texrepeat=(1, 1), texuniform=True, reflectance=0.05)
+    floor.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "checker"
+    spec.worldbody.add_geom(
+        name="floor",
+        type=mujoco.mjtGeom.mjGEOM_PLANE,
+        size=(0, 0, 1),
+        material="floor",
+        friction=(1.0, 0.005, 0.0001),
+    )
+    spec.worldbody.add_light(
+        name="sun",
+        type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
+        pos=(0, 0, 5),
+        dir=(-0.3, 0.2, -1.0),
+        diffuse=(0.6, 0.6, 0.6),
+        castshadow=True,
+    )
+    for obstacle in obstacles:
+        size = geom_size(obstacle.geometry)
+        spec.worldbody.add_geom(
+            name=f"obstacle/{obstacle.name}",
+            type=_KIND[type(obstacle.geometry)],
+            size=(*size, *(0.0,) * (3 - len(size))),
+            pos=obstacle.X_WO[:3, 3],
+            quat=quat_wxyz(obstacle.X_WO[:3, :3]),
+            rgba=obstacle.rgba,
+        )

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cell without physics: the command becomes the state. For tests and dry runs.
+
+Position targets are reached at the joint's speed limit, speeds are taken on at once, joints stop
+at their limits. Nothing has mass: an effort is reported back, and moves nothing. A differential
+base rolls without slip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.bases.odometry import Odometry
+from motion_nodes.errors import BadConfig
+from motion_nodes.model.description import DifferentialSpec
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, frozen
+from motion_nodes.sim.backend import JointSample, RobotBackend, RobotPlacement, root_to_base
+from motion_nodes.sim.drive_targets import DriveMode, DriveTargets
+
+
+class MockWorld(RobotBackend):
+    """Robots that do at once what they are told."""
+
+    def __init__(self, placements: Sequence[RobotPlacement], time_step: float = 0.002) -> None:
+        """Put all robots to home.
+
+        Args:
+            placements: robots, names and places.
+            time_step: [s], positive.
+
+        Raises:
+            BadConfig: for no robot, two of one name, or a bad step.
+        """
+        if not (np.isfinite(time_step) and time_step > 0.0):
+            raise BadConfig(f"time_step {time_step} s must be a positive number.")
+        super().__init__(placements)
+        self._time_step = float(time_step)
+        self._steps = 0
+        self._robots = {
+            p.name: _MockRobot(p, targets)
+            for p, targets in zip(self.placements, self._targets.values(), strict=True)
+        }
+
+    @property
+    def time(self) -> float:
+        """Simulated time since the last reset [s]."""
+        return self._steps * self._time_step
+
+    @property
+    def time_step(self) -> float:
+        """Length of one step [s]."""
+        return self._time_step
+
+    def step(self, count: int = 1) -> None:
+        """Advance by ``count`` steps, at the cost of one."""
+        if count < 1:
+            return
+        for robot in self._robots.values():
+            robot.advance(count, self._time_step)
+        self._steps += count
+
+    def state(self, name: str) -> JointSample:
+        """Return position, velocity and effort of all joints of a robot."""
+        robot = self._robot(name)
+        return JointSample(frozen(robot.q), frozen(robot.v), frozen(robot.effort))
+
+    def base_pose(self, name: str) -> Array:
+        """Return the true ``X_WB`` of a robot's base frame, shape (4, 4), read-only."""
+        return self._robot(name).pose()
+
+    def base_twist(self, name: str) -> Array:
+        """Return the true (linear, angular) velocity of the base frame, in itself, read-only."""
+        twist = self._robot(name).odometry.twist
+        return frozen((twist.vx, twist.vy, 0.0, 0.0, 0.0, twist.wz))
+
+    def _robot(self, name: str) -> _MockRobot:
+        """Return the state of a robot, or say which robots there are."""
+        self.targets(name)
+        return self._robots[name]
+
+    def _reset_state(self) -> None:
+        """Put the joints to home, the bases to their places, and time to zero."""
+        self._steps = 0
+        for robot in self._robots.values():
+            robot.reset()
+
+    def _targets_changed(self, name: str) -> None:
+        """Nothing to do: targets are read at each step."""
+
+
+class _MockRobot:
+    """Joint state and base pose of one robot."""
+
+    def __init__(self, placement: RobotPlacement, targets: DriveTargets) -> None:
+        """Stand at home."""
+        self._targets = targets
+        self._table = targets.table
+        spec = placement.robot.base
+        self._base = _base(spec) if spec is not None else None
+        self._wheels = [
+            self._table.joint_names.index(wheel)
+            for wheel in (self._base.wheel_names if self._base is not None else ())
+        ]
+        X_WR = np.array(placement.X_WR)
+        if spec is not None:
+            X_WR[:3, 3] += X_WR[:3, 2] * _root_height(placement.robot, spec)
+        self._X_WB0 = X_WR @ root_to_base(placement.robot)
+        self.reset()
+
+    def reset(self) -> None:
+        """Go back to home."""
+        self.q: Array = np.array(self._table.home)
+        self.v: Array = np.zeros_like(self.q)
+        self.effort: Array = np.zeros_like(self.q)
+        self.odometry = Odometry()
+
+    def pose(self) -> Array:
+        """Return ``X_WB`` of the base frame."""
+        X_B0B = np.eye(4)
+        c, s = np.cos(self.odometry.yaw), np.sin(self.odometry.yaw)
+        X_B0B[:2, :2] = ((c, -s), (s, c))
+        X_B0B[:2, 3] = (self.odometry.x, self.odometry.y)
+        return frozen(self._X_WB0 @ X_B0B)
+
+    def advance(self, count: int, time_step: float) -> None:
+        """Move all joints by ``count`` steps at once, then the base by what its wheels rolled."""
+        table, mode = self._table, self._targets.mode
+        before, duration = self.q, count * time_step
+        stride = table.velocity_limit * time_step
+        error = self._targets.position - before
+        # The last step of the count is what the reported speed belongs to.
+        ahead = np.clip(error, -stride * (count - 1), stride * (count - 1)) if count > 1 else 0.0
+        last = np.clip(error - ahead, -stride, stride)
+        tracking = before + ahead + last
+        speed = np.clip(self._targets.velocity, -table.velocity_limit, table.velocity_limit)
+        rolling = before + speed * duration
+        positioned, driven = mode == DriveMode.POSITION, mode == DriveMode.VELOCITY
+        q = np.where(positioned, tracking, np.where(driven, rolling, before))
+        v = np.where(positioned, last / time_step, np.where(driven, speed, 0.0))
+        self.q = np.clip(q, table.lower, table.upper)
+        self.v = np.where(self.q == q, v, 0.0)
+        self.effort = np.clip(self._targets.effort, -table.effort_limit, table.effort_limit)
+        if self._base is not None:
+            path = self._base.twist_from_wheels((self.q - before)[self._wheels])
+            self.odometry.advance(path, duration)
+            self.odometry.twist = Twist2(*self._base.twist_from_wheels(self.v[self._wheels]))
+
+
+def _base(spec: DifferentialSpec) -> DifferentialBase:
+    """Return the kinematics of a base from its description."""
+    return DifferentialBase(
+        DifferentialConfig(
+            left_wheel_names=spec.left_wheel_names,
+            right_wheel_names=spec.right_wheel_names,
+            wheel_radius=spec.wheel_radius,
+            wheel_separation=spec.wheel_separation,
+        )
+    )
+
+
+def _root_height(robot: Robot, spec: DifferentialSpec) -> float:
+    """Return how high the root link is when a wheel stands on the ground [m]."""
+    tree = robot.tree
+    X_RJ = np.eye(4)
+    for joint in robot.chain(tree.root, tree.joint(spec.left_wheel_names[0]).child):
+        X_RJ = X_RJ @ joint.X_PJ
+    return spec.wheel_radius - float(X_RJ[2, 3])
