@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Generates the code and the descriptions of message packages with rosidl, from Python."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from interfaces_checks import BuildError
+from interfaces_declarations import Package
+
+Say = Callable[[str], None]
+
+FAST, INTROSPECTION = "rosidl_typesupport_fastrtps_c", "rosidl_typesupport_introspection_c"
+# The libraries of a package, each linked to the ones before: module and function of the generator
+# and its further arguments. Some middleware looks for the introspection type support.
+LAYERS: dict[str, tuple[str, str, list[list[str]]]] = {
+    "rosidl_generator_c": ("rosidl_generator_c", "generate_c", []),
+    FAST: (FAST, "generate_typesupport_fastrtps_c", []),
+    INTROSPECTION: (INTROSPECTION, "generate_c", []),
+    "rosidl_typesupport_c": ("rosidl_typesupport_c", "generate_c", [[FAST, INTROSPECTION]]),
+    "rosidl_generator_py": (
+        "rosidl_generator_py.generate_py_impl",
+        "generate_py",
+        [["rosidl_typesupport_c"]],
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Folders of one build and the compilers it uses."""
+
+    work: Path  # generated code and objects
+    data: Path  # becomes the prefix of the environment: share/, lib/
+    platlib: Path  # becomes site-packages
+    prefix: Path  # the environment that the packages are built on
+    cc: str
+    cxx: str
+
+
+def generate(packages: list[Package], place: Workplace, say: Say) -> None:
+    """Write share/<package> of all packages below place.data and their code below place.work.
+
+    Args:
+        packages: in build order.
+        place: folders of the build.
+        say: takes one line of progress.
+
+    Raises:
+        BuildError: a generator failed.
+    """
+    say("describing the types")
+    _cache_parsed_files()
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        _all(threads.submit(_write_idl, p, place) for p in packages)
+    for package in packages:
+        _describe(package, place)
+    say("generating the code")
+    # Forked only now, so that the workers inherit the parsed files.
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
+        largest_first = sorted(packages, key=lambda p: -len(p.files))
+        _all(pool.submit(_generate, p, layer, place) for p in largest_first for layer in LAYERS)
+
+
+def _all(tasks: Iterable[Future[Any]]) -> None:
+    """Wait for all tasks; on a failure drop those not begun and raise it."""
+    tasks = list(tasks)
+    try:
+        for task in tasks:
+            task.result()
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        raise
+
+
+def run(*command: str | Path) -> None:
+    """Run a command quietly.
+
+    Raises:
+        BuildError: it failed; the text has the command's name and its first words of complaint.
+    """
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+        errors = [line for line in lines if "error" in line.lower()] or lines[-1:]
+        raise BuildError(
+            f"{Path(command[0]).name} failed with code {done.returncode}: "
+            f"{' | '.join(errors[:3]) or 'it said nothing'}"
+        )
+
+
+def _cache_parsed_files() -> None:
+    """Make rosidl parse each .idl file once instead of once per generator.
+
+    The generators bind the function when they are imported, so this comes before that.
+    """
+    parser = importlib.import_module("rosidl_parser.parser")
+    locator = importlib.import_module("rosidl_parser.definition").IdlLocator
+    parse_file = parser.parse_idl_file
+    if hasattr(parse_file, "of_motion_nodes"):
+        return
+    parse = functools.cache(lambda path: parse_file(locator(path.parent, path.name)))
+
+    def parse_once(where: Any) -> Any:  # noqa: ANN401
+        return parse(where.get_absolute_path())
+
+    parse_once.of_motion_nodes = True  # type: ignore[attr-defined]
+    parser.parse_idl_file = parse_once
+
+
+def _arguments(package: Package, generator: str, output: Path, place: Workplace, **more: Any) -> str:  # noqa: ANN401
+    """Write the JSON file from which a rosidl generator reads its arguments; return its path."""
+    path = place.work / f"{package.name}.{generator}.json"
+    share = place.data / "share" / package.name
+    content = {
+        "package_name": package.name,
+        "output_dir": str(output),
+        "target_dependencies": [],
+        "template_dir": str(place.prefix / "share" / generator / "resource"),
+        "idl_tuples": [f"{share}:{s}.idl" for s in package.stems],
+        **more,
+    }
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+def _write_idl(package: Package, place: Workplace) -> None:
+    """Copy the declarations to share/<package> and translate them to .idl."""
+    share = place.data / "share" / package.name
+    for file in [package.root / "package.xml", *package.files]:
+        target = share / file.relative_to(package.root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target)
+    inputs = [f"{share}:{f.relative_to(package.root)}" for f in package.files]
+    listing = place.work / f"{package.name}.idl_files"
+    arguments = _arguments(package, "rosidl_adapter", share, place, non_idl_tuples=inputs)
+    command = [sys.executable, "-m", "rosidl_adapter", "--package-name", package.name]
+    run(*command, "--arguments-file", arguments, "--output-dir", share, "--output-file", listing)
+
+
+def _describe(package: Package, place: Workplace) -> None:
+    """Write type descriptions with their RIHS01 hashes, and the marks of the ament index."""
+    share = place.data / "share" / package.name
+    found = {p.name: p for p in (*(place.prefix / "share").iterdir(), *share.parent.iterdir())}
+    generator = "rosidl_generator_type_description"
+    paths = [f"{name}:{path}" for name, path in found.items()]
+    arguments = _arguments(package, generator, share, place, include_paths=paths)
+    for file in importlib.import_module(generator).generate_type_hash(arguments):
+        if f"{file.parent.name}/{file.stem}" not in package.stems:
+            file.unlink()  # a part of a service or an action, described with the whole
+    pairs = zip(package.files, package.stems, strict=True)
+    names = [stem + suffix for file, stem in pairs for suffix in (file.suffix, ".idl")]
+    for resource, text in (("packages", ""), ("rosidl_interfaces", "\n".join(names))):
+        index = place.data / "share/ament_index/resource_index" / resource
+        index.mkdir(parents=True, exist_ok=True)
+        (index / package.name).write_text(text)
+
+
+def _generate(package: Package, layer: str, place: Workplace) -> None:
+    """Generate the code of one library of a package."""
+    module, function, extra = LAYERS[layer]
+    output = place.work / layer / package.name
+    share = place.data / "share" / package.name
+    arguments = _arguments(
+        package,
+        layer,
+        output,
+        place,
+        ros_interface_files=[str(f) for f in package.files],
+        type_description_tuples=[f"{s}.idl:{share / s}.json" for s in package.stems],
+    )
+    getattr(importlib.import_module(module), function)(arguments, *extra)
+    header = place.prefix / "share" / layer / "resource" / f"{layer}__visibility_control.h.in"
+    if header.exists():  # what the generators leave to CMake
+        text = header.read_text().replace("@PROJECT_NAME_UPPER@", package.name.upper())
+        (output / "msg").mkdir(exist_ok=True)
+        (output / "msg" / header.stem).write_text(text.replace("@PROJECT_NAME@", package.name))

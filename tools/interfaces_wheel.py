@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wheel of compiled interfaces: its key, its place in the user's cache, its installation."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import hashlib
+import importlib.metadata
+import os
+import platform
+import re
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from interfaces_checks import BuildError
+from interfaces_declarations import declared_files
+
+NAME = "motion-nodes-interfaces"
+_KEPT = 5  # builds in the cache: several clones and interpreters, but no endless growth
+
+
+def interpreter_facts() -> dict[str, str]:
+    """Return what a compiled interface depends on besides its sources.
+
+    These are the interpreter with its ABI, the machine, and the versions of the ROS wheels, of
+    numpy (compiled against) and of empy (which expands the generators' templates).
+    """
+    facts = {
+        "python": platform.python_version(),
+        "abi": str(sysconfig.get_config_var("SOABI")),
+        "platform": sysconfig.get_platform(),
+        "library path": library_path(Path(sys.prefix)),
+    }
+    for distribution in importlib.metadata.distributions():
+        name = re.sub(r"[-_.]+", "-", distribution.metadata["Name"] or "").lower()
+        if name.startswith("ros-") or name in {"numpy", "empy"}:
+            facts[name] = distribution.version
+    return facts
+
+
+def library_path(prefix: Path) -> str:
+    """Return the way from an installed package of messages to the environment's lib/ folder."""
+    return os.path.relpath(prefix / "lib", Path(sysconfig.get_path("platlib")) / "package")
+
+
+def build_key(source: Path, tools: Iterable[Path], facts: Mapping[str, str]) -> str:
+    """Return the name of a build: equal keys mean equal wheels.
+
+    Args:
+        source: folder of the declarations, with its VERSION.
+        tools: files of the build tool.
+        facts: what else the result depends on, see `interpreter_facts`.
+
+    Returns:
+        64 hexadecimal digits.
+    """
+    digest = hashlib.sha256()
+
+    def add(name: str, content: bytes) -> None:
+        # The lengths keep two neighbours from flowing into one another.
+        for part in (name.encode(), content):
+            digest.update(len(part).to_bytes(8, "big") + part)
+
+    for file in [*source.glob("VERSION"), *declared_files(source)]:
+        add(file.relative_to(source).as_posix(), file.read_bytes())
+    for file in sorted(tools):
+        add(f"tool {file.name}", file.read_bytes())
+    for name, value in sorted(facts.items()):
+        add(f"fact {name}", value.encode())
+    return digest.hexdigest()
+
+
+def wheel_version(source: Path, key: str) -> str:
+    """Return the version of a build, such as ``0.1.0+b1f2e3d4c5b6a``: it carries the key.
+
+    Raises:
+        BuildError: source/VERSION is missing or is no version.
+    """
+    path = source / "VERSION"
+    text = path.read_text("utf-8").strip() if path.is_file() else ""
+    if not re.fullmatch(r"\d+(\.\d+)*", text):
+        raise BuildError(f"{path} must hold a version such as 0.1.0; it holds '{text}'.")
+    return f"{text}+b{key[:12]}"  # the letter keeps pip from reading the digits as a number
+
+
+def wheel_name(version: str) -> str:
+    """Return the file name of the wheel for this interpreter and machine."""
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    machine = re.sub("[-.]", "_", sysconfig.get_platform())
+    return f"{NAME.replace('-', '_')}-{version}-{python}-{python}-{machine}.whl"
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """Return the user's cache folder of compiled interfaces: XDG_CACHE_HOME, else ~/.cache."""
+    given = Path(environment.get("XDG_CACHE_HOME", ""))
+    # The XDG specification has relative paths ignored.
+    base = given if given.is_absolute() else Path.home() / ".cache"
+    return base / "motion_nodes" / "interfaces"
+
+
+def is_whole(wheel: Path) -> bool:
+    """Tell whether a wheel is there and undamaged."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            return archive.testzip() is None
+    except (OSError, zipfile.BadZipFile):
+        return False
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Let one process at a time build into a cache folder; others wait and find the result."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def prune(folder: Path, kept: int = _KEPT) -> None:
+    """Remove all but the newest builds from a cache folder."""
+    wheels = sorted(folder.glob("*.whl"), key=lambda p: p.stat().st_mtime, reverse=True)
+    for wheel in wheels[kept:]:
+        wheel.unlink()
+
+
+def pack(data: Path, platlib: Path, version: str, target: Path) -> None:
+    """Write a wheel; the target appears whole or not at all.
+
+    Args:
+        data: becomes the prefix of the environment (share/, lib/).
+        platlib: becomes site-packages.
+        version: of the wheel.
+        target: path of the wheel.
+    """
+    stem = f"{NAME.replace('-', '_')}-{version}"
+    tag = "-".join(target.stem.split("-")[-3:])
+    contents = {f"{stem}.data/data/{_below(f, data)}": f.read_bytes() for f in _files(data)}
+    contents |= {_below(f, platlib): f.read_bytes() for f in _files(platlib)}
+    info = f"{stem}.dist-info"
+    contents[f"{info}/WHEEL"] = (
+        f"Wheel-Version: 1.0\nGenerator: motion_nodes\nRoot-Is-Purelib: false\nTag: {tag}\n"
+    ).encode()
+    contents[f"{info}/METADATA"] = (
+        f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {version}\nLicense: Apache-2.0\n"
+        "Summary: ROS 2 message packages that PyPI lacks, compiled for this machine\n"
+    ).encode()
+    rows = [f"{name},{_digest(content)},{len(content)}" for name, content in contents.items()]
+    contents[f"{info}/RECORD"] = "\n".join([*rows, f"{info}/RECORD,,", ""]).encode()
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, content in contents.items():
+                entry = zipfile.ZipInfo(name)  # with its fixed date: equal builds, equal bytes
+                entry.external_attr = (0o755 if name.endswith(".so") else 0o644) << 16
+                archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(f for f in folder.rglob("*") if f.is_file())
+
+
+def _below(file: Path, folder: Path) -> str:
+    return file.relative_to(folder).as_posix()
+
+
+def _digest(content: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
+    return f"sha256={digest.rstrip(b'=').decode()}"
+
+
+def is_installed(version: str) -> bool:
+    """Tell whether this very build is installed in this interpreter, with all its files."""
+    try:
+        distribution = importlib.metadata.distribution(NAME)
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    files = distribution.files or []
+    return distribution.version == version and all(Path(str(f.locate())).exists() for f in files)
+
+
+def install(wheel: Path) -> None:
+    """Install a wheel in this interpreter with pip, without asking any index.
+
+    Raises:
+        BuildError: pip is missing or refuses; has its last line.
+    """
+    options = ["--no-deps", "--no-index", "--force-reinstall", "--disable-pip-version-check", "-q"]
+    command = [sys.executable, "-m", "pip", "install", *options, str(wheel)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        last = (done.stderr.strip() or done.stdout.strip() or "pip said nothing").splitlines()[-1]
+        raise BuildError(f"pip could not install {wheel} in {sys.executable}: {last}")
