@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m motion_nodes.view franka jetbot``: look at robots in the browser, without ROS."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+
+from motion_nodes.errors import MotionError
+from motion_nodes.model.loader import load_robot
+from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.preview import Preview
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Show robots until Ctrl-C; return the exit code."""
+    given = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: over.set())
+
+    def open_viewer(robots: Sequence[ViewedRobot]) -> BrowserViewer:
+        return BrowserViewer(robots, given.port, host=given.host, dark=given.dark)
+
+    try:
+        robots = [load_robot(name) for name in given.robots]
+        preview = Preview(robots, given.spacing, open_viewer)
+    except MotionError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"Open {preview.viewer.url} in a browser. Ctrl-C ends.", flush=True)
+    over.wait()
+    preview.close()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m motion_nodes.view",
+        description="Show robots in the browser: sliders and drive pads move the model itself.",
+    )
+    parser.add_argument("robots", nargs="+", metavar="ROBOT", help="name of a robot, or its folder")
+    parser.add_argument("--port", type=int, default=8080, help="first port to try (default 8080)")
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        help="address to listen on; 0.0.0.0 opens the page to the network (default 127.0.0.1)",
+    )
+    parser.add_argument(
+        "--spacing", type=float, default=1.0, help="distance between robots [m] (default 1)"
+    )
+    parser.add_argument("--dark", action="store_true", help="dark page")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,334 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The browser viewer: robots in a web page, with sliders and drive pads, and no ROS in it."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+
+import numpy as np
+import viser
+
+from motion_nodes.errors import BadConfig, RobotNotFound
+from motion_nodes.view.free_port import PortInUse, free_port
+from motion_nodes.view.intents import Intents
+from motion_nodes.view.live_robot import LiveRobot, PanelEvents
+from motion_nodes.view.robot_view import bounding_ball
+from motion_nodes.view.stage import set_stage
+from motion_nodes.view.status_text import global_line
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+_log = logging.getLogger(__name__)
+
+PANEL_PERIOD = 0.2
+"""Status lines, sliders and trails are renewed this often [s]."""
+
+
+class BrowserViewer:
+    """Serves a page that shows robots and lets people move them.
+
+    Updates may come from any thread and at any rate: only the newest is kept and at most ``rate``
+    times a second the links that moved are sent, all at once. With no page open nothing is sent.
+
+    What people do on the page arrives in the three ``on_...`` attributes, which are None at first.
+    They are called one after the other on a single thread of the viewer, never at the same time;
+    when one is slow, values that were overtaken are left out. An exception in one is logged.
+
+    Anybody who can open the page can move the robots, so it is served to this machine only unless
+    ``host`` says otherwise.
+
+    Args:
+        robots: what to show.
+        port: TCP port of the page; 0 takes any free one.
+        host: address to listen on; ``0.0.0.0`` opens the page to every network of this machine.
+        port_search: how many ports after ``port`` may be tried when it is in use.
+        title: shown at the top of the panel.
+        rate: greatest number of scene updates per second [Hz].
+        dark: dark page.
+
+    Raises:
+        BadConfig: for two robots of one name, or settings that cannot be used.
+        PortInUse: when no port was free; a MotionError.
+    """
+
+    def __init__(
+        self,
+        robots: Sequence[ViewedRobot],
+        port: int = 8080,
+        *,
+        host: str = "127.0.0.1",
+        port_search: int = 10,
+        title: str = "motion_nodes",
+        rate: float = 30.0,
+        dark: bool = False,
+    ) -> None:
+        """Start the server and its threads."""
+        names = [robot.name for robot in robots]
+        if len(set(names)) != len(names):
+            raise BadConfig(f"Two viewed robots have one name: {', '.join(names)}.")
+        if not (np.isfinite(rate) and 0.0 < rate <= 240.0):
+            raise BadConfig(f"rate is {rate} Hz; it must be above 0 and at most 240.")
+        self.on_joint_target: Callable[[str, str, float], None] | None = None
+        """Robot, joint and position [rad or m] that somebody set with a slider."""
+        self.on_named_state: Callable[[str, str], None] | None = None
+        """Robot and named state whose button was pressed."""
+        self.on_twist: Callable[[str, float, float, float], None] | None = None
+        """Robot, vx, vy [m/s] and wz [rad/s] in its base frame; repeated at 15 Hz while driving,
+        then three zeros."""
+        self._period = 1.0 / rate
+        self._message = ""
+        self._closed = threading.Event()
+        self._wake = threading.Event()
+        self._draw_lock = threading.Lock()
+        self._server = _start_server(host, port, port_search, title, dark)
+        self._loop = self._server.get_event_loop()
+        self._intents = Intents(self._repeat_twists)
+        self._status = self._server.gui.add_markdown(global_line(0, ""))
+        self._robots = {
+            robot.name: LiveRobot(self._server, robot, number, self._events(robot.name))
+            for number, robot in enumerate(robots)
+        }
+        for live in self._robots.values():
+            live.view.meshes.warn_of_missing()
+        set_stage(
+            self._server,
+            [bounding_ball(live.viewed, live.view.meshes) for live in self._robots.values()],
+        )
+        self._server.on_client_connect(self._client_came)
+        self._server.on_client_disconnect(self._client_left)
+        self._thread = threading.Thread(target=self._draw_loop, name="viewer-draw", daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """Address of the page, with the port that was really taken."""
+        host = self._server.get_host()
+        if host in ("", "0.0.0.0", "::"):
+            host = "localhost"
+        return f"http://{f'[{host}]' if ':' in host else host}:{self._server.get_port()}"
+
+    @property
+    def client_count(self) -> int:
+        """Number of pages that are open."""
+        return len(self._server.get_clients())
+
+    @property
+    def robot_names(self) -> tuple[str, ...]:
+        """Names of the robots, as updates and callbacks use them."""
+        return tuple(self._robots)
+
+    def update_joints(self, name: str, q: object) -> None:
+        """Show joint positions.
+
+        Args:
+            name: the robot.
+            q: positions in the order of its ``joint_names`` [rad or m], shape (n,); those that are
+                NaN or infinite stay as they are.
+
+        Raises:
+            RobotNotFound: when no robot of that name is shown.
+            BadCommand: for a wrong length or something that is no number; nothing changes.
+        """
+        self._robot(name).take_joints(q)
+        self._wake_if_watched()
+
+    def update_base(self, name: str, X_WB: object) -> None:
+        """Show where the root link stands, and draw its trail.
+
+        Args:
+            name: the robot.
+            X_WB: pose of the root link in the world, shape (4, 4).
+
+        Raises:
+            RobotNotFound: when no robot of that name is shown.
+            BadCommand: when it is not a finite rigid pose; the last one stays.
+        """
+        self._robot(name).take_base(X_WB)
+        self._wake_if_watched()
+
+    def update_reference(self, name: str, q: object | None) -> None:
+        """Show where the robot should be as a translucent ghost, or none when ``q`` is None.
+
+        Arguments and errors are those of ``update_joints``.
+        """
+        self._robot(name).take_reference(q)
+        self._wake_if_watched()
+
+    def set_message(self, name: str, text: str) -> None:
+        """Show a text below the status line of a robot; it is shown as it is, on one line.
+
+        Raises:
+            RobotNotFound: when no robot of that name is shown.
+        """
+        self._robot(name).take_message(text)
+        self._wake_if_watched()
+
+    def set_status(self, text: str) -> None:
+        """Show a text at the top of the panel."""
+        self._message = text
+        self._wake_if_watched()
+
+    def clear_trail(self, name: str) -> None:
+        """Take the trail of a robot away.
+
+        Raises:
+            RobotNotFound: when no robot of that name is shown.
+        """
+        self._robot(name).request_clear_trail()
+        self._wake_if_watched()
+
+    def flush(self) -> None:
+        """Bring the scene up to date now, even with no page open."""
+        with self._draw_lock, self._server.atomic():
+            for live in self._robots.values():
+                live.draw()
+                live.draw_trail()
+
+    def close(self) -> None:
+        """Stop driving, end all threads and free the port; may be called twice."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        for name, live in self._robots.items():
+            if live.drive is not None and live.drive.rest_if_driving():
+                self._intents.put(("twist", name), functools.partial(self._send_twist, name))
+        self._intents.close()
+        self._wake.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout=2.0)
+        self._server.stop()
+
+    def __enter__(self) -> BrowserViewer:
+        """Return the viewer."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def _robot(self, name: str) -> LiveRobot:
+        """Return the robot of that name."""
+        try:
+            return self._robots[name]
+        except KeyError:
+            raise RobotNotFound(name, self._robots, "the viewer") from None
+
+    def _wake_if_watched(self) -> None:
+        """Have the scene drawn soon if a page is open."""
+        if self.client_count:
+            self._wake.set()
+
+    def _draw_loop(self) -> None:
+        """Draw when something changed, at most at the given rate."""
+        panel_due = 0.0
+        while not self._closed.is_set():
+            self._wake.wait(PANEL_PERIOD if self.client_count else None)
+            self._wake.clear()
+            if self._closed.is_set() or not self.client_count:
+                continue
+            now = time.monotonic()
+            try:
+                self._draw(panel=now >= panel_due)
+            except Exception:
+                _log.exception("Drawing failed; the viewer goes on.")
+            if now >= panel_due:
+                panel_due = now + PANEL_PERIOD
+            self._closed.wait(max(0.0, self._period - (time.monotonic() - now)))
+
+    def _draw(self, panel: bool) -> None:
+        """Send what changed; every few frames the panel and trails too."""
+        with self._draw_lock, self._server.atomic():
+            for live in self._robots.values():
+                live.draw()
+                if panel:
+                    live.draw_trail()
+        if panel:
+            self._on_loop(self._refresh_panels)
+
+    def _refresh_panels(self) -> None:
+        """Renew all status lines and sliders; on viser's event loop."""
+        line = global_line(self.client_count, self._message)
+        if line != self._status.content:
+            self._status.content = line
+        for live in self._robots.values():
+            live.refresh_panel()
+
+    def _on_loop(self, call: Callable[[], None]) -> None:
+        """Have something called on viser's event loop."""
+        try:
+            self._loop.call_soon_threadsafe(call)
+        except RuntimeError:
+            # The loop is closed: the viewer is going down.
+            return
+
+    def _client_came(self, _: viser.ClientHandle) -> None:
+        """Bring the scene up to date, which nobody did while no page was open."""
+        self._wake.set()
+
+    def _client_left(self, client: viser.ClientHandle) -> None:
+        """Stop what that page was driving; stop everything with the last page."""
+        for live in self._robots.values():
+            if live.drive is not None:
+                live.drive.client_left(client.client_id)
+                if not self.client_count:
+                    live.drive.rest_if_driving()
+
+    def _events(self, name: str) -> PanelEvents:
+        """Return where the panel of one robot reports to."""
+
+        def target(joint: str, value: float) -> None:
+            self._intents.put(("joint", name, joint), lambda: self._send_target(name, joint, value))
+
+        def state(wanted: str) -> None:
+            self._intents.put(("state", name), lambda: self._send_state(name, wanted))
+
+        return PanelEvents(target, state, self._intents.start_repeating)
+
+    def _send_target(self, name: str, joint: str, value: float) -> None:
+        if self.on_joint_target is not None:
+            self.on_joint_target(name, joint, value)
+
+    def _send_state(self, name: str, state: str) -> None:
+        if self.on_named_state is not None:
+            self.on_named_state(name, state)
+
+    def _send_twist(self, name: str, vx: float = 0.0, vy: float = 0.0, wz: float = 0.0) -> None:
+        if self.on_twist is not None:
+            self.on_twist(name, vx, vy, wz)
+
+    def _repeat_twists(self) -> bool:
+        """Send what the drive pads want now; return whether more is to come."""
+        more = False
+        for name, live in self._robots.items():
+            if live.drive is None:
+                continue
+            twist, active = live.drive.step()
+            more |= active
+            if twist is not None:
+                self._send_twist(name, twist.vx, twist.vy, twist.wz)
+        return more
+
+
+def _start_server(host: str, port: int, search: int, title: str, dark: bool) -> viser.ViserServer:
+    """Start viser on a free port."""
+    chosen = free_port(host, port, search)
+    server = viser.ViserServer(host=host, port=chosen, label=title, verbose=False)
+    taken = server.get_port()
+    if taken != chosen and port and not port <= taken <= port + search:
+        # Somebody took it between the check and the start, and viser went on by itself.
+        server.stop()
+        raise PortInUse(f"Port {chosen} on {host} was taken just now; start the viewer again.")
+    # No share button: it would open a door to the robots from the whole internet.
+    server.gui.configure_theme(
+        dark_mode=dark, show_logo=False, show_share_button=False, control_width="large"
+    )
+    return server

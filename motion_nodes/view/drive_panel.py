@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The drive pad of one base on the panel; all functions run on viser's event loop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import viser
+
+from motion_nodes.view.drive_state import Direction, DriveState, Twist
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+HOLD_RATE = 10.0
+"""How often a page repeats that a button is down [Hz]."""
+START_FRACTION = 0.5
+"""Part of the greatest speed that is set at first."""
+
+_COMMON = {
+    "Forward": (Direction.FORWARD, viser.Icon.ARROW_UP),
+    "Left": (Direction.TURN_LEFT, viser.Icon.ROTATE_2),
+    "Right": (Direction.TURN_RIGHT, viser.Icon.ROTATE_CLOCKWISE_2),
+    "Back": (Direction.BACK, viser.Icon.ARROW_DOWN),
+}
+_HOLONOMIC = {
+    "Slide left": (Direction.SLIDE_LEFT, viser.Icon.ARROW_LEFT),
+    "Slide right": (Direction.SLIDE_RIGHT, viser.Icon.ARROW_RIGHT),
+}
+_STEERED = {
+    "Left": (Direction.ARC_LEFT, viser.Icon.ARROW_CURVE_LEFT),
+    "Right": (Direction.ARC_RIGHT, viser.Icon.ARROW_CURVE_RIGHT),
+}
+
+
+class DrivePanel:
+    """Buttons and speed sliders of a base.
+
+    Args:
+        gui: viser's panel; elements go into the folder that is open.
+        viewed: the robot.
+        changed: called whenever there is something to send, so that ``step`` is called soon.
+        on_clear_trail: called when the trail is to be taken away.
+    """
+
+    def __init__(
+        self,
+        gui: viser.GuiApi,
+        viewed: ViewedRobot,
+        changed: Callable[[], None],
+        on_clear_trail: Callable[[], None],
+    ) -> None:
+        """Add the elements."""
+        self._changed = changed
+        self._lock = threading.Lock()
+        linear, angular = viewed.max_linear, viewed.max_angular
+        self._state = DriveState(START_FRACTION * linear, START_FRACTION * angular)
+        self.latch = gui.add_checkbox(
+            "Keep going",
+            False,
+            hint="Off: the base moves while a button is held down. On: a click starts it, Stop "
+            "ends it, and so does closing the page.",
+        )
+        extra = {"holonomic": _HOLONOMIC, "ackermann": _STEERED}.get(viewed.model.kind, {})
+        for label, (direction, icon) in (_COMMON | extra).items():
+            self._add_direction(gui, label, direction, icon)
+        stop = gui.add_button("Stop", color="red", icon=viser.Icon.HAND_STOP)
+        # Pressing already stops; nobody should have to let go first.
+        stop.on_hold(self._stop_pressed, callback_hz=HOLD_RATE)
+        stop.on_click(self._stop_pressed)
+        self.linear = gui.add_slider(
+            "Speed [m/s]", 0.0, linear, step=linear / 100, initial_value=START_FRACTION * linear
+        )
+        self.angular = gui.add_slider(
+            "Turn [rad/s]", 0.0, angular, step=angular / 100, initial_value=START_FRACTION * angular
+        )
+        self.linear.on_update(self._speed_moved)
+        self.angular.on_update(self._speed_moved)
+        gui.add_button("Clear trail", icon=viser.Icon.ERASER).on_click(lambda _: on_clear_trail())
+
+    def stop(self) -> None:
+        """Come to rest, from any thread."""
+        with self._lock:
+            self._state.stop()
+        self._changed()
+
+    def rest_if_driving(self) -> bool:
+        """Come to rest if not there already, from any thread; return whether it was driving."""
+        with self._lock:
+            driving = self._state.direction is not None
+        if driving:
+            self.stop()
+        return driving
+
+    def client_left(self, client: int) -> None:
+        """End what a page that is gone had started, from any thread."""
+        with self._lock:
+            self._state.client_left(client)
+        self._changed()
+
+    def step(self) -> tuple[Twist | None, bool]:
+        """Return what to send now and whether more is to come, from any thread."""
+        with self._lock:
+            return self._state.step(time.monotonic()), self._state.active
+
+    def _add_direction(
+        self, gui: viser.GuiApi, label: str, direction: Direction, icon: viser.IconName
+    ) -> None:
+        """Add one button."""
+
+        async def held(event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+            if event.client_id is not None and not self.latch.value:
+                with self._lock:
+                    self._state.hold(direction, event.client_id, time.monotonic())
+                self._changed()
+
+        async def clicked(event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+            # A page reports a click when the button comes up again.
+            if event.client_id is None:
+                return
+            with self._lock:
+                if self.latch.value:
+                    self._state.latch(direction, event.client_id, time.monotonic())
+                else:
+                    self._state.release()
+            self._changed()
+
+        button = gui.add_button(label, icon=icon)
+        button.on_hold(held, callback_hz=HOLD_RATE)
+        button.on_click(clicked)
+
+    async def _stop_pressed(self, _: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        """Come to rest."""
+        self.stop()
+
+    async def _speed_moved(self, _: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
+        """Take over the speeds."""
+        with self._lock:
+            self._state.set_speeds(self.linear.value, self.angular.value)

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sliders and named states of one robot on the panel.
+
+All functions here run on viser's event loop. There the value that a page sent and the value that
+mirrors the robot cannot overtake each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+import viser
+
+from motion_nodes.model.tree import Array, JointKind
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+SLIDER_STEPS = {JointKind.PRISMATIC: 0.0005}
+"""Resolution of a slider [m]; others have ``ANGLE_STEP``."""
+ANGLE_STEP = 0.001
+"""Resolution of a slider [rad]."""
+
+_T = TypeVar("_T")
+
+
+class JointPanel:
+    """Shows joint positions and takes wishes for them.
+
+    Args:
+        gui: viser's panel; elements go into the folder that is open.
+        viewed: the robot.
+        on_target: called with joint name and position when somebody moves a slider.
+        on_state: called with the name of the named state whose button was pressed.
+    """
+
+    def __init__(
+        self,
+        gui: viser.GuiApi,
+        viewed: ViewedRobot,
+        on_target: Callable[[str, float], None],
+        on_state: Callable[[str], None],
+    ) -> None:
+        """Add the elements."""
+        self._viewed = viewed
+        self._on_target, self._on_state = on_target, on_state
+        self._index = {name: i for i, name in enumerate(viewed.model.joint_names)}
+        self.sliders: dict[str, viser.GuiSliderHandle[float]] = {}
+        if viewed.named_states:
+            self.states = gui.add_button_group(
+                "Go to", tuple(viewed.named_states), hint="Send the robot to a named state."
+            )
+            self.states.on_click(self._state_pressed)
+        self.follow = gui.add_checkbox(
+            "Follow",
+            True,
+            hint="Sliders show where the robot is. Moving one switches this off: from then on "
+            "they show what you asked for.",
+            visible=bool(viewed.sliders),
+        )
+        for name, label in zip(
+            viewed.sliders or (), short_labels(tuple(viewed.sliders or ())), strict=True
+        ):
+            self._add_slider(gui, name, label)
+
+    def mirror(self, q: Array) -> None:
+        """Show positions [rad or m], shape (n,), unless somebody has taken hold of a slider."""
+        if not self.follow.value:
+            return
+        for name, slider in self.sliders.items():
+            value = float(q[self._index[name]])
+            if np.isfinite(value):
+                _show(slider, self._on_step(slider, value, name))
+
+    def _on_step(self, slider: viser.GuiSliderHandle[float], value: float, name: str) -> float:
+        """Return the slider position for a joint position, so that noise sends nothing."""
+        if self._viewed.model.tree.joint(name).kind is JointKind.CONTINUOUS:
+            value = (value + np.pi) % (2.0 * np.pi) - np.pi
+        steps = round((value - slider.min) / slider.step)
+        return min(max(slider.min + steps * slider.step, slider.min), slider.max)
+
+    def _add_slider(self, gui: viser.GuiApi, name: str, label: str) -> None:
+        """Add the slider of one joint."""
+        joint = self._viewed.model.tree.joint(name)
+        lower = joint.lower if np.isfinite(joint.lower) else -np.pi
+        upper = joint.upper if np.isfinite(joint.upper) else np.pi
+        home = float(self._viewed.model.home[self._index[name]])
+        slides = joint.kind is JointKind.PRISMATIC
+        slider = gui.add_slider(
+            f"{label} [{'m' if slides else 'rad'}]",
+            min=float(lower),
+            max=float(upper),
+            step=SLIDER_STEPS.get(joint.kind, ANGLE_STEP),
+            initial_value=float(np.clip(home, lower, upper)),
+            marks=_marks(lower, upper, slides),
+            hint=_hint(name, lower, upper, slides),
+        )
+        self.sliders[name] = slider
+
+        async def moved(event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
+            # Without a client it was the program that set the value, in mirror().
+            if event.client is not None:
+                _show(self.follow, False)
+                self._on_target(name, float(event.target.value))
+
+        slider.on_update(moved)
+
+    async def _state_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
+        """Ask for a named state, and show how the robot goes there."""
+        if event.client is not None:
+            _show(self.follow, True)
+            self._on_state(str(event.target.value))
+
+
+def _show(handle: viser.GuiInputHandle[_T], value: _T) -> None:
+    """Set what an element shows."""
+    # viser defines the setter away from its getter, where mypy does not find it.
+    handle.value = value  # type: ignore[misc]
+
+
+def short_labels(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names without the words that all of them begin with."""
+    if len(names) < 2:
+        return names
+    first, last = min(names), max(names)
+    same = 0
+    while same < min(len(first), len(last)) and first[same] == last[same]:
+        same += 1
+    cut = first.rfind("_", 0, same) + 1
+    return tuple(name[cut:] for name in names)
+
+
+def _marks(lower: float, upper: float, slides: bool) -> tuple[tuple[float, str], ...]:
+    """Return the marks below a slider: its ends, in degrees or millimetres."""
+    if slides:
+        return ((lower, f"{1000 * lower:.0f} mm"), (upper, f"{1000 * upper:.0f} mm"))
+    return ((lower, f"{np.rad2deg(lower):.0f}°"), (upper, f"{np.rad2deg(upper):.0f}°"))
+
+
+def _hint(name: str, lower: float, upper: float, slides: bool) -> str:
+    """Return the text that appears over a slider."""
+    if slides:
+        return f"{name}: {lower:.4g} to {upper:.4g} m"
+    degrees = f"{np.rad2deg(lower):.1f}° to {np.rad2deg(upper):.1f}°"
+    return f"{name}: {lower:.4g} to {upper:.4g} rad ({degrees})"

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One robot of a running viewer: what has arrived for it, what is drawn, and its panel."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import viser
+
+from motion_nodes.model.tree import Array
+from motion_nodes.view.drive_panel import DrivePanel
+from motion_nodes.view.joint_panel import JointPanel
+from motion_nodes.view.robot_view import RobotView
+from motion_nodes.view.shape_nodes import GHOST
+from motion_nodes.view.status_text import Freshness, robot_line
+from motion_nodes.view.trail import Trail
+from motion_nodes.view.viewed_robot import ViewedRobot, checked_pose
+
+TRAIL_RGB = ((38, 120, 220), (220, 110, 30), (40, 160, 90), (170, 70, 190))
+"""Colours of the trails, in the order of the robots."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PanelEvents:
+    """Where the panel of a robot reports to; called on viser's event loop."""
+
+    joint_target: Callable[[str, float], None]
+    named_state: Callable[[str], None]
+    drive_changed: Callable[[], None]
+
+
+class LiveRobot:
+    """Takes updates from any thread and draws them on the drawing thread.
+
+    Args:
+        server: the viser server.
+        viewed: the robot.
+        number: its place among the robots, for its colour.
+        events: where its panel reports to.
+    """
+
+    def __init__(
+        self, server: viser.ViserServer, viewed: ViewedRobot, number: int, events: PanelEvents
+    ) -> None:
+        """Add the robot and its part of the panel."""
+        self.viewed = viewed
+        self._scene = server.scene
+        self._lock = threading.Lock()
+        self._q: Array = np.full(len(viewed.model.joint_names), np.nan)
+        self._q_reference: Array | None = None
+        self._X_WB: Array | None = None
+        self._state_dirty = self._reference_dirty = self._trail_dirty = False
+        self._clear_trail = False
+        self._message = ""
+        self._freshness = Freshness()
+        self.view = RobotView(server.scene, viewed, f"/robots/{viewed.name}")
+        self.ghost: RobotView | None = None
+        self.trail = Trail(
+            server.scene, f"/trails/{viewed.name}", TRAIL_RGB[number % len(TRAIL_RGB)]
+        )
+        self._add_panel(server.gui, events)
+
+    def _add_panel(self, gui: viser.GuiApi, events: PanelEvents) -> None:
+        """Add the robot's folder."""
+        viewed = self.viewed
+        self.drive: DrivePanel | None = None
+        with gui.add_folder(viewed.name):
+            self._status = gui.add_markdown(robot_line(self._freshness, "", 0.0))
+            self.joints = JointPanel(gui, viewed, events.joint_target, events.named_state)
+            if viewed.drive:
+                with gui.add_folder("Drive"):
+                    self.drive = DrivePanel(
+                        gui, viewed, events.drive_changed, self.request_clear_trail
+                    )
+
+    def take_joints(self, q: object) -> None:
+        """Take joint positions; see ``BrowserViewer.update_joints``."""
+        values = self.viewed.checked_positions(q, "update_joints")
+        with self._lock:
+            np.copyto(self._q, values, where=np.isfinite(values))
+            self._state_dirty = True
+            self._freshness.arrived(time.monotonic())
+
+    def take_base(self, X_WB: object) -> None:
+        """Take a pose of the base; see ``BrowserViewer.update_base``."""
+        pose = checked_pose(X_WB, f"{self.viewed.name}: base pose X_WB")
+        with self._lock:
+            self._X_WB = pose
+            self._trail_dirty |= self.trail.points.add(pose[:3, 3])
+            self._state_dirty = True
+            self._freshness.arrived(time.monotonic())
+
+    def take_reference(self, q: object | None) -> None:
+        """Take where the robot should be, or None for no ghost."""
+        values = None if q is None else self.viewed.checked_positions(q, "update_reference")
+        with self._lock:
+            self._q_reference = values
+            self._reference_dirty = True
+
+    def take_message(self, text: str) -> None:
+        """Take the message below the status line."""
+        with self._lock:
+            self._message = text
+
+    def request_clear_trail(self) -> None:
+        """Have the trail taken away with the next drawing."""
+        with self._lock:
+            self._clear_trail = True
+
+    def draw(self) -> None:
+        """Send what changed since the last time."""
+        with self._lock:
+            state = (self._q.copy(), self._X_WB) if self._state_dirty else None
+            reference = (self._q_reference,) if self._reference_dirty else None
+            self._state_dirty = self._reference_dirty = False
+        if state is not None:
+            q, X_WB = state
+            self.view.draw_joints(q)
+            if X_WB is not None:
+                self.view.draw_base(X_WB)
+        if reference is not None:
+            self._draw_reference(reference[0])
+
+    def _draw_reference(self, q: Array | None) -> None:
+        """Move the ghost, which is made when first needed and rides on the robot's base."""
+        if q is None:
+            if self.ghost is not None:
+                self.ghost.base.visible = False
+            return
+        if self.ghost is None:
+            on_base = dataclasses.replace(self.viewed, X_WR=np.eye(4))
+            path = f"{self.view.base.name}/reference"
+            self.ghost = RobotView(self._scene, on_base, path, GHOST)
+        self.ghost.draw_joints(q)
+        self.ghost.base.visible = True
+
+    def draw_trail(self) -> None:
+        """Send the trail if it changed; it is the largest message, so this is called less often."""
+        with self._lock:
+            dirty, clear = self._trail_dirty, self._clear_trail
+            self._trail_dirty = self._clear_trail = False
+            if clear:
+                self.trail.points.clear()
+            segments = self.trail.points.segments() if dirty or clear else None
+        if segments is not None:
+            self.trail.draw(segments)
+
+    def refresh_panel(self) -> None:
+        """Renew status line and sliders; on viser's event loop."""
+        now = time.monotonic()
+        with self._lock:
+            self._freshness.look(now)
+            line = robot_line(self._freshness, self._message, now)
+            q = self._q.copy()
+        if line != self._status.content:
+            self._status.content = line
+        self.joints.mirror(q)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Floor, lights and the first camera position, chosen by the size of what is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import viser
+
+from motion_nodes.model.tree import Array
+
+FIELD_OF_VIEW = np.deg2rad(40.0)
+"""Vertical; a longer lens than viser's 75 degrees keeps a robot's proportions."""
+VIEW_DIRECTION = np.array([0.80, 0.52, 0.34])
+"""From the robot to the camera: front left (x forward, y left) and a little above."""
+
+
+def set_stage(server: viser.ViserServer, balls: Sequence[tuple[Array, float]]) -> None:
+    """Add the floor and lights, and put the camera where everything is in sight.
+
+    Args:
+        server: the viser server.
+        balls: centre, shape (3,), and radius [m] of a ball about each robot.
+    """
+    centre, radius = _ball_about(balls)
+    cell = 0.1 if radius < 0.5 else 0.25
+    server.scene.add_grid(
+        "/floor",
+        infinite_grid=True,
+        cell_size=cell,
+        section_size=1.0,
+        cell_color=(214, 218, 222),
+        section_color=(168, 176, 184),
+        cell_thickness=0.8,
+        section_thickness=1.2,
+        fade_distance=max(12.0 * radius, 4.0),
+        fade_strength=1.5,
+        shadow_opacity=0.28,
+    )
+    server.scene.configure_environment_map("studio", environment_intensity=0.55)
+    direction = VIEW_DIRECTION / np.linalg.norm(VIEW_DIRECTION)
+    camera = server.initial_camera
+    camera.fov = float(FIELD_OF_VIEW)
+    camera.near = 0.01
+    camera.look_at = centre
+    camera.position = centre + direction * radius / np.sin(FIELD_OF_VIEW / 2) * 1.05
+
+
+def _ball_about(balls: Sequence[tuple[Array, float]]) -> tuple[Array, float]:
+    """Return a ball that holds the given ones."""
+    if not balls:
+        return np.zeros(3), 1.0
+    low = np.min([centre - radius for centre, radius in balls], axis=0)
+    high = np.max([centre + radius for centre, radius in balls], axis=0)
+    centre = (low + high) / 2
+    return centre, max(float(np.linalg.norm(c - centre)) + r for c, r in balls)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The status lines of the panel."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+STALE_AFTER = 1.0
+"""A robot that was silent this long is shown as stale [s]."""
+RATE_WINDOW = 1.0
+"""Rates are counted over this time [s]."""
+LONGEST_MESSAGE = 300
+
+_MARKS = re.compile(r"([\\`*_{}\[\]()<>#+\-.!|~&:])")
+
+
+def plain(text: str) -> str:
+    """Return text that the page shows as it is: one line, bounded, nothing read as markdown."""
+    line = " ".join(text.split())
+    if len(line) > LONGEST_MESSAGE:
+        line = line[: LONGEST_MESSAGE - 3] + "..."
+    return _MARKS.sub(r"\\\1", line)
+
+
+@dataclass
+class Freshness:
+    """How often and when something last arrived; times in [s] on one clock."""
+
+    count: int = 0
+    last: float | None = None
+    rate: float = 0.0
+    """Arrivals per second, over the last window [Hz]."""
+    _window_start: float = 0.0
+    _window_count: int = 0
+
+    def arrived(self, now: float) -> None:
+        """Note an arrival."""
+        if self.last is None:
+            self._window_start = now
+        self.count += 1
+        self.last = now
+
+    def look(self, now: float) -> None:
+        """Renew the rate when its window is over."""
+        elapsed = now - self._window_start
+        if self.last is not None and elapsed >= RATE_WINDOW:
+            self.rate = (self.count - self._window_count) / elapsed
+            self._window_start, self._window_count = now, self.count
+
+
+def robot_line(state: Freshness, message: str, now: float) -> str:
+    """Return the markdown of one robot's status.
+
+    Args:
+        state: arrivals of its joint states and base poses.
+        message: last message, empty for none.
+        now: present time [s].
+    """
+    if state.last is None:
+        line = "⚪ **waiting** for the robot's state"
+    elif now - state.last > STALE_AFTER:
+        line = f"🟠 **stale**: no state for {now - state.last:.0f} s"
+    else:
+        line = f"🟢 **connected**, {state.rate:.0f} Hz"
+    return f"{line}  \n{plain(message)}" if message else line
+
+
+def global_line(clients: int, message: str) -> str:
+    """Return the markdown of the line above all robots."""
+    pages = "1 page open" if clients == 1 else f"{clients} pages open"
+    return f"{pages}  \n{plain(message)}" if message else pages

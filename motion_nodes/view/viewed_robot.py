@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the viewer needs to know about one robot: its model, its name and where it stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from motion_nodes.errors import BadCommand, BadConfig, UnknownJoint
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, KinematicTree, frozen
+
+RIGID_TOLERANCE = 1e-6
+"""How far a given pose may be from a rigid one before it is refused."""
+
+
+class RobotModel(Protocol):
+    """The part of a loaded robot that is drawn and shown on the panel."""
+
+    @property
+    def name(self) -> str:
+        """Name of the robot model."""
+
+    @property
+    def kind(self) -> str:
+        """What it is: ``arm``, ``differential``, ``holonomic`` or ``ackermann``."""
+
+    @property
+    def tree(self) -> KinematicTree:
+        """Links, joints and shapes."""
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Actuated joints: the order of ``q``."""
+
+    @property
+    def home(self) -> Array:
+        """Positions drawn before the first state comes [rad or m], shape (n,)."""
+
+    def mesh_path(self, filename: str) -> Path:
+        """Return the file behind a mesh name of the URDF; raises a MotionError for none."""
+
+
+@dataclass(frozen=True)
+class ViewedRobot:
+    """One robot in the viewer.
+
+    Raises:
+        BadConfig: for a name that is empty or holds a slash inside, a placement that is no pose,
+            or a speed that is not positive.
+        UnknownJoint: for a slider joint that the robot does not have.
+    """
+
+    model: RobotModel
+    name: str = ""
+    """What the callbacks and updates call it, such as its ROS namespace; the model's name if
+    empty."""
+    X_WR: Array = field(default_factory=lambda: np.eye(4))
+    """Where its root link stands in the world until the first base update, shape (4, 4)."""
+    named_states: Sequence[str] = ()
+    """States that get a button."""
+    sliders: Sequence[str] | None = None
+    """Joints that get a slider. None: all actuated ones, but on a wheeled base no endless ones,
+    because wheels obey speeds, not positions."""
+    drive: bool | None = None
+    """Whether it gets a drive pad. None: when its kind is not ``arm``."""
+    max_linear: float = 1.0
+    """Upper end of the drive pad's speed slider [m/s]."""
+    max_angular: float = 2.0
+    """Upper end of the drive pad's turn rate slider [rad/s]."""
+
+    def __post_init__(self) -> None:
+        """Fill in what follows from the model, and check the rest."""
+        name = (self.name or self.model.name).strip("/")
+        if not name or any(character.isspace() for character in name):
+            raise BadConfig(f"'{self.name}' is no name for a viewed robot: give one word.")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "X_WR", checked_pose(self.X_WR, f"{name}: placement X_WR"))
+        drive = self.model.kind != "arm" if self.drive is None else self.drive
+        object.__setattr__(self, "drive", drive)
+        object.__setattr__(self, "sliders", self._slider_joints(drive))
+        for label, speed in (("linear", self.max_linear), ("angular", self.max_angular)):
+            if not (np.isfinite(speed) and speed > 0.0):
+                raise BadConfig(f"{name}: max_{label} is {speed}; it must be finite and positive.")
+
+    @classmethod
+    def of(cls, robot: Robot, name: str = "", X_WR: Array | None = None) -> ViewedRobot:
+        """Return a robot with all its named states, and speeds up to those of its base."""
+        base = robot.base
+        speeds = (base.linear.x.max_velocity, base.angular.z.max_velocity) if base else (1.0, 2.0)
+        return cls(
+            robot,
+            name,
+            np.eye(4) if X_WR is None else X_WR,
+            named_states=robot.state_names,
+            max_linear=speeds[0],
+            max_angular=speeds[1],
+        )
+
+    def _slider_joints(self, drive: bool) -> tuple[str, ...]:
+        """Return the joints that get a slider."""
+        if self.sliders is None:
+            joint = self.model.tree.joint
+            return tuple(
+                name
+                for name in self.model.joint_names
+                if not drive or np.isfinite(joint(name).upper)
+            )
+        for name in self.sliders:
+            if name not in self.model.joint_names:
+                raise UnknownJoint(name, self.model.joint_names, self.name)
+        return tuple(self.sliders)
+
+    def checked_positions(self, q: object, where: str) -> Array:
+        """Return joint positions as an array in which NaN marks the unchanged ones.
+
+        Raises:
+            BadCommand: when there is not one number for each joint.
+        """
+        names = self.model.joint_names
+        try:
+            values = np.array(q, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise BadCommand(f"{self.name}: {where} needs numbers, was given {q!r:.80}.") from None
+        if values.shape != (len(names),):
+            raise BadCommand(
+                f"{self.name}: {where} was given an array of shape {values.shape}, but needs "
+                f"{len(names)} positions: {', '.join(names)}."
+            )
+        values[~np.isfinite(values)] = np.nan
+        return values
+
+
+def checked_pose(X: object, where: str) -> Array:
+    """Return ``X`` as a read-only pose.
+
+    Raises:
+        BadCommand: when it is not a finite rigid (4, 4) transform; the text says why.
+    """
+    try:
+        pose = np.array(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise BadCommand(f"{where} needs a (4, 4) matrix, was given {X!r:.80}.") from None
+    if pose.shape != (4, 4):
+        raise BadCommand(f"{where} has shape {pose.shape}, but a pose is a (4, 4) matrix.")
+    if not np.isfinite(pose).all():
+        raise BadCommand(f"{where} holds NaN or infinity; the last good pose stays.")
+    R = pose[:3, :3]
+    skew = float(np.abs(R @ R.T - np.eye(3)).max())
+    if skew > RIGID_TOLERANCE or np.linalg.det(R) < 0.0 or (pose[3] != (0, 0, 0, 1)).any():
+        raise BadCommand(
+            f"{where} is no rigid pose: its rotation part is off by {skew:.2g} from orthonormal, "
+            f"its last row is {pose[3].tolist()} (needs [0, 0, 0, 1])."
+        )
+    return frozen(pose)

@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Debian's Chromium without a window, driven through selenium: a page as a person uses it."""
+
+from __future__ import annotations
+
+import base64
+import io
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+CHROMIUM = ("/usr/bin/chromium", "/usr/bin/chromium-browser")
+DRIVER = "/usr/bin/chromedriver"
+PAGE_LIMIT = 60.0
+"""Longest wait for a page to load and draw [s]; WebGL in software is slow on a busy machine."""
+LIMIT = 20.0
+"""Longest wait for anything else [s]."""
+POLL = 0.1
+
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--use-gl=angle",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    # Nothing but this machine can be reached, whatever a page asks for.
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1",
+    "--no-proxy-server",
+    "--hide-scrollbars",
+)
+
+Image = NDArray[np.uint8]
+_T = TypeVar("_T")
+
+
+def skip_without_chromium() -> str:
+    """Return the path of Chromium, or skip the test."""
+    found = [path for path in CHROMIUM if Path(path).exists()]
+    if not found or not Path(DRIVER).exists():
+        pytest.skip("no Chromium")
+    pytest.importorskip("selenium", reason="no selenium")
+    return found[0]
+
+
+def wait_for(condition: Callable[[], _T], what: str, limit: float = LIMIT) -> _T:
+    """Return the first true value of a condition.
+
+    Args:
+        condition: asked until what it returns is true; ``StaleElement`` and the like count as no.
+        what: for the error, as in "the panel appears".
+        limit: longest wait [s].
+
+    Raises:
+        AssertionError: when it did not come true in time.
+    """
+    from selenium.common.exceptions import WebDriverException
+
+    deadline = time.monotonic() + limit
+    last: object = None
+    while True:
+        try:
+            last = condition()
+        except WebDriverException as error:
+            last = error
+        else:
+            if last:
+                return last
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {limit:.0f} s in vain until {what}; last: {last!r:.300}")
+        time.sleep(POLL)
+
+
+class Page:
+    """One open viewer page."""
+
+    def __init__(self, driver, log: list[str] | None = None) -> None:  # noqa: ANN001
+        """Take over a selenium driver."""
+        self.driver = driver
+
+    def open(self, url: str) -> None:
+        """Load a viewer's page and wait until it is connected and draws something."""
+        self.driver.get(url)
+        wait_for(lambda: self._find("//canvas"), "the page has a canvas", PAGE_LIMIT)
+        wait_for(
+            lambda: self._find("//label[@for] | //button[@id]"), "the panel appears", PAGE_LIMIT
+        )
+        self.wait_until_drawn()
+
+    def wait_until_drawn(self) -> Image:
+        """Return the canvas once it is not blank and has come to rest."""
+        before = self.canvas()
+
+        def at_rest() -> Image | None:
+            nonlocal before
+            last, before = before, self.canvas()
+            same = last.shape == before.shape and difference(last, before) < 1e-4
+            return before if same and spread(before) > 2.0 else None
+
+        return wait_for(lambda: _Truthy.of(at_rest()), "the scene is drawn", PAGE_LIMIT).value
+
+    def canvas(self) -> Image:
+        """Return the pixels of the 3D scene, without the panel, shape (h, w, 3)."""
+        from PIL import Image as Pillow
+
+        data = self.driver.execute_script(
+            "const all = [...document.querySelectorAll('canvas')];"
+            "all.sort((a, b) => b.width * b.height - a.width * a.height);"
+            "return all.length ? all[0].toDataURL('image/png').split(',')[1] : '';"
+        )
+        if not data:
+            return np.zeros((1, 1, 3), np.uint8)
+        image = Pillow.open(io.BytesIO(base64.b64decode(data))).convert("RGBA")
+        # The scene is drawn over the page's own background, here white.
+        white = Pillow.new("RGBA", image.size, "white")
+        return np.asarray(Pillow.alpha_composite(white, image).convert("RGB"))
+
+    def screenshot(self, path: Path) -> Image:
+        """Write the whole page, panel included, to a PNG file and return its pixels."""
+        from PIL import Image as Pillow
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.close_notices()
+        self.driver.save_screenshot(str(path))
+        return np.asarray(Pillow.open(path).convert("RGB"))
+
+    def close_notices(self) -> None:
+        """Close the notices in the corner, such as the one on software WebGL."""
+        for button in self._all("//*[contains(@class, 'Notification-closeButton')]"):
+            self.driver.execute_script("arguments[0].click()", button)
+        wait_for(
+            lambda: not self._all("//*[contains(@class, 'mantine-Notification-root')]"),
+            "the notices are gone",
+        )
+
+    def text(self) -> str:
+        """Return the text of the whole page."""
+        return str(self.driver.execute_script("return document.body.innerText"))
+
+    def wait_for_text(self, text: str, limit: float = LIMIT) -> None:
+        """Wait until the page shows a text."""
+        wait_for(lambda: text in self.text(), f"the page shows '{text}'", limit)
+
+    def set_slider(self, label: str, value: float, folder: str = "") -> None:
+        """Type a value into the number field of a slider.
+
+        Args:
+            label: beginning of the slider's label, such as ``joint1``.
+            value: what to type.
+            folder: name of the folder it stands in; empty for any.
+        """
+        from selenium.webdriver.common.keys import Keys
+
+        field = self._field(label, folder)
+        field.click()
+        field.send_keys(Keys.CONTROL, "a")
+        field.send_keys(f"{value:g}", Keys.ENTER)
+
+    def nudge_slider(self, label: str, steps: int, folder: str = "") -> None:
+        """Move a slider by arrow keys, to the right for positive steps."""
+        from selenium.webdriver.common.keys import Keys
+
+        thumb = wait_for(
+            lambda: self._find(f"//*[@id='{self._id(label, folder)}']//*[@role='slider']"),
+            f"the slider '{label}' appears",
+        )
+        key = Keys.ARROW_RIGHT if steps > 0 else Keys.ARROW_LEFT
+        self.driver.execute_script("arguments[0].focus()", thumb)
+        thumb.send_keys(key * abs(steps))
+
+    def slider_value(self, label: str, folder: str = "") -> float:
+        """Return what the number field of a slider shows."""
+        return float(self._field(label, folder).get_attribute("value") or "nan")
+
+    def check(self, label: str, on: bool, folder: str = "") -> None:
+        """Switch a checkbox."""
+        box = self.driver.find_element("id", self._id(label, folder))
+        if box.is_selected() != on:
+            self.driver.execute_script("arguments[0].click()", box)
+
+    def is_checked(self, label: str, folder: str = "") -> bool:
+        """Return whether a checkbox is on."""
+        return bool(self.driver.find_element("id", self._id(label, folder)).is_selected())
+
+    def click(self, label: str, folder: str = "") -> None:
+        """Click a button."""
+        with self.held(label, folder):
+            pass
+
+    @contextmanager
+    def held(self, label: str, folder: str = "") -> Iterator[None]:
+        """Hold a button down."""
+        from selenium.webdriver.common.action_chains import ActionChains
+
+        button = wait_for(
+            lambda: self._find(f"{_inside(folder)}//button[normalize-space()='{label}']"),
+            f"the button '{label}' appears",
+        )
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
+        ActionChains(self.driver).click_and_hold(button).perform()
+        try:
+            yield
+        finally:
+            ActionChains(self.driver).release().perform()
+
+    def _id(self, label: str, folder: str) -> str:
+        """Return the id of the element with a label."""
+        path = f"{_inside(folder)}//label[@for][starts-with(normalize-space(), '{label}')]"
+        found = wait_for(lambda: self._find(path), f"'{label}' appears in the panel")
+        return str(found.get_attribute("for"))
+
+    def _field(self, label: str, folder: str):  # noqa: ANN202
+        """Return the number field beside a slider."""
+        path = f"//*[@id='{self._id(label, folder)}']/following-sibling::*//input"
+        field = wait_for(lambda: self._find(path), f"the number field of '{label}' appears")
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", field)
+        return field
+
+    def _find(self, path: str):  # noqa: ANN202
+        """Return the first element at an XPath, or None."""
+        found = self._all(path)
+        return found[0] if found else None
+
+    def _all(self, path: str) -> list:
+        """Return all elements at an XPath."""
+        return list(self.driver.find_elements("xpath", path))
+
+
+class _Truthy:
+    """An array in a box that is true, because an array itself is neither true nor false."""
+
+    def __init__(self, value: Image) -> None:
+        self.value = value
+
+    @staticmethod
+    def of(value: Image | None) -> _Truthy | None:
+        """Put a value in its box; None stays None."""
+        return None if value is None else _Truthy(value)
+
+
+def _inside(folder: str) -> str:
+    """Return the XPath of a folder of the panel."""
+    if not folder:
+        return ""
+    # The folder is the paper around the paper that holds its title.
+    return f"//div[contains(@class, 'Paper')][./div[normalize-space(text())='{folder}']]"
+
+
+def spread(image: Image) -> float:
+    """Return how far the pixels of an image differ from each other: their standard deviation."""
+    return float(image.astype(np.float64).std())
+
+
+def difference(first: Image, second: Image) -> float:
+    """Return the part of all pixels that differ visibly."""
+    if first.shape != second.shape:
+        return 1.0
+    apart = np.abs(first.astype(np.int16) - second.astype(np.int16)).max(axis=-1)
+    return float((apart > 12).mean())
+
+
+@contextmanager
+def chromium_page(folder: Path, width: int = 1280, height: int = 800) -> Iterator[Page]:
+    """Start Chromium with a new profile and close it again, whatever happens.
+
+    Args:
+        folder: an empty folder for its profile and log.
+        width: of the page [pixels].
+        height: of the page [pixels].
+    """
+    binary = skip_without_chromium()
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    profile = folder / "chromium_profile"
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for flag in (*FLAGS, f"--window-size={width},{height}", f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    service = Service(DRIVER, log_output=str(folder / "chromedriver.log"))
+    driver = webdriver.Chrome(options=options, service=service)
+    try:
+        # The window's size holds its invisible frame too; this sets that of the page.
+        driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+        )
+        yield Page(driver)
+    finally:
+        driver.quit()
+        shutil.rmtree(profile, ignore_errors=True)

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A browser page for tests: ask for the fixture ``page``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from chromium import Page, chromium_page
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """One Chromium for all tests of a file; skips when there is none."""
+    with chromium_page(tmp_path_factory.mktemp("chromium")) as opened:
+        yield opened
