@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The decorator for kernels that Numba compiles once for every robot. Importing it imports Numba.
+
+Numba keeps compiled kernels per source file and does not see when a kernel in another file, which
+the first one calls, has changed. So its files go to a folder of our cache whose name is a hash of all
+kernel sources and versions.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar, cast
+
+import numba
+from numba import config
+
+import motion_nodes
+from motion_nodes.kernels import cache
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function with Numba at its first call, without the GIL, and keep the result.
+
+    No fastmath: NaN means "no value" in places and must survive.
+    """
+    folder = _folder()
+    before = config.CACHE_DIR
+    try:
+        if folder is not None:
+            config.CACHE_DIR = str(folder)
+        jit = numba.njit(cache=folder is not None, nogil=True, error_model="numpy")
+        return cast(Function, jit(function))
+    finally:
+        config.CACHE_DIR = before
+
+
+@functools.cache
+def _folder() -> Path | None:
+    """Return the folder for Numba's files, or None where none can be written."""
+    root = cache.writable_folder()
+    if root is None:
+        return None
+    sha = hashlib.sha256(f"{motion_nodes.__version__}\n{numba.__version__}\n".encode())
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        sha.update(source.name.encode() + source.read_bytes())
+    return root / f"numba-{sha.hexdigest()[:16]}"

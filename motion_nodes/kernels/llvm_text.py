@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a tape to LLVM code.
+
+A program becomes up to four functions, which a caller reaches through their addresses:
+
+* ``one(q, out...)``: one configuration. Scalar code, except that the sines and cosines of all joints
+  are computed side by side in wide registers.
+* ``block(memory)``: the same for q and all results one after another in one piece of memory: each
+  further argument would cost a caller from Python 60 ns.
+* ``many(q, m, out...)``: m configurations, row after row in memory, as NumPy keeps them. As many as a
+  register has lanes go side by side; results are turned over the diagonal before they are stored.
+  The last group reaches back over rows that are already done, so that it is full, too.
+* ``lanes(q, out...)``: exactly one register full. Element i of lane k stands at ``i * lanes + k``,
+  in q and in the results: for kernels that keep that layout throughout.
+
+All arguments are pointers to elements, except ``m``, a 64-bit integer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from motion_nodes.kernels.lanes import Lanes, Writer
+from motion_nodes.kernels.sincos import write_sincos
+from motion_nodes.kernels.tape import Operand, Program, Symbol, Value
+
+_INSTRUCTIONS = {"add": "fadd", "sub": "fsub", "mul": "fmul"}
+
+
+class _Body:
+    """Writes the operations of a program for one kind of lanes."""
+
+    def __init__(
+        self, program: Program, writer: Writer, load: Callable[[int], str], register: int
+    ) -> None:
+        self._program = program
+        self._writer = writer
+        self._load = load
+        self._register = register
+        self._live = program.live()
+        self._names: dict[int, str] = {}
+        self._sincos: dict[Operand, tuple[str, str]] = {}
+
+    def write(self) -> None:
+        """Write all live operations, angles first."""
+        operations = self._program.tape.operations
+        angles = dict.fromkeys(
+            operations[i].left for i in self._live if operations[i].name in ("sin", "cos")
+        )
+        for angle in angles:
+            self._need(angle)
+        self._write_sincos(list(angles))
+        for index in self._live:
+            self._need(index)
+
+    def output(self, value: Value) -> str:
+        """Return the name (or literal) of an output."""
+        if not isinstance(value, Symbol):
+            return self._writer.lanes.constant(value)
+        name = self._names[value.index]
+        return self._writer.negated(name) if value.negative else name
+
+    def _need(self, operand: Operand) -> str:
+        """Return the name of an operand, and write it first if it is not there yet."""
+        if isinstance(operand, float):
+            return self._writer.lanes.constant(operand)
+        if operand not in self._names:
+            operation = self._program.tape.operations[operand]
+            if operation.name == "input":
+                name = self._load(int(operation.left))
+            elif operation.name in ("sin", "cos"):
+                name = self._sincos[operation.left][operation.name == "cos"]
+            else:
+                left, right = self._need(operation.left), self._need(operation.right)
+                name = self._writer.binary(_INSTRUCTIONS[operation.name], left, right)
+            self._names[operand] = name
+        return self._names[operand]
+
+    def _write_sincos(self, angles: list[Operand]) -> None:
+        """Write sine and cosine of all angles; scalar code does a register full at a time."""
+        if self._writer.lanes.count > 1:
+            for angle in angles:
+                self._sincos[angle] = write_sincos(self._writer, self._need(angle))
+            return
+        for start in range(0, len(angles), self._register):
+            group = angles[start : start + self._register]
+            width = 1 << (len(group) - 1).bit_length()
+            lanes = Lanes(self._writer.lanes.element, width)
+            wide = Writer(lanes, self._writer.lines, f"w{start}_")
+            sine, cosine = write_sincos(wide, wide.joined([self._need(a) for a in group]))
+            for lane, angle in enumerate(group):
+                self._sincos[angle] = wide.lane(sine, lane), wide.lane(cosine, lane)
+
+
+def module_text(
+    programs: dict[str, Program], forms: dict[str, tuple[str, ...]], lanes: Lanes
+) -> str:
+    """Return an LLVM module with the functions of some programs.
+
+    Args:
+        programs: by name.
+        forms: for each name which of ``one``, ``block``, ``many`` and ``lanes`` are wanted; the
+            functions are called ``<name>_<form>``. ``block`` and ``many`` need ``one``.
+        lanes: element type, and how many of it fill a register.
+
+    Returns:
+        LLVM assembly.
+    """
+    writers = {"one": _one, "block": _block, "many": _many, "lanes": _lanes}
+    parts = [
+        writers[form](f"{name}_{form}", name, program, lanes)
+        for name, program in programs.items()
+        for form in forms[name]
+    ]
+    return "\n".join(parts + _declarations(lanes))
+
+
+def _declarations(lanes: Lanes) -> list[str]:
+    """Return the declarations of the LLVM intrinsics, for each number of lanes in use."""
+    lines, count = [], 1
+    while count <= lanes.count:
+        kind = Lanes(lanes.element, count)
+        t = kind.type
+        lines.append(f"declare {t} @llvm.fma.{kind.suffix}({t}, {t}, {t})")
+        lines.append(f"declare {t} @llvm.fabs.{kind.suffix}({t})")
+        count *= 2
+    return lines
+
+
+def _arguments(program: Program, *extra: str) -> str:
+    outputs = [f"ptr noalias %out{k}" for k in range(len(program.outputs))]
+    return ", ".join(["ptr noalias %q", *extra, *outputs])
+
+
+def _one(symbol: str, _: str, program: Program, lanes: Lanes) -> str:
+    """Write the function for one configuration."""
+    writer = Writer(Lanes(lanes.element, 1))
+    body = _Body(
+        program, writer, lambda i: writer.load(writer.address("%q", i)), lanes.count
+    )
+    body.write()
+    for k, values in enumerate(program.outputs):
+        for index, value in enumerate(values):
+            writer.store(body.output(value), writer.address(f"%out{k}", index))
+    return _function(symbol, _arguments(program), writer)
+
+
+def _block(symbol: str, name: str, program: Program, lanes: Lanes) -> str:
+    """Write the function that finds q and all results in one piece of memory."""
+    writer = Writer(Lanes(lanes.element, 1))
+    arguments, at = ["ptr %memory"], program.input_count
+    for values in program.outputs:
+        arguments.append(f"ptr {writer.address('%memory', at)}")
+        at += len(values)
+    writer.lines.append(f"  call void @{name}_one({', '.join(arguments)})")
+    return _function(symbol, "ptr %memory", writer)
+
+
+def _lanes(symbol: str, _: str, program: Program, lanes: Lanes) -> str:
+    """Write the function for one register full, lanes side by side in memory."""
+    writer, n = Writer(lanes), lanes.count
+    body = _Body(program, writer, lambda i: writer.load(writer.address("%q", i * n)), n)
+    body.write()
+    for k, values in enumerate(program.outputs):
+        for index, value in enumerate(values):
+            writer.store(body.output(value), writer.address(f"%out{k}", index * n))
+    return _function(symbol, _arguments(program), writer)
+
+
+def _many(symbol: str, name: str, program: Program, lanes: Lanes) -> str:
+    """Write the function for m configurations row after row."""
+    group = f"{name}_group"
+    size, count = program.input_count, lanes.count
+    outputs = range(len(program.outputs))
+    pointers = ["  %q_row = mul i64 %row, " + str(size)]
+    pointers += [f"  %q_at = getelementptr {lanes.element}, ptr %q, i64 %q_row"]
+    for k in outputs:
+        pointers += [
+            f"  %out_row{k} = mul i64 %row, {len(program.outputs[k])}",
+            f"  %out_at{k} = getelementptr {lanes.element}, ptr %out{k}, i64 %out_row{k}",
+        ]
+    call = ", ".join(["ptr %q_at", *(f"ptr %out_at{k}" for k in outputs)])
+    rows = "\n".join(pointers)
+    single = rows.replace("%q_", "%s_q_").replace("%out_", "%s_out_").replace("%row", "%single")
+    single_call = call.replace("%q_", "%s_q_").replace("%out_", "%s_out_")
+    return f"""{_group(group, program, lanes)}
+define void @{symbol}({_arguments(program, "i64 %m")}) nounwind {{
+entry:
+  %full = icmp uge i64 %m, {count}
+  %last = sub i64 %m, {count}
+  br i1 %full, label %wide, label %check
+wide:
+  %row = phi i64 [0, %entry], [%next, %wide]
+{rows}
+  call void @{group}({call})
+  %after = add i64 %row, {count}
+  %short = icmp ugt i64 %after, %last
+  %next = select i1 %short, i64 %last, i64 %after
+  %done = icmp uge i64 %after, %m
+  br i1 %done, label %end, label %wide
+check:
+  %none = icmp eq i64 %m, 0
+  br i1 %none, label %end, label %narrow
+narrow:
+  %single = phi i64 [0, %check], [%single_next, %narrow]
+{single}
+  call void @{name}_one({single_call})
+  %single_next = add i64 %single, 1
+  %single_done = icmp uge i64 %single_next, %m
+  br i1 %single_done, label %end, label %narrow
+end:
+  ret void
+}}
+"""
+
+
+def _group(symbol: str, program: Program, lanes: Lanes) -> str:
+    """Write the function for one register full of configurations, row after row in memory."""
+    writer, n, size = Writer(lanes), lanes.count, program.input_count
+    scalar = Writer(Lanes(lanes.element, 1), writer.lines, "s")
+
+    def gather(index: int) -> str:
+        rows = [scalar.load(scalar.address("%q", row * size + index)) for row in range(n)]
+        return writer.joined(rows)
+
+    body = _Body(program, writer, gather, n)
+    body.write()
+    for k, values in enumerate(program.outputs):
+        _store_rows(writer, scalar, f"%out{k}", [body.output(v) for v in values])
+    return _function(symbol, _arguments(program), writer, "internal ")
+
+
+def _store_rows(writer: Writer, scalar: Writer, out: str, values: list[str]) -> None:
+    """Store values so that each lane becomes a row of ``len(values)`` numbers."""
+    n, size = writer.lanes.count, len(values)
+    if n == 1 or size < n:
+        for index, value in enumerate(values):
+            for row in range(n):
+                scalar.store(writer.lane(value, row), scalar.address(out, row * size + index))
+        return
+    # The last block reaches back over elements that are already stored, so that it is full.
+    for start in [*range(0, size - n, n), size - n]:
+        for row, block in enumerate(writer.transposed(values[start : start + n])):
+            writer.store(block, writer.address(out, row * size + start))
+
+
+def _function(symbol: str, arguments: str, writer: Writer, linkage: str = "") -> str:
+    lines = "\n".join(writer.lines)
+    return f"define {linkage}void @{symbol}({arguments}) nounwind {{\n{lines}\n  ret void\n}}\n"

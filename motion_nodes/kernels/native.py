@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machine code for this CPU: compile LLVM text, load what was compiled before.
+
+LLVM comes with llvmlite, on which Numba stands; Numba itself is not needed here, so that a process
+that only loads code from the cache does not pay for importing it.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from motion_nodes.kernels.lanes import Lanes
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """What code is compiled for."""
+
+    triple: str
+    """Architecture, vendor and system, as LLVM names them."""
+    name: str
+    """The CPU's model, as LLVM names it; ``generic`` where LLVM does not know it."""
+    features: str
+    """Instruction sets, comma-separated, each with + or -."""
+
+    @property
+    def register_bits(self) -> int:
+        """Width of the widest vector registers [bit]."""
+        features = self.features.split(",")
+        if "+avx512f" in features and "+avx512vl" in features:
+            return 512
+        return 256 if "+avx2" in features else 128
+
+    def lanes(self, element: str) -> Lanes:
+        """Return as many lanes of an element type as fill a register."""
+        return Lanes(element, self.register_bits // Lanes(element).bits)
+
+
+@functools.cache
+def host_cpu() -> Cpu:
+    """Return the CPU of this machine."""
+    features = ",".join(sorted(llvm.get_host_cpu_features().flatten().split(",")))
+    return Cpu(llvm.get_process_triple(), llvm.get_host_cpu_name(), features)
+
+
+def toolchain() -> str:
+    """Return the version of the compiler."""
+    return f"llvmlite {llvmlite.__version__}, LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
+
+
+@functools.cache
+def _initialized() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+def _target_machine(cpu: Cpu) -> Any:  # noqa: ANN401  (llvmlite has no types)
+    _initialized()
+    return llvm.Target.from_triple(cpu.triple).create_target_machine(
+        cpu=cpu.name, features=cpu.features, opt=2, reloc="pic", codemodel="small", jit=True
+    )
+
+
+def compiled(text: str, cpu: Cpu) -> bytes:
+    """Return the object file of an LLVM module.
+
+    The text is straight-line code without repetitions, so LLVM's passes over it would find nothing:
+    only instruction selection, scheduling and register allocation run.
+
+    Raises:
+        RuntimeError: the text is not valid LLVM, or this CPU is not supported.
+    """
+    machine = _target_machine(cpu)
+    return bytes(machine.emit_object(llvm.parse_assembly(text)))
+
+
+def assembly(text: str, cpu: Cpu) -> str:
+    """Return the assembly of an LLVM module, to look into."""
+    return str(_target_machine(cpu).emit_assembly(llvm.parse_assembly(text)))
+
+
+class LoadedCode:
+    """An object file in memory, ready to run. The code lives as long as this object."""
+
+    def __init__(self, code: bytes, cpu: Cpu) -> None:
+        machine = _target_machine(cpu)
+        self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._engine.finalize_object()
+
+    def address(self, function: str) -> int:
+        """Return the address of a function.
+
+        Raises:
+            LookupError: the object file has no such function.
+        """
+        address = int(self._engine.get_function_address(function))
+        if address == 0:
+            raise LookupError(f"compiled code has no function '{function}'")
+        return address

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For Numba kernels: call a robot's generated code through its address.
+
+The kernel is compiled once and kept on disk; which robot it works for is an argument.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import types
+from numba.core.typing.templates import Signature
+from numba.extending import intrinsic
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_one(typing: Any, address: Any, q: Any, out: Any) -> Any:  # noqa: ANN401
+    """Call ``one(q, out)`` or ``lanes(q, out)`` of a program with a single result.
+
+    Args (in a kernel): the function's address, and the addresses of q and result as integers (an
+    array's is ``array.ctypes.data``). Nothing is checked.
+    """
+    return _call(2)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def call_both(typing: Any, address: Any, q: Any, pose: Any, jacobian: Any) -> Any:  # noqa: ANN401
+    """Call ``both_one(q, pose, jacobian)`` or ``both_lanes``; arguments as for ``call_one``."""
+    return _call(3)
+
+
+def _call(pointers: int) -> tuple[Signature, Any]:
+    """Return signature and code of a call with so many pointers."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        pointer = ir.IntType(8).as_pointer()
+        function = ir.FunctionType(ir.VoidType(), [pointer] * pointers).as_pointer()
+        target = builder.inttoptr(arguments[0], function)
+        builder.call(target, [builder.inttoptr(a, pointer) for a in arguments[1:]])
+        return context.get_dummy_value()
+
+    return types.void(*[types.intp] * (pointers + 1)), generate

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The generated code of one robot: found in this process, in the cache, or compiled now.
+
+Code comes in units, so that a node pays only for what it uses: one unit for the poses of all frames,
+and one for pose and Jacobian of each frame. A unit takes some 0.1 s to compile and 2 ms to load.
+
+Other kernels call the robot's own code through the addresses that :meth:`RobotCode.address` returns;
+they need not be compiled again for another robot. Loaded code stays until the process ends, so an
+address, once handed out, remains good.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import threading
+from pathlib import Path
+
+import motion_nodes
+from motion_nodes.kernels import cache, native, tree_code
+from motion_nodes.kernels.llvm_text import module_text
+from motion_nodes.kernels.packed import PackedArrays
+from motion_nodes.kernels.tape import Program
+
+_GENERATOR = ("packed", "tape", "tree_code", "lanes", "sincos", "llvm_text", "native", "robot_code")
+_ALL_FRAMES = -1
+
+_loaded: dict[str, native.LoadedCode] = {}
+_lock = threading.RLock()
+
+
+class CodeGenerationUnavailable(RuntimeError):
+    """No code can be generated here; the generic kernels have to do."""
+
+
+def check_available() -> None:
+    """Do nothing if code can be generated here.
+
+    Raises:
+        CodeGenerationUnavailable: says why not.
+    """
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        raise CodeGenerationUnavailable("NUMBA_DISABLE_JIT is set")
+
+
+class RobotCode:
+    """Addresses of one robot's functions.
+
+    Functions of the unit of all frames: ``frames_one``, ``frames_block``, ``frames_many``.
+    Functions of a row's unit: ``pose_one``, ``pose_block``, ``pose_many``, ``both_one``,
+    ``both_block``, ``jacobian_one``, ``jacobian_many``, and ``both_lanes``. What each form expects
+    stands in :mod:`motion_nodes.kernels.llvm_text`; ``both`` is pose, then Jacobian.
+    """
+
+    def __init__(self, arrays: PackedArrays, element: str = "double") -> None:
+        check_available()
+        self._arrays = arrays
+        self._lanes = native.host_cpu().lanes(element)
+        self._digest = arrays.digest()
+
+    @property
+    def lane_count(self) -> int:
+        """How many configurations go side by side."""
+        return self._lanes.count
+
+    def address(self, function: str, row: int | None = None) -> int:
+        """Return the address of a function.
+
+        Args:
+            function: see the class.
+            row: the row of pose or Jacobian; None for the unit of all frames.
+
+        Raises:
+            CodeGenerationUnavailable: the code cannot be compiled here.
+        """
+        return self._unit(_ALL_FRAMES if row is None else row).address(function)
+
+    def key(self, row: int | None = None) -> str:
+        """Return the name of a unit in the cache."""
+        unit = _ALL_FRAMES if row is None else row
+        parts = (_fingerprint(), self._digest, repr(self._lanes), str(unit))
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+    def text(self, row: int | None = None) -> str:
+        """Return the LLVM code of a unit."""
+        arrays = self._arrays
+        programs: dict[str, Program]
+        if row is None:
+            programs = {"frames": tree_code.frames_program(arrays)}
+            forms: dict[str, tuple[str, ...]] = {"frames": ("one", "block", "many")}
+        else:
+            programs = {
+                "pose": tree_code.pose_program(arrays, row),
+                "both": tree_code.pose_and_jacobian_program(arrays, row),
+                "jacobian": tree_code.jacobian_program(arrays, row),
+            }
+            forms = {
+                "pose": ("one", "block", "many"),
+                "both": ("one", "block", "lanes"),
+                "jacobian": ("one", "many"),
+            }
+        return module_text(programs, forms, self._lanes)
+
+    def _unit(self, unit: int) -> native.LoadedCode:
+        row = None if unit == _ALL_FRAMES else unit
+        key = self.key(row)
+        with _lock:
+            if key not in _loaded:
+                _loaded[key] = self._load(key, row)
+            return _loaded[key]
+
+    def _load(self, key: str, row: int | None) -> native.LoadedCode:
+        cpu = native.host_cpu()
+        try:
+            code = cache.read_entry(key)
+            if code is None:
+                code = native.compiled(self.text(row), cpu)
+                cache.write_entry(key, code)
+            return native.LoadedCode(code, cpu)
+        except RuntimeError as error:
+            raise CodeGenerationUnavailable(f"LLVM for {cpu.name}: {error}") from error
+
+
+@functools.cache
+def _fingerprint() -> str:
+    """Return what code depends on besides the robot: generator, versions and CPU."""
+    cpu = native.host_cpu()
+    sha = hashlib.sha256(f"{motion_nodes.__version__}\n{native.toolchain()}\n{cpu}\n".encode())
+    for name in _GENERATOR:
+        source = Path(__file__).with_name(f"{name}.py")
+        # Without sources (a zipped or frozen install) the package version alone has to tell.
+        sha.update(source.read_bytes() if source.is_file() else b"-")
+    return sha.hexdigest()

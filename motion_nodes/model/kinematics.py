@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where every frame of a robot is, and how it moves when a joint does.
+
+The numbers come from code generated for this one robot (:mod:`motion_nodes.kernels`): about a
+microsecond for a call from Python, some tens of nanoseconds per configuration in a batch. Call
+:meth:`Kinematics.warm_up` while a node configures; afterwards no call compiles anything.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame, UnknownJoint
+from motion_nodes.kernels.packed import Array, pack, reroot
+from motion_nodes.kernels.robot_calls import Call, robot_calls
+from motion_nodes.model.tree import KinematicTree
+
+
+class Kinematics:
+    """Forward kinematics and geometric Jacobians of a robot.
+
+    Poses are homogeneous (4, 4) matrices, ``X_BF``: frame F in the base B. Jacobians map joint
+    velocities to the velocity of the frame's origin and its angular velocity, in this order, both
+    relative to the base and in the base's axes.
+
+    A NaN or infinite joint value, or one beyond 1e15 rad, is not an error here: it gives NaN in what
+    that joint moves, and nothing else is touched. Commands are checked where they enter a node.
+
+    All methods may be called from several threads at once; batches release the GIL. Results are new
+    arrays, or the ``out`` that was given: C-contiguous float64 of the right shape.
+    """
+
+    joint_names: tuple[str, ...]
+    """The joints of a configuration ``q``, in its order."""
+    frame_names: tuple[str, ...]
+    """All frames (links) of the robot, the root first."""
+    base: str
+    """The frame that poses and velocities are relative to."""
+    generated: bool
+    """Whether code generated for this robot runs, or the slower generic kernels."""
+
+    def __init__(
+        self,
+        tree: KinematicTree,
+        joints: Sequence[str] | None = None,
+        *,
+        fixed: Mapping[str, float] | None = None,
+        base: str | None = None,
+        generic: bool = False,
+    ) -> None:
+        """Prepare the kinematics of a tree. Code may be compiled: never do it in a control loop.
+
+        Args:
+            tree: the robot.
+            joints: actuated joints that a configuration holds, in this order; default: all.
+            fixed: values of the other actuated joints [rad or m]; 0 where none is given.
+            base: frame that everything is relative to, anywhere in the tree; default: the root.
+            generic: True to use the generic kernels even where code can be generated.
+
+        Raises:
+            UnknownJoint: a name that is no actuated joint; mimic joints follow theirs.
+            UnknownFrame: ``base`` is no frame.
+            BadConfig: a joint twice, or both moving and fixed; a fixed value that is not finite.
+        """
+        self.joint_names = tree.joint_names if joints is None else tuple(joints)
+        self.frame_names = tree.frame_names
+        self.base = tree.root if base is None else base
+        self._robot = tree.name
+        self._row_of_frame = {name: row for row, name in enumerate(tree.frame_names)}
+        fixed = dict(fixed or {})
+        _check_joints(tree, self.joint_names, fixed)
+        arrays = pack(tree.packed, self.joint_names, fixed)
+        base_row = self._frame_index(self.base)
+        if base_row != 0:
+            arrays = reroot(arrays, base_row)
+        self._rows = {f: arrays.frame_rows[i] for f, i in self._row_of_frame.items()}
+        self._n = len(self.joint_names)
+        self._calls = robot_calls(arrays, generic=generic)
+        self.generated = self._calls.generated
+        self._pose_calls: dict[str, Call] = {}
+        self._both_calls: dict[str, Call] = {}
+
+    @functools.cached_property
+    def _frames_call(self) -> Call:
+        return self._calls.frames()
+
+    def warm_up(self, frames: Sequence[str] | None = None) -> None:
+        """Compile or load all that later calls need, so that none of them has to.
+
+        The first time for a robot each frame takes some 0.1 s; later starts load from the cache on
+        disk.
+
+        Args:
+            frames: frames whose own pose or Jacobian will be asked for; default: all.
+
+        Raises:
+            UnknownFrame: lists the frames there are.
+        """
+        self._calls.load_frames()
+        self.frames(np.zeros(self._n))
+        for frame in self.frame_names if frames is None else frames:
+            self._calls.load_row(self._row(frame))
+            self.pose(np.zeros(self._n), frame)
+            self.pose_and_jacobian(np.zeros(self._n), frame)
+
+    def frames(self, q: ArrayLike, out: Array | None = None) -> Array:
+        """Return the pose of every frame in the base.
+
+        Args:
+            q: joint values [rad or m], shape (n,).
+            out: array for the result.
+
+        Returns:
+            Poses in the order of ``frame_names``, shape (f, 4, 4).
+
+        Raises:
+            BadCommand: ``q`` is not ``n`` numbers, or ``out`` does not fit.
+        """
+        memory, run, argument, (poses,) = self._frames_call.slot
+        self._enter(q, memory)
+        run(argument)
+        if out is None:
+            return poses.copy()
+        _check_out(out, poses.shape)
+        out[...] = poses
+        return out
+
+    def pose(self, q: ArrayLike, frame: str) -> Array:
+        """Return the pose of a frame in the base, shape (4, 4).
+
+        Args:
+            q: joint values [rad or m], shape (n,).
+            frame: its name.
+
+        Raises:
+            UnknownFrame: lists the frames there are.
+            BadCommand: ``q`` is not ``n`` numbers.
+        """
+        call = self._pose_calls.get(frame) or self._new_call(self._pose_calls, frame)
+        memory, run, argument, (pose,) = call.slot
+        self._enter(q, memory)
+        run(argument)
+        return pose.copy()
+
+    def jacobian(self, q: ArrayLike, frame: str) -> Array:
+        """Return the geometric Jacobian of a frame, shape (6, n): linear, then angular rows.
+
+        Arguments and errors are those of :meth:`pose`.
+        """
+        call = self._both_calls.get(frame) or self._new_call(self._both_calls, frame)
+        memory, run, argument, (_, jacobian) = call.slot
+        self._enter(q, memory)
+        run(argument)
+        return jacobian.copy()
+
+    def pose_and_jacobian(self, q: ArrayLike, frame: str) -> tuple[Array, Array]:
+        """Return pose and Jacobian of a frame for little more than either of them.
+
+        Arguments and errors are those of :meth:`pose`.
+        """
+        call = self._both_calls.get(frame) or self._new_call(self._both_calls, frame)
+        memory, run, argument, (pose, jacobian) = call.slot
+        self._enter(q, memory)
+        run(argument)
+        return pose.copy(), jacobian.copy()
+
+    def frames_batch(self, Q: ArrayLike, out: Array | None = None) -> Array:
+        """Return the poses of all frames for m configurations.
+
+        Args:
+            Q: joint values [rad or m], shape (m, n).
+            out: array for the result; for large batches much faster than a new one.
+
+        Returns:
+            Poses, shape (m, f, 4, 4).
+
+        Raises:
+            BadCommand: ``Q`` has another shape or holds no numbers, or ``out`` does not fit.
+        """
+        Q = self._batch(Q)
+        out = _result(out, (len(Q), len(self.frame_names), 4, 4))
+        self._calls.frames_many(Q, out)
+        return out
+
+    def pose_batch(self, Q: ArrayLike, frame: str, out: Array | None = None) -> Array:
+        """Return the poses of a frame for m configurations, shape (m, 4, 4).
+
+        Arguments and errors are those of :meth:`frames_batch` and :meth:`pose`.
+        """
+        row, Q = self._row(frame), self._batch(Q)
+        out = _result(out, (len(Q), 4, 4))
+        self._calls.pose_many(row, Q, out)
+        return out
+
+    def jacobian_batch(self, Q: ArrayLike, frame: str, out: Array | None = None) -> Array:
+        """Return the Jacobians of a frame for m configurations, shape (m, 6, n).
+
+        Arguments and errors are those of :meth:`frames_batch` and :meth:`pose`.
+        """
+        row, Q = self._row(frame), self._batch(Q)
+        out = _result(out, (len(Q), 6, self._n))
+        self._calls.jacobian_many(row, Q, out)
+        return out
+
+    def _enter(self, q: ArrayLike, memory: Array) -> None:
+        """Write a configuration to where the code reads it."""
+        try:
+            if len(q) == self._n:  # type: ignore[arg-type]  # a scalar has no len: TypeError
+                memory[:] = q
+                return
+        except (TypeError, ValueError):
+            pass
+        raise BadCommand(self._complaint("configuration", q, f"{self._n} numbers"))
+
+    def _batch(self, Q: ArrayLike) -> Array:
+        """Return a batch of configurations as the code reads it."""
+        try:
+            array = np.ascontiguousarray(Q, np.float64)
+        except (TypeError, ValueError):
+            array = np.empty(0)
+        if array.ndim != 2 or array.shape[1] != self._n:
+            wanted = f"an array of shape (m, {self._n})"
+            raise BadCommand(self._complaint("batch of configurations", Q, wanted))
+        return array
+
+    def _complaint(self, what: str, given: ArrayLike, wanted: str) -> str:
+        try:
+            array = np.asarray(given)
+            shape = f"shape {array.shape} of {array.dtype}"
+        except ValueError:
+            shape = "rows of different lengths"
+        joints = ", ".join(self.joint_names) or "none"
+        return f"{self._robot}: a {what} is {wanted} (joints: {joints}), got {shape}."
+
+    def _new_call(self, calls: dict[str, Call], frame: str) -> Call:
+        row = self._row(frame)
+        make = self._calls.pose if calls is self._pose_calls else self._calls.both
+        return calls.setdefault(frame, make(row))
+
+    def _row(self, frame: str) -> int:
+        self._frame_index(frame)
+        return self._rows[frame]
+
+    def _frame_index(self, frame: str) -> int:
+        try:
+            return self._row_of_frame[frame]
+        except (KeyError, TypeError):
+            raise UnknownFrame(str(frame), self.frame_names, self._robot) from None
+
+
+def _check_joints(
+    tree: KinematicTree, joints: tuple[str, ...], fixed: Mapping[str, float]
+) -> None:
+    """Raise an error unless moving and fixed joints are actuated, different and finite."""
+    for name in (*joints, *fixed):
+        if name not in tree.joint_names:
+            raise UnknownJoint(name, tree.joint_names, f"the actuated joints of {tree.name}")
+    twice = sorted({name for name in joints if joints.count(name) > 1})
+    if twice:
+        raise BadConfig(f"{tree.name}: joints {', '.join(twice)} are given twice.")
+    both = sorted(set(joints) & set(fixed))
+    if both:
+        raise BadConfig(f"{tree.name}: joints {', '.join(both)} cannot both move and be fixed.")
+    for name, value in fixed.items():
+        if not np.isfinite(value):
+            raise BadConfig(f"{tree.name}: joint '{name}' cannot be fixed at {value}.")
+
+
+def _result(out: Array | None, shape: tuple[int, ...]) -> Array:
+    """Return ``out`` after a check, or a new array."""
+    if out is None:
+        return np.empty(shape)
+    _check_out(out, shape)
+    if not out.flags.c_contiguous:
+        raise BadCommand("out must be C-contiguous: a new array, not a slice or a transpose.")
+    return out
+
+
+def _check_out(out: Array, shape: tuple[int, ...]) -> None:
+    """Raise an error unless results of that shape can be written to ``out``."""
+    if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != np.float64:
+        given = f"{out.shape} of {out.dtype}" if isinstance(out, np.ndarray) else repr(type(out))
+        raise BadCommand(f"out must be a float64 array of shape {shape}, got {given}.")
+    if not out.flags.writeable:
+        raise BadCommand("out must be writable.")
