@@ -158,11 +158,16 @@ def _add_robot(spec: mujoco.MjSpec, placement: RobotPlacement) -> None:
             body.add_freejoint(name=f"{prefix}/floating")
         if joint is not None and joint.movable:
             _add_joint(spec, body, robot, joint, prefix)
-        _add_link(body, robot, link, prefix, meshes)
+        _add_link(spec, body, robot, link, prefix, meshes)
 
 
 def _add_link(
-    body: mujoco.MjsBody, robot: Robot, name: str, prefix: str, meshes: MeshLibrary
+    spec: mujoco.MjSpec,
+    body: mujoco.MjsBody,
+    robot: Robot,
+    name: str,
+    prefix: str,
+    meshes: MeshLibrary,
 ) -> None:
     """Give a body its inertia and shapes."""
     link = robot.tree.links[name]
@@ -172,7 +177,15 @@ def _add_link(
     above = robot.tree.parent_joint.get(name)
     wheel = robot.base is not None and above is not None and above.name in robot.base.wheel_names
     for i, shape in enumerate(link.collisions):
-        add_collision(body, shape, contact, f"{prefix}/{name}/collision{i}", meshes, crowned=wheel)
+        add_collision(
+            body,
+            shape,
+            contact,
+            f"{prefix}/{name}/collision{i}",
+            meshes,
+            time_step=spec.option.timestep,
+            crowned=wheel,
+        )
     for i, shape in enumerate(link.visuals):
         add_visual(body, shape, f"{prefix}/{name}/visual{i}", meshes)
 

@@ -84,6 +84,8 @@ def add_collision(
     contact: ContactDescription | None,
     name: str,
     meshes: MeshLibrary,
+    *,
+    time_step: float,
     crowned: bool = False,
 ) -> None:
     """Add a shape that touches others; a mesh counts as its convex hull.
@@ -94,6 +96,7 @@ def add_collision(
         contact: friction of the link; None for the engine's.
         name: of the geom.
         meshes: the robot's mesh files.
+        time_step: of the physics [s].
         crowned: make a cylinder an ellipsoid of the same radius and width. Such a tyre touches
             the floor in one point at its middle, as the kinematics of a base assume; a cylinder
             rests on its two edges, and a turn on the spot goes wrong by its width.
@@ -111,6 +114,8 @@ def add_collision(
     geom.priority = 1
     geom.friction = (contact.friction, contact.torsional_friction, contact.rolling_friction)
     geom.condim = 3 if contact.friction > 0.0 else 1
+    # As hard as four steps allow: a tyre that sinks in rolls on a smaller radius.
+    geom.solref = (4.0 * time_step, 1.0)
 
 
 def add_visual(body: mujoco.MjsBody, shape: Shape, name: str, meshes: MeshLibrary) -> None:
