@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drives a base: newest twist in, wheel speeds out, odometry from what the wheels did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.bases.base import Array, Twist2, WheeledBase
+from motion_nodes.bases.limits import BaseLimits, TwistLimiter
+from motion_nodes.bases.odometry import Odometry
+from motion_nodes.errors import BadCommand, BadConfig
+
+ABSURD_SPEED = 1e3
+"""[m/s and rad/s] Beyond this a command is taken for a fault, not for a wish."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaseControllerConfig:
+    """How a base is driven."""
+
+    limits: BaseLimits
+    cmd_vel_timeout: float = 0.5
+    """A command older than this [s] counts as a stop."""
+
+    def __post_init__(self) -> None:
+        """Check the timeout."""
+        if not 0.0 < self.cmd_vel_timeout < float("inf"):
+            raise BadConfig(
+                f"cmd_vel_timeout is {self.cmd_vel_timeout} s; it must be finite and above 0"
+            )
+
+
+class BaseController:
+    """The whole of a base's control but the messages."""
+
+    def __init__(self, base: WheeledBase, config: BaseControllerConfig) -> None:
+        """Begin standing at the odometry's origin."""
+        self.base = base
+        self.config = config
+        self.limiter = TwistLimiter(config.limits)
+        self.odometry = Odometry()
+        self.wanted = Twist2()
+        self._wanted_at = -float("inf")
+        self._wheels: Array | None = None
+
+    def reconfigure(self, base: WheeledBase, config: BaseControllerConfig) -> None:
+        """Take over another geometry or other limits; motion and odometry go on."""
+        before = self.limiter.before
+        self.base, self.config = base, config
+        self.limiter = TwistLimiter(config.limits)
+        self.limiter.before = before
+
+    def command(self, twist: Twist2, now: float) -> None:
+        """Take a new command.
+
+        Args:
+            twist: what to drive.
+            now: time it was given [s].
+
+        Raises:
+            BadCommand: not finite or beyond :data:`ABSURD_SPEED`; the last command stays.
+        """
+        if not twist.finite:
+            raise BadCommand(f"twist (vx, vy, wz) = {tuple(twist)} is not finite; ignored")
+        if max(map(abs, twist)) > ABSURD_SPEED:
+            raise BadCommand(
+                f"twist (vx, vy, wz) = {tuple(twist)} is beyond {ABSURD_SPEED:g} m/s or rad/s; "
+                "ignored"
+            )
+        self.base.wheels_from_twist(twist)
+        self.wanted, self._wanted_at = twist, now
+
+    def command_age(self, now: float) -> float:
+        """Seconds since the last command; infinite when there was none."""
+        return now - self._wanted_at
+
+    def halt(self) -> Array:
+        """Stop at once, without ramps; return the wheel speeds (zero)."""
+        self.wanted, self._wanted_at = Twist2(), -float("inf")
+        self.limiter.reset()
+        return np.zeros(len(self.base.wheel_names))
+
+    def step(self, now: float, dt: float) -> tuple[Twist2, Array]:
+        """Return the twist and wheel speeds [rad/s] to drive now."""
+        fresh = 0.0 <= self.command_age(now) <= self.config.cmd_vel_timeout
+        twist = self.limiter.step(self.wanted if fresh else Twist2(), dt)
+        wheels = self.limiter.wheels(self.base.wheels_from_twist(twist))
+        return twist, wheels
+
+    def measure(self, wheels: Array, dt: float) -> None:
+        """Take measured wheel angles [rad] and add the motion since the last ones to the odometry.
+
+        Args:
+            wheels: angles in the order of ``base.wheel_names``, shape (wheels,).
+            dt: time between the two measurements [s].
+        """
+        if not np.isfinite(wheels).all():
+            return
+        if self._wheels is not None:
+            self.odometry.advance(self.base.twist_from_wheels(wheels - self._wheels), dt)
+        self._wheels = np.array(wheels)
+
+    def forget_wheels(self) -> None:
+        """Begin measuring anew: the next angles are where the wheels are, not how far they went."""
+        self._wheels = None
+        self.odometry.twist = Twist2()

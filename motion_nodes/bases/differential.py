@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Differential drive: one or more wheels on each side, all of a side turning alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.bases.base import Array, Twist2
+from motion_nodes.errors import BadCommand, BadConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class DifferentialConfig:
+    """Geometry of a differential base; the words are those of ros2_controllers.
+
+    Raises:
+        BadConfig: for a radius, separation or multiplier that is not positive, or no wheels.
+    """
+
+    left_wheel_names: tuple[str, ...]
+    right_wheel_names: tuple[str, ...]
+    wheel_radius: float
+    """[m]"""
+    wheel_separation: float
+    """Distance between the contact points of left and right wheels [m]."""
+    wheel_separation_multiplier: float = 1.0
+    """Correction found by turning on the spot and measuring."""
+    left_wheel_radius_multiplier: float = 1.0
+    """Correction found by driving straight and measuring."""
+    right_wheel_radius_multiplier: float = 1.0
+    """See ``left_wheel_radius_multiplier``."""
+
+    def __post_init__(self) -> None:
+        """Check every number."""
+        for name in (
+            "wheel_radius",
+            "wheel_separation",
+            "wheel_separation_multiplier",
+            "left_wheel_radius_multiplier",
+            "right_wheel_radius_multiplier",
+        ):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0.0):
+                raise BadConfig(f"{name} is {value}; it must be a finite number above 0")
+        if not self.left_wheel_names or not self.right_wheel_names:
+            raise BadConfig("a differential base needs at least one wheel on each side")
+        names = self.left_wheel_names + self.right_wheel_names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise BadConfig(f"wheel joints {', '.join(twice)} are named more than once")
+
+
+class DifferentialBase:
+    """Forward and inverse kinematics of a differential drive.
+
+    Source: rolling without slip at both contact points, ``omega r = vx -+ wz b/2``.
+    """
+
+    def __init__(self, config: DifferentialConfig) -> None:
+        """Build from a checked configuration."""
+        self.config = config
+        self._separation = config.wheel_separation * config.wheel_separation_multiplier
+        self._left_radius = config.wheel_radius * config.left_wheel_radius_multiplier
+        self._right_radius = config.wheel_radius * config.right_wheel_radius_multiplier
+        self._n_left = len(config.left_wheel_names)
+        self._n = self._n_left + len(config.right_wheel_names)
+
+    @property
+    def wheel_names(self) -> tuple[str, ...]:
+        """Left wheels, then right wheels."""
+        return self.config.left_wheel_names + self.config.right_wheel_names
+
+    def wheels_from_twist(self, twist: Twist2) -> Array:
+        """Return wheel speeds [rad/s], left wheels first, shape (wheels,).
+
+        Raises:
+            BadCommand: for a twist that is not finite or has a sideways part.
+        """
+        if not twist.finite:
+            raise BadCommand(f"twist {tuple(twist)} is not finite")
+        if twist.vy != 0.0:
+            raise BadCommand(f"vy is {twist.vy} m/s; a differential base cannot move sideways")
+        half = 0.5 * self._separation * twist.wz
+        wheels = np.empty(self._n)
+        wheels[: self._n_left] = (twist.vx - half) / self._left_radius
+        wheels[self._n_left :] = (twist.vx + half) / self._right_radius
+        return wheels
+
+    def twist_from_wheels(self, wheels: Array | Sequence[float]) -> Twist2:
+        """Return the twist of wheel speeds [rad/s]; wheels of one side are averaged.
+
+        Raises:
+            BadCommand: for an array of another length.
+        """
+        if len(wheels) != self._n:
+            raise BadCommand(f"{len(wheels)} wheel values given; the base has {self._n}")
+        k = self._n_left
+        left = sum(wheels[:k]) / k * self._left_radius
+        right = sum(wheels[k:]) / (self._n - k) * self._right_radius
+        return Twist2(float(0.5 * (left + right)), 0.0, float((right - left) / self._separation))

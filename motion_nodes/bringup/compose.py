@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one source of what runs for a set of robots: which nodes, under which names and settings."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.placement import Placement
+from motion_nodes.model.robot import Robot
+from motion_nodes.ros.names import BASE_CONTROLLERS, JOINT_CONTROLLER, under
+
+BACKENDS = ("mujoco", "mock", "isaac", "hardware")
+"""What stands behind joint_command and joint_states; the last two are started elsewhere."""
+
+VIEWERS = ("browser", "none")
+
+BASE_EXECUTABLES = {"differential": "differential_base"}
+
+Value = bool | int | float | str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """One node: what to run, its name, its namespace and its settings."""
+
+    executable: str
+    name: str
+    namespace: str = ""
+    parameters: Mapping[str, Value] = field(default_factory=dict)
+    params_files: tuple[str, ...] = ()
+    log_level: str = "info"
+
+    @property
+    def full_name(self) -> str:
+        """The node's name in the graph."""
+        return "/" + under(self.namespace, self.name)
+
+    def ros_args(self) -> list[str]:
+        """Return the ROS arguments that say all this on a command line."""
+        args = ["--ros-args", "-r", f"__node:={self.name}"]
+        args += ["-r", f"__ns:=/{self.namespace}"]
+        for key, value in self.parameters.items():
+            args += ["-p", f"{key}:={json.dumps(value)}"]
+        for file in self.params_files:
+            args += ["--params-file", file]
+        return [*args, "--log-level", f"{self.name}:={self.log_level}"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BringupConfig:
+    """What to bring up.
+
+    Raises:
+        BadConfig: for a backend, viewer or log level that is not known, or a missing file.
+    """
+
+    placements: tuple[Placement, ...]
+    backend: str = "mujoco"
+    viewer: str = "browser"
+    viewer_port: int = 8080
+    viewer_host: str = "127.0.0.1"
+    namespace: str = ""
+    """Put before the namespaces of all robots."""
+    use_sim_time: bool | None = None
+    """None: true with a simulation, false without."""
+    autostart: bool = True
+    stamped_cmd_vel: bool = True
+    """Whether the robot's plain ``cmd_vel`` topic carries TwistStamped or Twist."""
+    params_file: str | None = None
+    """The user's parameter file, read last."""
+    log_level: str = "info"
+
+    def __post_init__(self) -> None:
+        """Check the words."""
+        levels = ("debug", "info", "warn", "error", "fatal")
+        for what, word, allowed in (
+            ("backend", self.backend, BACKENDS),
+            ("viewer", self.viewer, VIEWERS),
+            ("log level", self.log_level, levels),
+        ):
+            if word not in allowed:
+                raise BadConfig(f"{what} '{word}' is not known.{did_you_mean(word, allowed)}")
+        if self.params_file is not None and not Path(self.params_file).is_file():
+            raise BadConfig(f"params_file '{self.params_file}' does not exist")
+
+    @property
+    def simulated(self) -> bool:
+        """True when the suite runs the simulation itself."""
+        return self.backend in ("mujoco", "mock")
+
+    @property
+    def sim_time(self) -> bool:
+        """Whether nodes take their time from /clock."""
+        return self.simulated if self.use_sim_time is None else self.use_sim_time
+
+
+def nodes_for(config: BringupConfig) -> list[NodeSpec]:
+    """Return the nodes that run, the simulation first.
+
+    Raises:
+        RobotNotFound: for a robot that there is not.
+        BadDescription: for one that cannot be used.
+    """
+    words = [_within(config.namespace, place).word for place in config.placements]
+    specs: list[NodeSpec] = []
+    if config.simulated:
+        executable = f"{config.backend}_sim"
+        specs.append(_spec(config, executable, executable, "", {"robots": words}))
+    for place in config.placements:
+        placed = _within(config.namespace, place)
+        specs += _robot_nodes(config, placed, load_robot(placed.robot))
+    if config.viewer == "browser":
+        settings = {"robots": words, "port": config.viewer_port, "host": config.viewer_host}
+        specs.append(_spec(config, "browser_viewer", "browser_viewer", "", settings))
+    return specs
+
+
+def commands_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list[str]]:
+    """Return the processes to start: a name for each, and its command line.
+
+    Args:
+        specs: what runs.
+        composed: all nodes but the simulation in one process; else each in its own. The
+            simulation plays the robot and stays apart.
+    """
+    python = [sys.executable, "-m", "motion_nodes.nodes"]
+    alone = [s for s in specs if not composed or s.executable.endswith("_sim")]
+    together = [s for s in specs if s not in alone]
+    commands = {s.full_name.strip("/"): [*python, s.executable, *s.ros_args()] for s in alone}
+    if together:
+        nodes = [{"executable": s.executable, "ros_args": s.ros_args()} for s in together]
+        commands["container"] = [*python, "container", "--nodes", json.dumps(nodes)]
+    return commands
+
+
+def _within(namespace: str, place: Placement) -> Placement:
+    prefix = namespace.strip("/")
+    inner = "/".join(part for part in (prefix, place.namespace) if part)
+    return Placement(place.robot, inner, place.x, place.y, place.yaw)
+
+
+def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[NodeSpec]:
+    settings: dict[str, Value] = {"robot": place.robot}
+    framed = settings | {"tf_frame_prefix": "~" if place.namespace else ""}
+    specs = [_spec(config, "robot_state", "robot_state", place.namespace, framed)]
+    wheels = robot.base.wheel_names if robot.base is not None else ()
+    if any(joint not in wheels for joint in robot.joint_names):
+        specs.append(
+            _spec(config, "articulation_controller", JOINT_CONTROLLER, place.namespace, settings)
+        )
+    if robot.base is not None:
+        driven = framed | {"stamped_cmd_vel": config.stamped_cmd_vel}
+        executable, name = BASE_EXECUTABLES[robot.kind], BASE_CONTROLLERS[robot.kind]
+        specs.append(_spec(config, executable, name, place.namespace, driven))
+    return specs
+
+
+def _spec(
+    config: BringupConfig,
+    executable: str,
+    name: str,
+    namespace: str,
+    settings: Mapping[str, Value],
+) -> NodeSpec:
+    is_clock = executable.endswith("_sim")
+    common: dict[str, Value] = {"autostart": config.autostart}
+    common["use_sim_time"] = False if is_clock else config.sim_time
+    return NodeSpec(
+        executable,
+        name,
+        namespace,
+        {**common, **settings},
+        (config.params_file,) if config.params_file else (),
+        config.log_level,
+    )

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The joints of one robot under command: targets in, limited references out."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.control.joint_command import CheckedCommand, JointCommand, check_command
+from motion_nodes.errors import BadCommand, MotionError, UnknownJoint
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.online import OnlineLimiter
+
+Array = NDArray[np.float64]
+
+
+class ControlMode(enum.Enum):
+    """What the drive of a joint follows."""
+
+    POSITION = "position"
+    VELOCITY = "velocity"
+    EFFORT = "effort"
+
+    @classmethod
+    def named(cls, name: str) -> ControlMode:
+        """Return the mode of a name.
+
+        Raises:
+            BadCommand: lists the names there are.
+        """
+        try:
+            return cls(name)
+        except ValueError:
+            allowed = ", ".join(mode.value for mode in cls)
+            raise BadCommand(f"control mode '{name}' is not known. Available: {allowed}.") from None
+
+
+@dataclass(frozen=True, eq=False)
+class JointReference:
+    """What leaves for the drives: one value per joint and channel, NaN where there is none.
+
+    A position joint has position and velocity, a velocity joint has a velocity, an effort joint
+    an effort.
+    """
+
+    positions: Array
+    velocities: Array
+    efforts: Array
+
+
+class ArticulationController:
+    """Takes commands to joints, keeps their targets, and leads the reference there within limits.
+
+    Before the first :meth:`reset` (the measured state) every command is refused. After it the
+    joints hold where they are. A position target is approached under the joint's velocity,
+    acceleration and jerk limits; a velocity target under its acceleration and jerk limits; an
+    effort is cut to the effort limit.
+    """
+
+    def __init__(self, limits: JointLimits, modes: Mapping[str, ControlMode] | None = None) -> None:
+        """Build over the joints that ``limits`` names, in that order.
+
+        Args:
+            limits: of every joint.
+            modes: control mode by joint; position where none is given.
+
+        Raises:
+            UnknownJoint: ``modes`` names a joint that is not there.
+        """
+        self.limits = limits
+        self.joint_names = limits.names
+        for name in modes or {}:
+            if name not in limits.names:
+                raise UnknownJoint(name, limits.names, "this controller")
+        self._modes = [(modes or {}).get(name, ControlMode.POSITION) for name in limits.names]
+        n = len(limits.names)
+        self._positions: Array = np.full(n, np.nan)
+        self._velocities: Array = np.zeros(n)
+        self._efforts: Array = np.zeros(n)
+        self._limiter = OnlineLimiter(limits)
+        self._stopping = False
+        self._ready = False
+        self._mask_modes()
+
+    @property
+    def ready(self) -> bool:
+        """True once the measured state is known."""
+        return self._ready
+
+    @property
+    def modes(self) -> dict[str, ControlMode]:
+        """Control mode by joint."""
+        return dict(zip(self.joint_names, self._modes, strict=True))
+
+    @property
+    def targets(self) -> JointReference:
+        """Copies of the targets in force; a channel that its joint's mode does not use is NaN."""
+        return self._by_mode(self._positions, self._velocities, self._efforts)
+
+    def reset(self, measured: Array) -> None:
+        """Forget all commands and hold the measured positions [rad or m], shape (n,).
+
+        Raises:
+            BadCommand: wrong length, or a position that is not finite; nothing changes.
+        """
+        position = np.asarray(measured, dtype=np.float64)
+        if position.shape != (len(self.joint_names),) or not np.isfinite(position).all():
+            raise BadCommand(
+                f"a measured state needs {len(self.joint_names)} finite positions, got {position}"
+            )
+        self._limiter.reset(position)
+        self._positions[:] = np.clip(position, self.limits.lower, self.limits.upper)
+        self._velocities[:] = 0.0
+        self._efforts[:] = 0.0
+        self._stopping = False
+        self._ready = True
+
+    def apply(self, command: JointCommand) -> None:
+        """Take a command, whole or not at all.
+
+        Raises:
+            MotionError: before the first :meth:`reset`.
+            BadCommand: see :func:`~motion_nodes.control.joint_command.check_command`; also a
+                command to a channel that the joint's mode does not use.
+            UnknownJoint: for a name that is not among the joints.
+        """
+        if not self._ready:
+            raise MotionError("the robot's state is not known yet; command it after it is")
+        checked = check_command(command, self.limits)
+        self._check_modes(checked)
+        for kept, new in (
+            (self._positions, checked.positions),
+            (self._velocities, checked.velocities),
+            (self._efforts, checked.efforts),
+        ):
+            np.copyto(kept, new, where=~np.isnan(new))
+        # A position without a velocity means: arrive and stand there.
+        alone = ~np.isnan(checked.positions) & np.isnan(checked.velocities)
+        self._velocities[alone] = 0.0
+        self._stopping = False
+
+    def switch_mode(self, mode: ControlMode, joints: Sequence[str] | None = None) -> None:
+        """Change the control mode of some joints (all where none are named); they hold.
+
+        Raises:
+            UnknownJoint: for a name that is not among the joints; nothing changes.
+        """
+        names = self.joint_names if joints is None else joints
+        for name in names:
+            if name not in self.joint_names:
+                raise UnknownJoint(name, self.joint_names, "this controller")
+        for name in names:
+            i = self.joint_names.index(name)
+            self._modes[i] = mode
+            self._positions[i] = self._limiter.position[i]
+            self._velocities[i] = 0.0
+            self._efforts[i] = 0.0
+        self._mask_modes()
+
+    def stop(self) -> None:
+        """Bring all joints to rest as fast as their limits allow, and hold there."""
+        self._velocities[:] = 0.0
+        self._efforts[:] = 0.0
+        self._stopping = True
+
+    @property
+    def moving(self) -> bool:
+        """True while the reference moves."""
+        return bool(np.any(self._limiter.velocity != 0.0))
+
+    def step(self, dt: float, measured: Array | None = None) -> JointReference:
+        """Advance by ``dt`` [s] and return what the drives shall follow.
+
+        Args:
+            dt: time since the last step [s].
+            measured: positions [rad or m], shape (n,): the reference of joints that are not under
+                position control follows them.
+        """
+        if measured is not None and self._effort.any():
+            self._limiter.follow(self._effort, measured)
+        by_velocity = np.ones_like(self._velocity_led) if self._stopping else self._velocity_led
+        self._limiter.step(by_velocity, self._positions, self._velocities, dt)
+        if self._stopping and not self.moving:
+            self._positions[:] = np.clip(
+                self._limiter.position, self.limits.lower, self.limits.upper
+            )
+            self._stopping = False
+        efforts = self._efforts.clip(-self.limits.effort, self.limits.effort)
+        return self._by_mode(self._limiter.position, self._limiter.velocity, efforts)
+
+    def _mask_modes(self) -> None:
+        self._position = np.array([m is ControlMode.POSITION for m in self._modes])
+        self._effort = np.array([m is ControlMode.EFFORT for m in self._modes])
+        self._velocity_led = ~self._position
+
+    def _by_mode(self, positions: Array, velocities: Array, efforts: Array) -> JointReference:
+        return JointReference(
+            np.where(self._position, positions, np.nan),
+            np.where(self._effort, np.nan, velocities),
+            np.where(self._effort, efforts, np.nan),
+        )
+
+    def _check_modes(self, checked: CheckedCommand) -> None:
+        rules = (
+            (checked.positions, ~self._position, "a position"),
+            (checked.velocities, self._effort, "a velocity"),
+            (checked.efforts, ~self._effort, "an effort"),
+        )
+        for values, unfit, what in rules:
+            wrong = ~np.isnan(values) & unfit
+            if wrong.any():
+                i = int(np.argmax(wrong))
+                raise BadCommand(
+                    f"joint {self.joint_names[i]} is given {what}, but is under "
+                    f"{self._modes[i].value} control; switch its mode first"
+                )

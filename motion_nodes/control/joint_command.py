@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A command to some joints, and the checks that it passes as a whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.model.limits import JointLimits
+
+Array = NDArray[np.float64]
+Channel = Sequence[float | None] | Array
+
+CHANNELS = ("positions", "velocities", "efforts")
+POSITION_TOLERANCE = 1e-6
+"""[rad or m] A position this far outside its limit counts as on it."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class JointCommand:
+    """What some joints shall do.
+
+    A channel that is None, and an element that is None or NaN, leaves the earlier target of that
+    joint and channel in force. Zero is a target like any other.
+    """
+
+    positions: Channel | None = None
+    """[rad or m]"""
+    velocities: Channel | None = None
+    """[rad/s or m/s]"""
+    efforts: Channel | None = None
+    """[N m or N]"""
+    names: Sequence[str] | None = None
+    """Joints by name; wins over ``indices``. Neither: all joints in order."""
+    indices: Sequence[int] | None = None
+    """Joints by their place in the controller's order."""
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedCommand:
+    """A command that passed: one full-length array per channel, NaN where nothing was said."""
+
+    positions: Array
+    velocities: Array
+    efforts: Array
+
+
+def select_joints(command: JointCommand, joint_names: Sequence[str]) -> NDArray[np.intp]:
+    """Return which joints a command addresses, as indices into ``joint_names``.
+
+    Raises:
+        BadCommand: a joint is addressed twice, or an index is out of range.
+        UnknownJoint: for a name that is not among the joints.
+    """
+    if command.names is not None and len(command.names) > 0:
+        where = {name: i for i, name in enumerate(joint_names)}
+        for name in command.names:
+            if name not in where:
+                raise UnknownJoint(name, joint_names, "this controller")
+        chosen = [where[name] for name in command.names]
+    elif command.indices is not None:
+        for index in command.indices:
+            if isinstance(index, bool) or index != int(index) or not 0 <= index < len(joint_names):
+                raise BadCommand(
+                    f"joint index {index} is not allowed; this controller has indices 0 to "
+                    f"{len(joint_names) - 1}"
+                )
+        chosen = [int(index) for index in command.indices]
+    else:
+        chosen = list(range(len(joint_names)))
+    twice = sorted({joint_names[i] for i in chosen if chosen.count(i) > 1})
+    if twice:
+        raise BadCommand(f"joint {', '.join(twice)} is addressed more than once in one command")
+    return np.array(chosen, dtype=np.intp)
+
+
+def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
+    """Check a command as a whole.
+
+    Args:
+        command: what was asked for.
+        limits: of all joints of the controller, which also name them.
+
+    Returns:
+        The command spread over all joints.
+
+    Raises:
+        BadCommand: wrong length, infinite value, position outside its limits, or effort together
+            with position or velocity on one joint.
+        UnknownJoint: for a name that is not among the joints.
+    """
+    chosen = select_joints(command, limits.names)
+    channels = [_spread(command, name, chosen, limits.names) for name in CHANNELS]
+    positions, velocities, efforts = channels
+    mixed = ~np.isnan(efforts) & ~(np.isnan(positions) & np.isnan(velocities))
+    if mixed.any():
+        raise BadCommand(
+            f"joint {_list(limits.names, mixed)} is given an effort together with a position or "
+            "velocity; give either the effort, or position and velocity"
+        )
+    given = ~np.isnan(positions)
+    outside = given & (
+        (positions < limits.lower - POSITION_TOLERANCE)
+        | (positions > limits.upper + POSITION_TOLERANCE)
+    )
+    if outside.any():
+        i = int(np.argmax(outside))
+        raise BadCommand(
+            f"position {positions[i]:.6g} of joint {limits.names[i]} is outside its limits "
+            f"{limits.lower[i]:.6g} to {limits.upper[i]:.6g}"
+        )
+    return CheckedCommand(np.clip(positions, limits.lower, limits.upper), velocities, efforts)
+
+
+def _spread(
+    command: JointCommand, channel: str, chosen: NDArray[np.intp], names: Sequence[str]
+) -> Array:
+    spread = np.full(len(names), np.nan)
+    given: Channel | None = getattr(command, channel)
+    if given is None:
+        return spread
+    if len(given) != len(chosen):
+        raise BadCommand(
+            f"{len(given)} {channel} given for {len(chosen)} joints "
+            f"({', '.join(names[i] for i in chosen)}); give one each, NaN to leave one as it is"
+        )
+    values = np.array([np.nan if value is None else value for value in given], dtype=np.float64)
+    if np.isinf(values).any():
+        i = int(np.argmax(np.isinf(values)))
+        raise BadCommand(f"{channel} of joint {names[chosen[i]]} is {values[i]}; give a number")
+    spread[chosen] = values
+    return spread
+
+
+def _list(names: Sequence[str], mask: NDArray[np.bool_]) -> str:
+    return ", ".join(name for name, hit in zip(names, mask, strict=True) if hit)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which robot stands where, under which namespace, written as one word.
+
+``franka``, ``jetbot@1,0,0`` and ``left:=franka@0,0.5,1.57`` are such words: a robot, optionally
+with a namespace before ``:=`` and with x, y [m] and yaw [rad] in the world after ``@``.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Array
+
+_NAMESPACE = re.compile(r"/?[A-Za-z][A-Za-z0-9_]*(/[A-Za-z][A-Za-z0-9_]*)*")
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A robot, its namespace and its place in the world."""
+
+    robot: str
+    """Name of a robot or path of its description."""
+    namespace: str = ""
+    """Without slashes at its ends; empty for none."""
+    x: float = 0.0
+    """[m]"""
+    y: float = 0.0
+    """[m]"""
+    yaw: float = 0.0
+    """[rad]"""
+
+    @property
+    def X_WR(self) -> Array:  # noqa: N802 - the notation of poses
+        """Pose of the robot in the world, shape (4, 4)."""
+        return from_xyz_rpy((self.x, self.y, 0.0), (0.0, 0.0, self.yaw))
+
+    @property
+    def word(self) -> str:
+        """The placement as one word that :func:`parse_placement` reads back."""
+        start = f"{self.namespace}:=" if self.namespace else ""
+        return f"{start}{self.robot}@{self.x:g},{self.y:g},{self.yaw:g}"
+
+
+def parse_placement(word: str) -> Placement:
+    """Read one placement.
+
+    Raises:
+        BadConfig: says which part was not understood.
+    """
+    namespace, found, rest = word.strip().rpartition(":=")
+    if found and not _NAMESPACE.fullmatch(namespace):
+        raise BadConfig(
+            f"'{word}': namespace '{namespace}' must be made of letters, digits and underscores"
+        )
+    robot, _, place = rest.partition("@")
+    if not robot:
+        raise BadConfig(f"'{word}' names no robot; write [NAMESPACE:=]ROBOT[@X,Y,YAW]")
+    try:
+        numbers = [float(text) for text in place.split(",")] if place else []
+    except ValueError:
+        numbers = [math.nan]
+    if len(numbers) > 3 or not all(math.isfinite(number) for number in numbers):
+        raise BadConfig(f"'{word}': '{place}' must be X,Y,YAW in metres and radians")
+    x, y, yaw = numbers + [0.0] * (3 - len(numbers))
+    return Placement(robot, namespace.strip("/"), x, y, yaw)
+
+
+def parse_placements(words: Sequence[str]) -> tuple[Placement, ...]:
+    """Read several placements; no two may share a namespace.
+
+    Raises:
+        BadConfig: says which.
+    """
+    placements = tuple(parse_placement(word) for word in words if word.strip())
+    if not placements:
+        raise BadConfig("no robot is named; write [NAMESPACE:=]ROBOT[@X,Y,YAW]")
+    seen = [placement.namespace for placement in placements]
+    twice = sorted({name for name in seen if seen.count(name) > 1})
+    if twice:
+        which = ", ".join(p.word for p in placements if p.namespace == twice[0])
+        raise BadConfig(
+            f"{which} share the namespace '{twice[0]}'; give each robot its own, as in a:=franka"
+        )
+    return placements

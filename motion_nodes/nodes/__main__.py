@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``python -m motion_nodes.nodes EXECUTABLE [--ros-args ...]`` runs one node, or the container."""
+
+from __future__ import annotations
+
+import sys
+
+from motion_nodes.ros import signals
+
+
+def run(executable: str) -> None:
+    """Run an executable; signals are answered from here on, before anything heavy is imported."""
+    signals.stop_quietly()
+    if executable == "container":
+        from motion_nodes.nodes.container import main
+
+        main()
+        return
+    from motion_nodes.errors import MotionError
+    from motion_nodes.nodes.registry import node_class
+
+    try:
+        node = node_class(executable)
+    except MotionError as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    from motion_nodes.ros.run import run_node
+
+    run_node(node)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        print("usage: python -m motion_nodes.nodes EXECUTABLE [--ros-args ...]", file=sys.stderr)
+        sys.exit(2)
+    run(sys.argv.pop(1))

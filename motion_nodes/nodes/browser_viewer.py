@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Browser viewer: shows robots live in a web page and lets people move them.
+
+What people do on the page becomes joint commands to the articulation controller's ``~/reference``
+and twists to the base controller's ``~/cmd_vel``, as any other client would send them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import deque
+from typing import Any
+
+from geometry_msgs.msg import TwistStamped
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import JointState
+
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.placement import Placement, parse_placements
+from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
+from motion_nodes.ros.names import BASE_CONTROLLERS, JOINT_CONTROLLER, under
+from motion_nodes.ros.node import MotionNode, NodeParams
+from motion_nodes.ros.parameters import param
+from motion_nodes.ros.run import run_node
+from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+STALE = 1.0
+"""[s] A robot that sent no state for this long is shown as lost."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BrowserViewerParams(NodeParams):
+    """Parameters of the viewer."""
+
+    update_rate: float = param(
+        30.0, doc="Greatest rate of scene updates.", unit="Hz", gt=0.0, le=120.0, read_only=True
+    )
+    robots: tuple[str, ...] = param(
+        doc="The robots to show, each as [NAMESPACE:=]ROBOT[@X,Y,YAW].", read_only=True
+    )
+    port: int = param(8080, doc="TCP port of the page; 0: any free one.", ge=0, le=65535,
+                      read_only=True)  # fmt: skip
+    port_search: int = param(
+        10, doc="How many ports after it may be tried when it is in use.", ge=0, le=1000,
+        read_only=True,
+    )  # fmt: skip
+    host: str = param(
+        "127.0.0.1",
+        doc="Address to listen on; 0.0.0.0 opens the page, and the robots, to the network.",
+        read_only=True,
+    )
+    dark: bool = param(False, doc="Dark page.", read_only=True)
+
+
+class WatchedRobot:
+    """The topics of one robot on the page."""
+
+    def __init__(self, node: MotionNode[Any], place: Placement) -> None:
+        """Create the endpoints under the robot's namespace."""
+        self._node = node
+        self.robot = load_robot(place.robot)
+        self.viewed = ViewedRobot.of(self.robot, place.namespace or self.robot.name, place.X_WR)
+        self.name = self.viewed.name
+        self._X_WO = place.X_WR
+        states = node.poll(JointState, under(place.namespace, "joint_states"))
+        self.state = JointStateReader(states, self.robot.joint_names)
+        self._command = node.advertise(
+            JointState, under(place.namespace, f"{JOINT_CONTROLLER}/reference")
+        )
+        self._twist: Any = None
+        self._odom: Any = None
+        if self.robot.base is not None:
+            controller = under(place.namespace, BASE_CONTROLLERS[self.robot.kind])
+            self._twist = node.advertise(TwistStamped, f"{controller}/cmd_vel")
+            self._odom = node.poll(Odometry, f"{controller}/odom")
+
+    def show(self, viewer: BrowserViewer) -> None:
+        """Bring the page up to the newest state."""
+        if self.state.update():
+            viewer.update_joints(self.name, self.state.position)
+        message = self._odom.newest() if self._odom is not None else None
+        if message is not None:
+            p, q = message.pose.pose.position, message.pose.pose.orientation
+            values = (p.x, p.y, p.z, q.x, q.y, q.z, q.w)
+            if all(map(math.isfinite, values)):
+                X_OB = from_xyz_quat(values[:3], values[3:])
+                viewer.update_base(self.name, self._X_WO @ X_OB)
+
+    def status(self) -> str:
+        """Say what is missing, or nothing."""
+        if not self.state.received:
+            return "waiting for joint_states"
+        age = self.state.age()
+        return f"no joint_states for {age:.0f} s" if age > STALE else ""
+
+    def send_joint(self, joint: str, value: float) -> None:
+        """Command one joint."""
+        self._send([joint], [value])
+
+    def send_state(self, name: str) -> None:
+        """Command all joints of a named state that the controller has."""
+        wheels = self.robot.base.wheel_names if self.robot.base is not None else ()
+        q = self.robot.named_state(name)
+        chosen = [(j, float(v)) for j, v in zip(self.robot.joint_names, q, strict=True)
+                  if j not in wheels]  # fmt: skip
+        self._send([joint for joint, _ in chosen], [value for _, value in chosen])
+
+    def send_twist(self, vx: float, vy: float, wz: float) -> None:
+        """Command the base."""
+        if self._twist is None:
+            return
+        message = TwistStamped()
+        message.twist.linear.x, message.twist.linear.y, message.twist.angular.z = vx, vy, wz
+        set_stamp(message, self._node.now_ns())
+        self._twist.publish(message)
+
+    def _send(self, names: list[str], values: list[float]) -> None:
+        message = JointState(name=names, position=values)
+        set_stamp(message, self._node.now_ns())
+        self._command.publish(message)
+
+
+class BrowserViewerNode(MotionNode[BrowserViewerParams]):
+    """Serves the page."""
+
+    params_type = BrowserViewerParams
+
+    def __init__(self, ros_args: list[str] | None = None) -> None:
+        """Create the node, unconfigured."""
+        super().__init__("browser_viewer", ros_args=ros_args)
+        self._viewer: BrowserViewer | None = None
+
+    def configure(self) -> None:
+        """Load the robots and open the page."""
+        params = self.params
+        places = parse_placements(params.robots)
+        self._watched = {w.name: w for w in (WatchedRobot(self, place) for place in places)}
+        self._viewer = BrowserViewer(
+            [watched.viewed for watched in self._watched.values()],
+            params.port,
+            host=params.host,
+            port_search=params.port_search,
+            rate=params.update_rate,
+            dark=params.dark,
+        )
+        self._wishes: deque[tuple[Any, ...]] = deque(maxlen=100)
+        self._viewer.on_joint_target = lambda *wish: self._wishes.append(("send_joint", *wish))
+        self._viewer.on_named_state = lambda *wish: self._wishes.append(("send_state", *wish))
+        self._viewer.on_twist = lambda *wish: self._wishes.append(("send_twist", *wish))
+        self.get_logger().info(f"open {self._viewer.url} in a browser")
+
+    def tick(self, dt: float) -> None:
+        """Send what people asked for, show what is new."""
+        assert self._viewer is not None
+        self._send_wishes()
+        for watched in self._watched.values():
+            watched.show(self._viewer)
+            self._viewer.set_message(watched.name, watched.status())
+
+    def halt(self) -> None:
+        """Stop what the page was driving."""
+        self._send_wishes()
+        for watched in self._watched.values():
+            watched.send_twist(0.0, 0.0, 0.0)
+
+    def release(self) -> None:
+        """Close the page."""
+        if self._viewer is not None:
+            self._viewer.close()
+            self._viewer = None
+
+    def diagnose(self, report: Report) -> None:
+        """Say where the page is and who looks at it."""
+        if self._viewer is not None:
+            report.value("address", self._viewer.url)
+            report.value("pages open", self._viewer.client_count)
+        for watched in self._watched.values():
+            if watched.status():
+                report.note("WARN", f"{watched.name}: {watched.status()}")
+
+    def _send_wishes(self) -> None:
+        while self._wishes:
+            verb, robot, *values = self._wishes.popleft()
+            getattr(self._watched[robot], verb)(*values)
+
+
+def main() -> None:
+    """Run the node as a process of its own."""
+    run_node(BrowserViewerNode)

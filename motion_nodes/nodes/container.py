@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several nodes in one process: less memory, one executor for all slow parts.
+
+Called with a JSON list of ``{"executable": ..., "ros_args": [...]}`` after ``--nodes``; the
+bring-up writes it (motion_nodes/bringup/compose.py).
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.nodes.registry import node_class
+from motion_nodes.ros.run import run_nodes
+
+
+def read_nodes(arguments: list[str]) -> list[tuple[str, list[str]]]:
+    """Return (executable, ROS arguments) of each node that the command line names.
+
+    Raises:
+        BadConfig: when ``--nodes`` is missing or is not such a list.
+    """
+    usage = "container needs --nodes with a JSON list of {executable, ros_args}"
+    if "--nodes" not in arguments[:-1]:
+        raise BadConfig(usage)
+    try:
+        listed = json.loads(arguments[arguments.index("--nodes") + 1])
+        return [(str(entry["executable"]), list(entry["ros_args"])) for entry in listed]
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadConfig(f"{usage}; could not read it: {error}") from None
+
+
+def main() -> None:
+    """Run the nodes named on the command line until stopped."""
+    try:
+        nodes = read_nodes(sys.argv[1:])
+        make = [functools.partial(node_class(name), ros_args=args) for name, args in nodes]
+    except Exception as error:  # noqa: BLE001 - told in one line
+        print(f"container: {error}", file=sys.stderr)
+        sys.exit(2)
+    code = run_nodes(make, args=[])
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Differential-drive base: twist in, wheel speeds and odometry out.
+
+Offers the interface of ros2_controllers' diff_drive_controller (docs/interfaces.md).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.errors import BadConfig
+from motion_nodes.model.description import DifferentialSpec
+from motion_nodes.model.robot import Robot
+from motion_nodes.ros.base_node import BaseNode, BaseParams, base_defaults
+from motion_nodes.ros.parameters import param
+from motion_nodes.ros.run import run_node
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DifferentialParams(BaseParams):
+    """Parameters of a differential base; names as in ros2_controllers."""
+
+    left_wheel_names: tuple[str, ...] = param(doc="Joints of the left wheels.", read_only=True)
+    right_wheel_names: tuple[str, ...] = param(doc="Joints of the right wheels.", read_only=True)
+    wheel_radius: float = param(
+        doc="Radius of the wheels; if wrong, distances are wrong.", unit="m", gt=0.0, le=10.0
+    )
+    wheel_separation: float = param(
+        doc="Distance between left and right wheels; if wrong, curves are wrong.",
+        unit="m",
+        gt=0.0,
+        le=100.0,
+    )
+    wheel_separation_multiplier: float = param(
+        1.0, doc="Correction of wheel_separation, found by turning on the spot.", gt=0.0, le=10.0
+    )
+    left_wheel_radius_multiplier: float = param(
+        1.0, doc="Correction of wheel_radius on the left.", gt=0.0, le=10.0
+    )
+    right_wheel_radius_multiplier: float = param(
+        1.0, doc="Correction of wheel_radius on the right.", gt=0.0, le=10.0
+    )
+
+
+class DifferentialBaseNode(BaseNode[DifferentialParams]):
+    """Drives a two-sided base."""
+
+    params_type = DifferentialParams
+
+    def __init__(self, ros_args: list[str] | None = None) -> None:
+        """Create the node, unconfigured."""
+        super().__init__("diff_drive_controller", ros_args=ros_args)
+
+    def robot_defaults(self, robot: Robot) -> dict[str, Any]:
+        """Take geometry, limits and frames from the robot's description."""
+        spec = robot.base
+        if not isinstance(spec, DifferentialSpec):
+            raise BadConfig(
+                f"robot '{robot.name}' is of kind '{robot.kind}', not differential; "
+                "it has no base for this node"
+            )
+        return base_defaults(robot) | {
+            "left_wheel_names": spec.left_wheel_names,
+            "right_wheel_names": spec.right_wheel_names,
+            "wheel_radius": spec.wheel_radius,
+            "wheel_separation": spec.wheel_separation,
+        }
+
+    def make_base(self, params: DifferentialParams) -> DifferentialBase:
+        """Return the kinematics of these parameters."""
+        return DifferentialBase(
+            DifferentialConfig(
+                left_wheel_names=params.left_wheel_names,
+                right_wheel_names=params.right_wheel_names,
+                wheel_radius=params.wheel_radius,
+                wheel_separation=params.wheel_separation,
+                wheel_separation_multiplier=params.wheel_separation_multiplier,
+                left_wheel_radius_multiplier=params.left_wheel_radius_multiplier,
+                right_wheel_radius_multiplier=params.right_wheel_radius_multiplier,
+            )
+        )
+
+
+def main() -> None:
+    """Run the node as a process of its own."""
+    run_node(DifferentialBaseNode)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dry run: robots that do exactly what they are told, behind the topics of a real driver."""
+
+from __future__ import annotations
+
+from motion_nodes.nodes.simulation import SimulationNode
+from motion_nodes.ros.run import run_node
+from motion_nodes.sim.backend import RobotBackend, RobotPlacement
+from motion_nodes.sim.mock import MockWorld
+
+
+class MockSimNode(SimulationNode):
+    """Robots without physics."""
+
+    def __init__(self, ros_args: list[str] | None = None) -> None:
+        """Create the node, unconfigured."""
+        super().__init__("mock_sim", ros_args=ros_args)
+
+    def make_cell(self, placements: list[RobotPlacement]) -> RobotBackend:
+        """Return a world without physics."""
+        return MockWorld(placements)
+
+
+def main() -> None:
+    """Run the node as a process of its own."""
+    run_node(MockSimNode)

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The executables and the node class of each; importing this imports no node."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from motion_nodes.errors import MotionError, did_you_mean
+
+NODES = {
+    "articulation_controller": "ArticulationControllerNode",
+    "browser_viewer": "BrowserViewerNode",
+    "differential_base": "DifferentialBaseNode",
+    "mock_sim": "MockSimNode",
+    "mujoco_sim": "MujocoSimNode",
+    "robot_state": "RobotStateNode",
+}
+"""Executable (also the module's name) -> class."""
+
+
+def node_class(executable: str) -> Any:
+    """Return the class behind an executable's name.
+
+    Raises:
+        MotionError: lists the executables there are.
+    """
+    if executable not in NODES:
+        raise MotionError(
+            f"executable '{executable}' is not known.{did_you_mean(executable, NODES)}"
+        )
+    module = importlib.import_module(f"motion_nodes.nodes.{executable}")
+    return getattr(module, NODES[executable])

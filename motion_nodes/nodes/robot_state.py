@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Robot state: the robot's description and the poses of its links, from joint states to /tf.
+
+Does the work of robot_state_publisher and needs neither it nor tf2_ros.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from tf2_msgs.msg import TFMessage
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.poses import inverse
+from motion_nodes.ros import qos
+from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.joint_topics import JointStateReader
+from motion_nodes.ros.parameters import param
+from motion_nodes.ros.robot_node import RobotNode, RobotParams
+from motion_nodes.ros.run import run_node
+from motion_nodes.ros.transforms import TransformSender, frame_id
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RobotStateParams(RobotParams):
+    """Parameters of the robot state node."""
+
+    update_rate: float = param(
+        50.0, doc="Rate of /tf.", unit="Hz", gt=0.0, le=1000.0, read_only=True
+    )
+    tf_frame_prefix: str = param(
+        "", doc="Put before all frame names; '~' means the node's namespace.", read_only=True
+    )
+
+
+class RobotStateNode(RobotNode[RobotStateParams]):
+    """Publishes robot_description, /tf_static and /tf."""
+
+    params_type = RobotStateParams
+
+    def __init__(self, ros_args: list[str] | None = None) -> None:
+        """Create the node, unconfigured."""
+        super().__init__("robot_state", ros_args=ros_args)
+
+    def configure(self) -> None:
+        """Compile the kinematics, publish what does not change."""
+        robot, tree = self.robot, self.robot.tree
+        self._kinematics = Kinematics(tree)
+        self._kinematics.warm_up()
+        self._q = robot.home.copy()
+        packed = tree.packed
+        moving = packed.q_index >= 0
+        self._moving = np.flatnonzero(moving)
+        self._parents = packed.parent[self._moving]
+        self._state = JointStateReader(self.poll(JointState, "joint_states"), tree.joint_names)
+        self._sender = TransformSender(
+            self.advertise(TFMessage, "/tf", qos.TF), self._pairs(self._moving)
+        )
+        self._description = self.advertise(String, "robot_description", qos.LATCHED)
+        static = np.flatnonzero(~moving)[1:]
+        self._static = static
+        self._static_sender = TransformSender(
+            self.advertise(TFMessage, "/tf_static", qos.TF_STATIC), self._pairs(static)
+        )
+
+    def activate(self) -> None:
+        """Publish the description and the transforms that stay."""
+        self._description.publish(String(data=self.robot.urdf))
+        self._static_sender.send(self.robot.tree.packed.X_PJ[self._static], self.now_ns())
+
+    def tick(self, dt: float) -> None:
+        """Send the poses of the links whose joints moved."""
+        if not self._state.update():
+            return
+        X_WF = self._kinematics.frames(self._state.position)
+        X_PC = np.array(
+            [inverse(X_WF[p]) @ X_WF[c] for p, c in zip(self._parents, self._moving, strict=True)]
+        )
+        self._sender.send(X_PC, self._state.stamp_ns)
+
+    def diagnose(self, report: Report) -> None:
+        """Say whether joint states come."""
+        age = self._state.age()
+        if not self._state.received:
+            text = "waiting for joint_states"
+            if self._state.missing:
+                text += f"; the messages lack {', '.join(self._state.missing)}"
+            report.note("WARN", text)
+        elif age > 1.0:
+            report.note("WARN", f"no joint_states for {age:.1f} s")
+        report.value("age of joint_states [s]", age)
+
+    def _pairs(self, rows: np.ndarray) -> list[tuple[str, str]]:
+        prefix = self.params.tf_frame_prefix
+        prefix = self.get_namespace() if prefix == "~" else prefix
+        packed = self.robot.tree.packed
+        return [
+            (
+                frame_id(prefix, packed.frame_names[packed.parent[row]]),
+                frame_id(prefix, packed.frame_names[row]),
+            )
+            for row in rows
+        ]
+
+
+def main() -> None:
+    """Run the node as a process of its own."""
+    run_node(RobotStateNode)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One node per name: a second instance on the same machine is refused before it can command."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from motion_nodes.errors import MotionError
+
+
+class SecondInstance(MotionError):
+    """A node of the same full name already runs on this machine in the same ROS domain."""
+
+
+class InstanceLock:
+    """Holds a node's full name for this process until released or until the process ends."""
+
+    def __init__(self, full_name: str) -> None:
+        """Take the name, such as ``/robot_1/diff_drive_controller``.
+
+        Raises:
+            SecondInstance: names the process that has it.
+        """
+        domain = os.environ.get("ROS_DOMAIN_ID", "0") or "0"
+        folder = Path(tempfile.gettempdir()) / f"motion_nodes-{os.getuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path = folder / f"{domain}{full_name.replace('/', '.')}.lock"
+        self._file: IO[str] | None = path.open("a+", encoding="ascii")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.seek(0)
+            owner = self._file.read().strip() or "unknown"
+            self._file.close()
+            self._file = None
+            raise SecondInstance(
+                f"a node named {full_name} already runs in ROS domain {domain} (process {owner}). "
+                "Stop that one, or give this one another name or namespace "
+                "(--ros-args -r __node:=NAME, -r __ns:=/NAMESPACE)."
+            ) from None
+        self._file.truncate(0)
+        self._file.write(str(os.getpid()))
+        self._file.flush()
+
+    def release(self) -> None:
+        """Give the name back; the file stays, since others may be waiting on it."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Node names that clients of ros2_controllers and MoveIt expect, each in one place."""
+
+from __future__ import annotations
+
+JOINT_CONTROLLER = "joint_trajectory_controller"
+"""The articulation controller."""
+
+BASE_CONTROLLERS = {"differential": "diff_drive_controller"}
+"""The base controller of each kind of robot."""
+
+
+def under(namespace: str, name: str) -> str:
+    """Return a relative name under a namespace, which may be empty."""
+    return f"{namespace}/{name}" if namespace else name

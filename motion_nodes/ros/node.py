@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base of every node: lifecycle, parameters, a fixed-rate loop, diagnostics.
+
+A node has a fast part and a slow part. The fast part is :meth:`MotionNode.tick`, called by a loop
+of its own at ``update_rate``; it takes the newest messages of polled subscriptions, does the work
+and publishes. The slow part (services, parameters, lifecycle, diagnostics) is spun by an executor
+in another thread. What the slow part wants changed in the core goes through
+:meth:`MotionNode.in_loop`, so the core needs no locks.
+
+A node's life: ``configure`` reads the robot, builds the core and compiles its kernels;
+``activate`` starts the loop; ``deactivate`` halts the robot's part. With ``autostart`` (default)
+the node does this by itself; otherwise a lifecycle manager does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import traceback
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+
+from motion_nodes.errors import MotionError
+from motion_nodes.ros import qos
+from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report, Warnings
+from motion_nodes.ros.instance_lock import InstanceLock
+from motion_nodes.ros.parameters import ParameterSet, param
+from motion_nodes.ros.polled import PolledGroup, PolledSubscription, take_all
+from motion_nodes.ros.rate_loop import RateLoop
+
+M = TypeVar("M")
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NodeParams:
+    """Parameters that every node has."""
+
+    update_rate: float = param(
+        50.0, doc="Rate of the node's loop.", unit="Hz", gt=0.0, le=2000.0, read_only=True
+    )
+
+
+P = TypeVar("P", bound=NodeParams)
+
+
+class MotionNode(LifecycleNode, Generic[P]):
+    """Base of the suite's nodes; see the module's text for how one is written."""
+
+    params_type: type[P]
+
+    def __init__(self, name: str, *, ros_args: list[str] | None = None) -> None:
+        """Create the node, unconfigured.
+
+        Args:
+            name: node name, where the ROS arguments give none.
+            ros_args: ROS arguments for this node alone; None takes those of the process.
+
+        Raises:
+            SecondInstance: a node of the same full name runs on this machine.
+        """
+        self._clock_feed: tuple[Any, Callable[[Any], None]] | None = None
+        super().__init__(name, cli_args=ros_args, use_global_arguments=ros_args is None)
+        self._instance = InstanceLock(self.get_fully_qualified_name())
+        self.declare_parameter("autostart", True)
+        self.failure: str | None = None
+        """Why the last transition failed, in words."""
+        self.on_crash: Callable[[], None] | None = None
+        """Called after the loop has crashed."""
+        self.warn = Warnings(self)
+        self._parameters_set: ParameterSet[P] | None = None
+        self._loop: RateLoop | None = None
+        self._jobs: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._last_now: float | None = None
+        self._polled: list[PolledSubscription[Any]] = []
+        self._entities: list[Any] = []
+        self._diagnostics = DiagnosticsPublisher(self, name)
+        self._diagnostics_timer = self.create_timer(
+            1.0, self._publish_diagnostics, clock=Clock(clock_type=ClockType.STEADY_TIME)
+        )
+
+    # ---- what a node fills in
+
+    def prepare(self) -> dict[str, Any]:
+        """Return field name -> default for parameters that the dataclass cannot know."""
+        return {}
+
+    def check(self, params: P) -> str | None:
+        """Return what is wrong with a candidate parameter set as a whole, or None."""
+        return None
+
+    def configure(self) -> None:
+        """Build the core and the endpoints; raise a MotionError when that cannot be done."""
+        raise NotImplementedError
+
+    def activate(self) -> None:
+        """Prepare for ticking."""
+
+    def tick(self, dt: float) -> None:
+        """Do one step of work; ``dt`` is the ROS time since the last tick [s], never negative."""
+        raise NotImplementedError
+
+    def halt(self) -> None:
+        """Leave the robot safe: the loop has stopped and will not tick again."""
+
+    def release(self) -> None:
+        """Give up what ``configure`` made beyond its endpoints."""
+
+    def parameters_changed(self, params: P) -> None:
+        """Take over new parameters; called in the loop."""
+
+    def time_jumped(self, before: float, after: float) -> None:
+        """React to time that went backwards (simulation reset, bag replay)."""
+
+    def diagnose(self, report: Report) -> None:
+        """Add the node's own findings and figures."""
+
+    # ---- what a node uses
+
+    @property
+    def params(self) -> P:
+        """The parameters now in force."""
+        assert self._parameters_set is not None, "parameters exist after configure"
+        return self._parameters_set.current
+
+    @property
+    def active(self) -> bool:
+        """True between activate and deactivate."""
+        return self._loop is not None
+
+    @property
+    def state_label(self) -> str:
+        """The lifecycle state's name."""
+        return str(self._state_machine.current_state[1])
+
+    def now(self) -> float:
+        """ROS time [s]; simulation time where ``use_sim_time`` is set."""
+        return self.now_ns() * 1e-9
+
+    def now_ns(self) -> int:
+        """ROS time [ns]."""
+        self._feed_clock()
+        return int(self.get_clock().now().nanoseconds)
+
+    def poll(
+        self, kind: type[M], topic: str, profile: QoSProfile = qos.NEWEST
+    ) -> PolledSubscription[M]:
+        """Subscribe to a topic whose messages the loop takes; ends with the configuration."""
+        subscription = PolledSubscription(self, kind, topic, profile)
+        self._polled.append(subscription)
+        return subscription
+
+    def advertise(self, kind: type[Any], topic: str, profile: QoSProfile = qos.STREAM) -> Any:
+        """Create a publisher that ends with the configuration."""
+        publisher = self.create_publisher(kind, topic, profile)
+        self._entities.append((self.destroy_publisher, publisher))
+        return publisher
+
+    def serve(self, kind: type[Any], name: str, handler: Callable[[Any, Any], Any]) -> None:
+        """Create a service, run by the slow part, that ends with the configuration."""
+        service = self.create_service(kind, name, handler)
+        self._entities.append((self.destroy_service, service))
+
+    def in_loop(self, job: Callable[[], T], timeout: float = 1.0) -> T:
+        """Run ``job`` between two ticks and return its result; at once where no loop runs.
+
+        Raises:
+            TimeoutError: the loop did not come to it in ``timeout`` [s].
+        """
+        loop = self._loop
+        if loop is None or loop.inside:
+            return job()
+        future: Future[T] = Future()
+        self._jobs.append((job, future))
+        return future.result(timeout)
+
+    # ---- lifecycle, called by rclpy
+
+    def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Read the robot, declare the parameters, build the node."""
+        return self._guarded("configure", self._configure)
+
+    def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Start the loop."""
+        return self._guarded("activate", self._activate)
+
+    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stop the loop and leave the robot safe."""
+        return self._guarded("deactivate", self._deactivate)
+
+    def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Give up what configure made."""
+        return self._guarded("clean up", self._release)
+
+    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Stop from any state."""
+        return self._guarded("shut down", self._shut_down)
+
+    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
+        """Come back to unconfigured after an error."""
+        return self._guarded("recover", self._shut_down)
+
+    def destroy_node(self) -> None:
+        """Halt, release, and leave the graph."""
+        self._shut_down()
+        self._instance.release()
+        super().destroy_node()
+
+    def create_subscription(self, *args: Any, **kwargs: Any) -> Any:
+        """Create a subscription; that of the time source to /clock is polled instead of spun."""
+        if len(args) >= 3 and args[1] == "/clock" and "callback_group" not in kwargs:
+            subscription = super().create_subscription(*args, **kwargs, callback_group=PolledGroup())
+            self._clock_feed = (subscription, args[2])
+            return subscription
+        return super().create_subscription(*args, **kwargs)
+
+    def destroy_subscription(self, subscription: Any) -> bool:
+        """Destroy a subscription."""
+        if self._clock_feed is not None and subscription is self._clock_feed[0]:
+            self._clock_feed = None
+        return bool(super().destroy_subscription(subscription))
+
+    # ---- inside
+
+    def _guarded(self, what: str, action: Callable[[], None]) -> TransitionCallbackReturn:
+        self.failure = None
+        try:
+            action()
+        except MotionError as error:
+            self.failure = str(error)
+        except Exception as error:  # noqa: BLE001 - a defect: shown whole, the process lives on
+            self.failure = f"{type(error).__name__}: {error}"
+            self.get_logger().error(traceback.format_exc())
+        if self.failure is None:
+            return TransitionCallbackReturn.SUCCESS
+        self.get_logger().error(f"cannot {what}: {self.failure}")
+        if what == "configure":
+            self._release()
+        return TransitionCallbackReturn.FAILURE
+
+    def _configure(self) -> None:
+        begin = time.monotonic()
+        self._parameters_set = ParameterSet(self, self.params_type, self.prepare(), self.check)
+        self._parameters_set.on_change(
+            lambda params: self.in_loop(lambda: self.parameters_changed(params))
+        )
+        self.configure()
+        self.get_logger().info(f"configured in {time.monotonic() - begin:.2f} s")
+
+    def _activate(self) -> None:
+        self._last_now = None
+        self.activate()
+        self._loop = RateLoop(
+            self.params.update_rate, self._tick, self._crashed, name=self.get_name()
+        )
+        self._loop.start()
+
+    def _deactivate(self) -> None:
+        loop, self._loop = self._loop, None
+        if loop is None:
+            return
+        if not loop.stop():
+            self.get_logger().error("the loop did not stop within 2 s")
+        self._run_jobs()
+        self.halt()
+
+    def _release(self) -> None:
+        self.release()
+        for subscription in self._polled:
+            subscription.destroy()
+        for destroy, entity in self._entities:
+            destroy(entity)
+        self._polled.clear()
+        self._entities.clear()
+        if self._parameters_set is not None:
+            self._parameters_set.undeclare()
+            self._parameters_set = None
+
+    def _shut_down(self) -> None:
+        self._deactivate()
+        if self._parameters_set is not None:
+            self._release()
+
+    def _feed_clock(self) -> None:
+        feed = self._clock_feed
+        if feed is not None:
+            messages = take_all(feed[0])
+            if messages:
+                feed[1](messages[-1])
+
+    def _tick(self) -> None:
+        now = self.now()
+        before, self._last_now = self._last_now, now
+        self._run_jobs()
+        if before is not None and now < before:
+            self.warn("time", f"time went back from {before:.3f} s to {now:.3f} s; starting anew")
+            self.time_jumped(before, now)
+        dt = 0.0 if before is None else max(now - before, 0.0)
+        self.tick(dt)
+
+    def _run_jobs(self) -> None:
+        while self._jobs:
+            job, future = self._jobs.popleft()
+            try:
+                future.set_result(job())
+            except Exception as error:  # noqa: BLE001 - belongs to whoever asked
+                future.set_exception(error)
+
+    def _crashed(self, error: BaseException) -> None:
+        text = "".join(traceback.format_exception(error))
+        self.failure = f"the loop stopped: {type(error).__name__}: {error}"
+        self.get_logger().fatal(f"{self.failure}\n{text}")
+        self._loop = None
+        try:
+            self.halt()
+        except Exception as second:  # noqa: BLE001 - nothing more can be done
+            self.get_logger().fatal(f"halting failed too: {second}")
+        if self.on_crash is not None:
+            self.on_crash()
+
+    def _publish_diagnostics(self) -> None:
+        report = Report()
+        report.value("lifecycle state", self.state_label)
+        loop = self._loop
+        if self.failure is not None:
+            report.note("ERROR", self.failure)
+        elif loop is None:
+            report.note("OK", self.state_label)
+        if loop is not None:
+            statistics = loop.statistics()
+            nominal = 1.0 / loop.period
+            report.value("rate [Hz]", statistics.rate)
+            report.value("nominal rate [Hz]", nominal)
+            report.value("late ticks", statistics.late)
+            report.value("worst lateness [ms]", statistics.worst_lateness * 1e3)
+            report.value("busy", statistics.busy)
+            if statistics.rate < 0.8 * nominal:
+                report.note("WARN", f"loop runs at {statistics.rate:.0f} of {nominal:.0f} Hz")
+            self.diagnose(report)
+        if self._twins() > 1:
+            report.note("ERROR", "another node of the same name is in the graph")
+        if self.warn.total:
+            report.value("warnings", self.warn.total)
+            report.value("last warning", self.warn.last)
+        self._diagnostics.publish(report)
+
+    def _twins(self) -> int:
+        mine = (self.get_name(), self.get_namespace())
+        return sum(pair == mine for pair in Node.get_node_names_and_namespaces(self))

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node's parameters as one frozen dataclass: declared with descriptors, checked, swapped whole.
+
+Each field made with :func:`param` becomes a ROS parameter. A batch that a client sets is first
+checked as a whole; only when rclpy has accepted it is the dataclass replaced, so a rejected batch
+changes nothing and the code that reads parameters never sees half of one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from rcl_interfaces.msg import (
+    FloatingPointRange,
+    IntegerRange,
+    ParameterDescriptor,
+    SetParametersResult,
+)
+from rclpy.exceptions import (
+    InvalidParameterTypeException,
+    InvalidParameterValueException,
+    ParameterUninitializedException,
+)
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+
+from motion_nodes.errors import BadConfig, did_you_mean
+
+P = TypeVar("P")
+
+_TYPES: dict[Any, Parameter.Type] = {
+    bool: Parameter.Type.BOOL,
+    int: Parameter.Type.INTEGER,
+    float: Parameter.Type.DOUBLE,
+    str: Parameter.Type.STRING,
+    tuple[str, ...]: Parameter.Type.STRING_ARRAY,
+    tuple[float, ...]: Parameter.Type.DOUBLE_ARRAY,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rules:
+    """What a parameter may be, kept in the field's metadata."""
+
+    doc: str
+    name: str | None = None
+    unit: str = ""
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    one_of: tuple[str, ...] | None = None
+    nan: bool = False
+    read_only: bool = False
+
+    def problem(self, name: str, value: Any) -> str | None:
+        """Return what is wrong with a value, in words, or None."""
+        if self.one_of is not None and value not in self.one_of:
+            return f"{name} is '{value}'; allowed: {', '.join(self.one_of)}"
+        for number in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(number, bool) or not isinstance(number, int | float):
+                continue
+            if math.isnan(number) and self.nan:
+                continue
+            if not math.isfinite(number):
+                return f"{name} is {number}; it must be a finite number"
+            if self.gt is not None and not number > self.gt:
+                return f"{name} is {number}; it must be above {self.gt}"
+            if self.ge is not None and not number >= self.ge:
+                return f"{name} is {number}; it must be at least {self.ge}"
+            if self.le is not None and not number <= self.le:
+                return f"{name} is {number}; it must be at most {self.le}"
+        return None
+
+
+def param(
+    default: Any = dataclasses.MISSING,
+    *,
+    doc: str,
+    name: str | None = None,
+    unit: str = "",
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
+    one_of: tuple[str, ...] | None = None,
+    nan: bool = False,
+    read_only: bool = False,
+) -> Any:
+    """Return a dataclass field that is a ROS parameter.
+
+    Args:
+        default: value where neither the user nor the robot says otherwise.
+        doc: what it does, for ``ros2 param describe`` and docs/parameters.md.
+        name: the ROS name where it has dots (``linear.x.max_velocity``); else the field's own.
+        unit: SI unit.
+        ge: least value allowed.
+        gt: bound that the value must exceed.
+        le: greatest value allowed.
+        one_of: words allowed.
+        nan: NaN is allowed and means "not set".
+        read_only: cannot be changed after the node was configured.
+    """
+    rules = Rules(
+        doc=doc, name=name, unit=unit, ge=ge, gt=gt, le=le, one_of=one_of, nan=nan,
+        read_only=read_only,
+    )  # fmt: skip
+    return dataclasses.field(default=default, metadata={"rules": rules})
+
+
+@dataclasses.dataclass(frozen=True)
+class Declared:
+    """One parameter: its ROS name, its field, its type and its rules."""
+
+    name: str
+    field: str
+    kind: Any
+    default: Any
+    rules: Rules
+
+    def descriptor(self) -> ParameterDescriptor:
+        """Return what ``ros2 param describe`` shows; ranges become sliders in rqt_reconfigure."""
+        text = f"{self.rules.doc} [{self.rules.unit}]" if self.rules.unit else self.rules.doc
+        descriptor = ParameterDescriptor(
+            name=self.name,
+            type=_TYPES[self.kind].value,
+            description=text,
+            read_only=self.rules.read_only,
+        )
+        low = self.rules.ge if self.rules.ge is not None else self.rules.gt
+        if low is not None and self.rules.le is not None and not self.rules.nan:
+            if self.kind is float:
+                descriptor.floating_point_range = [
+                    FloatingPointRange(from_value=float(low), to_value=float(self.rules.le))
+                ]
+            elif self.kind is int:
+                descriptor.integer_range = [
+                    IntegerRange(from_value=int(low), to_value=int(self.rules.le), step=1)
+                ]
+        if self.rules.one_of is not None:
+            descriptor.additional_constraints = f"one of: {', '.join(self.rules.one_of)}"
+        return descriptor
+
+
+def declared(params_type: type[Any]) -> tuple[Declared, ...]:
+    """Return the parameters of a dataclass in their order."""
+    hints = typing.get_type_hints(params_type)
+    return tuple(
+        Declared(
+            name=field.metadata["rules"].name or field.name,
+            field=field.name,
+            kind=hints[field.name],
+            default=field.default,
+            rules=field.metadata["rules"],
+        )
+        for field in dataclasses.fields(params_type)
+    )
+
+
+class ParameterSet(Generic[P]):
+    """The parameters of one node: ``current`` is always a checked, whole dataclass."""
+
+    def __init__(
+        self,
+        node: Node,
+        params_type: type[P],
+        defaults: Mapping[str, Any] | None = None,
+        check: Callable[[P], str | None] | None = None,
+    ) -> None:
+        """Declare all parameters.
+
+        Args:
+            node: whose parameters they are.
+            params_type: dataclass of :func:`param` fields.
+            defaults: field name -> value that the robot's description gives.
+            check: looks at a whole candidate, returns what is wrong with it or None.
+
+        Raises:
+            BadConfig: a value given at start is of the wrong type or not allowed.
+        """
+        self._node = node
+        self._type = params_type
+        self._check = check
+        self._declared = {entry.name: entry for entry in declared(params_type)}
+        self._names: list[str] = []
+        self._changed: list[Callable[[P], None]] = []
+        values = {}
+        for entry in self._declared.values():
+            default = (defaults or {}).get(entry.field, entry.default)
+            values[entry.field] = self._declare(entry, default)
+        self.current: P = params_type(**values)
+        problem = check(self.current) if check else None
+        if problem:
+            raise BadConfig(f"{node.get_fully_qualified_name()}: {problem}")
+        self._warn_unknown()
+        node.add_on_set_parameters_callback(self._validate)
+        node.add_post_set_parameters_callback(self._swap)
+
+    def on_change(self, callback: Callable[[P], None]) -> None:
+        """Call ``callback`` with the new dataclass after each accepted batch."""
+        self._changed.append(callback)
+
+    def undeclare(self) -> None:
+        """Take all parameters back, so that a later configure can declare them anew."""
+        self._node.remove_on_set_parameters_callback(self._validate)
+        self._node.remove_post_set_parameters_callback(self._swap)
+        for name in self._names:
+            if not self._declared[name].rules.read_only:
+                self._node.undeclare_parameter(name)
+
+    def _declare(self, entry: Declared, default: Any) -> Any:
+        where = f"{self._node.get_fully_qualified_name()}: parameter"
+        given = self._node._parameter_overrides.get(entry.name)
+        if not self._node.has_parameter(entry.name):
+            if default is dataclasses.MISSING and given is None:
+                raise BadConfig(f"{where} '{entry.name}' must be given ({entry.rules.doc})")
+            if given is not None:
+                self._widen(entry, given)
+            # An empty list has no type of its own, so such a parameter is declared by its type.
+            blank = default is dataclasses.MISSING or default == ()
+            value = _TYPES[entry.kind] if blank else _to_ros(default)
+            try:
+                self._node.declare_parameter(entry.name, value, entry.descriptor())
+            except InvalidParameterTypeException:
+                shown = given.value if given is not None else default
+                raise BadConfig(
+                    f"{where} '{entry.name}' is {shown!r}; "
+                    f"it must be of type {_TYPES[entry.kind].name.lower()}"
+                ) from None
+            except InvalidParameterValueException as error:
+                raise BadConfig(f"{where} '{entry.name}': {error}") from None
+        self._names.append(entry.name)
+        try:
+            value = _from_ros(entry.kind, self._node.get_parameter(entry.name).value)
+        except ParameterUninitializedException:
+            value = ()
+        problem = entry.rules.problem(entry.name, value)
+        if problem:
+            raise BadConfig(f"{where} {problem}")
+        return value
+
+    def _widen(self, entry: Declared, given: Parameter) -> None:
+        """Let a user write ``rate: 50`` where 50.0 is meant, as YAML files often do."""
+        value = given.value
+        if entry.kind is float and given.type_ is Parameter.Type.INTEGER:
+            wide: Any = float(value)
+        elif entry.kind == tuple[float, ...] and given.type_ is Parameter.Type.INTEGER_ARRAY:
+            wide = [float(number) for number in value]
+        else:
+            return
+        self._node._parameter_overrides[entry.name] = Parameter(
+            entry.name, _TYPES[entry.kind], wide
+        )
+
+    def _candidate(self, parameters: Sequence[Parameter]) -> P:
+        changes = {
+            self._declared[p.name].field: _from_ros(self._declared[p.name].kind, p.value)
+            for p in parameters
+            if p.name in self._declared
+        }
+        return dataclasses.replace(self.current, **changes)  # type: ignore[type-var]
+
+    def _validate(self, parameters: list[Parameter]) -> SetParametersResult:
+        for p in parameters:
+            entry = self._declared.get(p.name)
+            if entry is None:
+                continue
+            if p.type_ is not _TYPES[entry.kind]:
+                reason = f"{p.name} must be of type {_TYPES[entry.kind].name.lower()}"
+                return SetParametersResult(successful=False, reason=reason)
+            problem = entry.rules.problem(p.name, p.value)
+            if problem:
+                return SetParametersResult(successful=False, reason=problem)
+        if self._check:
+            problem = self._check(self._candidate(parameters))
+            if problem:
+                return SetParametersResult(successful=False, reason=problem)
+        return SetParametersResult(successful=True)
+
+    def _swap(self, parameters: list[Parameter]) -> None:
+        if not any(p.name in self._declared for p in parameters):
+            return
+        self.current = self._candidate(parameters)
+        for callback in self._changed:
+            callback(self.current)
+
+    def _warn_unknown(self) -> None:
+        known = set(self._node._parameters)
+        for name in sorted(set(self._node._parameter_overrides) - known):
+            if name.startswith("qos_overrides."):
+                continue
+            self._node.get_logger().warning(
+                f"parameter '{name}' is not one of this node and has no effect."
+                f"{did_you_mean(name, sorted(self._declared))}"
+            )
+
+
+def _to_ros(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _from_ros(kind: Any, value: Any) -> Any:
+    if kind == tuple[str, ...]:
+        return tuple(str(word) for word in value)
+    if kind == tuple[float, ...]:
+        return tuple(float(number) for number in value)
+    return value

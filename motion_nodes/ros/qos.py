@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The quality-of-service profiles of the suite, one per use (docs/architecture.md#names)."""
+
+from __future__ import annotations
+
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+
+
+def _profile(depth: int, *, reliable: bool, latched: bool = False) -> QoSProfile:
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=depth,
+        reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
+    )
+
+
+NEWEST = _profile(1, reliable=False)
+"""Reader of a stream of which only the newest value counts; accepts any publisher."""
+
+COMMANDS = _profile(10, reliable=False)
+"""Reader of a stream whose partial messages all count (joint commands); accepts any publisher."""
+
+STREAM = _profile(10, reliable=True)
+"""Publisher of a stream (joint_states, odom, joint_command): serves best-effort readers too."""
+
+REQUESTS = _profile(10, reliable=True)
+"""One-shot commands."""
+
+LATCHED = _profile(1, reliable=True, latched=True)
+"""The last value stays for those who come later (robot_description)."""
+
+TF = _profile(100, reliable=True)
+"""/tf."""
+
+TF_STATIC = _profile(100, reliable=True, latched=True)
+"""/tf_static."""
+
+CLOCK = _profile(1, reliable=False)
+"""/clock, as rclpy's own time source subscribes to it."""
+
+DIAGNOSTICS = _profile(10, reliable=True)
+"""/diagnostics."""

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A loop with absolute deadlines in a thread of its own: the fast part of a control node."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class LoopStatistics:
+    """What a loop did since the last look."""
+
+    rate: float
+    """Achieved rate [Hz]."""
+    late: int
+    """Ticks that began more than one period after their deadline."""
+    worst_lateness: float
+    """Largest delay of a tick's begin behind its deadline [s]."""
+    busy: float
+    """Share of time spent inside ticks, 0..1."""
+
+
+class RateLoop:
+    """Calls ``tick`` at a fixed rate until stopped.
+
+    A tick that comes more than a period late does not make up for the missed ones: the deadlines
+    move on, and the lateness is counted. An exception in ``tick`` ends the loop and goes to
+    ``on_crash``, for a control loop that fails must be seen, not repeated.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        tick: Callable[[], None],
+        on_crash: Callable[[BaseException], None],
+        name: str = "loop",
+    ) -> None:
+        """Prepare a loop of ``rate`` [Hz]; :meth:`start` begins it."""
+        if not 0.0 < rate <= 10_000.0:
+            raise ValueError(f"rate of {name} is {rate} Hz; allowed: above 0 and up to 10000")
+        self.period = 1.0 / rate
+        self._tick = tick
+        self._on_crash = on_crash
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._lock = threading.Lock()
+        self._clear(time.monotonic())
+
+    def start(self) -> None:
+        """Begin ticking."""
+        self._thread.start()
+
+    def stop(self, timeout: float = 2.0) -> bool:
+        """Stop, and wait until the tick under way has ended; True when it has."""
+        self._stop.set()
+        if self._thread is threading.current_thread() or not self._thread.is_alive():
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    @property
+    def inside(self) -> bool:
+        """True when called from within a tick."""
+        return self._thread is threading.current_thread()
+
+    def statistics(self) -> LoopStatistics:
+        """Return the figures since the last call."""
+        now = time.monotonic()
+        with self._lock:
+            elapsed = max(now - self._since, 1e-9)
+            result = LoopStatistics(
+                self._ticks / elapsed, self._late, self._worst, self._busy / elapsed
+            )
+            self._clear(now)
+        return result
+
+    def _clear(self, now: float) -> None:
+        self._since = now
+        self._ticks = 0
+        self._late = 0
+        self._worst = 0.0
+        self._busy = 0.0
+
+    def _run(self) -> None:
+        deadline = time.monotonic()
+        try:
+            while not self._stop.is_set():
+                begin = time.monotonic()
+                if begin < deadline:
+                    time.sleep(deadline - begin)
+                    if self._stop.is_set():
+                        return
+                    begin = time.monotonic()
+                lateness = begin - deadline
+                self._tick()
+                end = time.monotonic()
+                self._count(lateness, end - begin)
+                deadline += self.period
+                if end - deadline > self.period:
+                    deadline = end
+        except BaseException as error:  # noqa: BLE001 - handed on whole
+            self._on_crash(error)
+
+    def _count(self, lateness: float, duration: float) -> None:
+        with self._lock:
+            self._ticks += 1
+            self._busy += duration
+            self._worst = max(self._worst, lateness)
+            if lateness > self.period:
+                self._late += 1

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base of nodes that serve one robot: reads its description before anything else."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, TypeVar
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.robot import Robot
+from motion_nodes.ros.node import MotionNode, NodeParams
+from motion_nodes.ros.parameters import declared, param
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RobotParams(NodeParams):
+    """Parameters of a node that serves one robot."""
+
+    robot: str = param(
+        doc="Robot: the name of one that is shipped, or the path of a robot.yaml or its folder.",
+        read_only=True,
+    )
+
+
+R = TypeVar("R", bound=RobotParams)
+
+
+class RobotNode(MotionNode[R]):
+    """A node with a ``robot``; robot facts are the defaults of its parameters."""
+
+    robot: Robot
+
+    def robot_defaults(self, robot: Robot) -> dict[str, Any]:
+        """Return field name -> value for parameters whose default the robot gives."""
+        return {}
+
+    def prepare(self) -> dict[str, Any]:
+        """Load the robot that the parameter names."""
+        if not self.has_parameter("robot"):
+            entry = next(e for e in declared(self.params_type) if e.name == "robot")
+            self.declare_parameter("robot", "", entry.descriptor())
+        name = self.get_parameter("robot").value
+        if not name:
+            raise BadConfig("parameter 'robot' must name a robot, such as -p robot:=franka")
+        self.robot = load_robot(name)
+        return self.robot_defaults(self.robot)
