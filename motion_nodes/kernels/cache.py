@@ -2,9 +2,9 @@
 """Compiled code on disk: where it lies, how it is read and written.
 
 The folder is ``$MOTION_NODES_CACHE_DIR/kernels`` if that variable is set, else
-``$XDG_CACHE_HOME/motion_nodes/kernels``, else ``~/.cache/motion_nodes/kernels``. Where nothing can be
-written there, new entries go to a private folder of the user below the system's temporary folder,
-or nowhere; what lies in the first folder is used all the same.
+``$XDG_CACHE_HOME/motion_nodes/kernels``, else ``~/.cache/motion_nodes/kernels``. Where nothing can
+be written there, new entries go to a private folder of the user below the system's temporary
+folder, or nowhere; what lies in the first folder is used all the same.
 
 An entry's name is a hash of everything its content depends on, so an entry is never stale: whoever
 changes anything asks for another name. Entries are written to one side and renamed, so several

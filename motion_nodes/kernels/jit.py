@@ -2,8 +2,8 @@
 """The decorator for kernels that Numba compiles once for every robot. Importing it imports Numba.
 
 Numba keeps compiled kernels per source file and does not see when a kernel in another file, which
-the first one calls, has changed. So its files go to a folder of our cache whose name is a hash of all
-kernel sources and versions.
+the first one calls, has changed. So its files go to a folder of our cache whose name is a hash of
+all kernel sources and versions.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 import numba
-from numba import config
+from numba.core import config
 
 import motion_nodes
 from motion_nodes.kernels import cache

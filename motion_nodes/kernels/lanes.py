@@ -133,9 +133,8 @@ class Writer:
             return numbers[0]
         value = "poison"
         for lane, number in enumerate(numbers):
-            value = self.emit(
-                f"insertelement {self.lanes.type} {value}, {self.lanes.element} {number}, i64 {lane}"
-            )
+            element = f"{self.lanes.element} {number}"
+            value = self.emit(f"insertelement {self.lanes.type} {value}, {element}, i64 {lane}")
         return value
 
     def lane(self, value: str, index: int) -> str:

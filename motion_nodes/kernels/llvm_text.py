@@ -3,12 +3,13 @@
 
 A program becomes up to four functions, which a caller reaches through their addresses:
 
-* ``one(q, out...)``: one configuration. Scalar code, except that the sines and cosines of all joints
-  are computed side by side in wide registers.
+* ``one(q, out...)``: one configuration. Scalar code, except that the sines and cosines of all
+  joints are computed side by side in wide registers.
 * ``block(memory)``: the same for q and all results one after another in one piece of memory: each
   further argument would cost a caller from Python 60 ns.
-* ``many(q, m, out...)``: m configurations, row after row in memory, as NumPy keeps them. As many as a
-  register has lanes go side by side; results are turned over the diagonal before they are stored.
+* ``many(q, m, out...)``: m configurations, row after row in memory, as NumPy keeps them. As many
+  as a register has lanes go side by side; results are turned over the diagonal before they are
+  stored.
   The last group reaches back over rows that are already done, so that it is full, too.
 * ``lanes(q, out...)``: exactly one register full. Element i of lane k stands at ``i * lanes + k``,
   in q and in the results: for kernels that keep that layout throughout.
@@ -135,9 +136,7 @@ def _arguments(program: Program, *extra: str) -> str:
 def _one(symbol: str, _: str, program: Program, lanes: Lanes) -> str:
     """Write the function for one configuration."""
     writer = Writer(Lanes(lanes.element, 1))
-    body = _Body(
-        program, writer, lambda i: writer.load(writer.address("%q", i)), lanes.count
-    )
+    body = _Body(program, writer, lambda i: writer.load(writer.address("%q", i)), lanes.count)
     body.write()
     for k, values in enumerate(program.outputs):
         for index, value in enumerate(values):

@@ -59,7 +59,7 @@ def _initialized() -> None:
     llvm.initialize_native_asmprinter()
 
 
-def _target_machine(cpu: Cpu) -> Any:  # noqa: ANN401  (llvmlite has no types)
+def _target_machine(cpu: Cpu) -> Any:
     _initialized()
     return llvm.Target.from_triple(cpu.triple).create_target_machine(
         cpu=cpu.name, features=cpu.features, opt=2, reloc="pic", codemodel="small", jit=True

@@ -14,8 +14,8 @@ from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def call_one(typing: Any, address: Any, q: Any, out: Any) -> Any:  # noqa: ANN401
+@intrinsic
+def call_one(typing: Any, address: Any, q: Any, out: Any) -> Any:
     """Call ``one(q, out)`` or ``lanes(q, out)`` of a program with a single result.
 
     Args (in a kernel): the function's address, and the addresses of q and result as integers (an
@@ -24,8 +24,8 @@ def call_one(typing: Any, address: Any, q: Any, out: Any) -> Any:  # noqa: ANN40
     return _call(2)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def call_both(typing: Any, address: Any, q: Any, pose: Any, jacobian: Any) -> Any:  # noqa: ANN401
+@intrinsic
+def call_both(typing: Any, address: Any, q: Any, pose: Any, jacobian: Any) -> Any:
     """Call ``both_one(q, pose, jacobian)`` or ``both_lanes``; arguments as for ``call_one``."""
     return _call(3)
 
@@ -33,7 +33,7 @@ def call_both(typing: Any, address: Any, q: Any, pose: Any, jacobian: Any) -> An
 def _call(pointers: int) -> tuple[Signature, Any]:
     """Return signature and code of a call with so many pointers."""
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = ir.IntType(8).as_pointer()
         function = ir.FunctionType(ir.VoidType(), [pointer] * pointers).as_pointer()
         target = builder.inttoptr(arguments[0], function)

@@ -26,8 +26,8 @@ _LOG = logging.getLogger(__name__)
 _RunBlock = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _RunMany = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 
-Slot = tuple[Array, Callable[[Any], object], Any, tuple[Array, ...]]
-"""Where q goes, the function, its argument, and where results appear."""
+Slot = tuple[Any, Callable[[Any], object], Any, tuple[Array, ...]]
+"""Where q goes (a memory view), the function, its argument, and where results appear."""
 
 
 class Call(threading.local):
@@ -79,7 +79,7 @@ def robot_calls(arrays: PackedArrays, *, generic: bool = False) -> RobotCalls:
     """
     if not generic:
         try:
-            from motion_nodes.kernels.robot_code import CodeGenerationUnavailable, check_available
+            from motion_nodes.kernels.robot_code import CodeGenerationError, check_available
         except (ImportError, OSError) as error:  # llvmlite is missing or does not load
             _LOG.warning("generic kernels in use: %s", error)
             return GenericCalls(arrays)
@@ -87,7 +87,7 @@ def robot_calls(arrays: PackedArrays, *, generic: bool = False) -> RobotCalls:
             check_available()
             calls = GeneratedCalls(arrays)
             calls.load_frames()
-        except CodeGenerationUnavailable as error:
+        except CodeGenerationError as error:
             _LOG.warning("generic kernels in use: %s", error)
         else:
             return calls
@@ -159,7 +159,7 @@ class GeneratedCalls:
         for shape, size in zip(shapes, sizes, strict=True):
             results.append(memory[at : at + size].reshape(shape))
             at += size
-        return memory[:n], run, ctypes.c_void_p(memory.ctypes.data), tuple(results)
+        return memory[:n].data, run, ctypes.c_void_p(memory.ctypes.data), tuple(results)
 
     def _find_many(self, name: str, row: int | None) -> Callable[[int, int, int], object]:
         return _RunMany(self.code.address(f"{name}_many", row))
@@ -231,4 +231,4 @@ class GenericCalls:
             if name == "both":
                 self._generic.jacobian(self._model, X, row, results[1])
 
-        return q, run, None, results
+        return q.data, run, None, results

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The generated code of one robot: found in this process, in the cache, or compiled now.
 
-Code comes in units, so that a node pays only for what it uses: one unit for the poses of all frames,
-and one for pose and Jacobian of each frame. A unit takes some 0.1 s to compile and 2 ms to load.
+Code comes in units, so that a node pays only for what it uses: one unit for the poses of all
+frames, and one for pose and Jacobian of each frame. A unit takes some 0.1 s to compile and 2 ms to
+load.
 
-Other kernels call the robot's own code through the addresses that :meth:`RobotCode.address` returns;
-they need not be compiled again for another robot. Loaded code stays until the process ends, so an
-address, once handed out, remains good.
+Other kernels call the robot's own code through the addresses that :meth:`RobotCode.address`
+returns; they need not be compiled again for another robot. Loaded code stays until the process
+ends, so an address, once handed out, remains good.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _loaded: dict[str, native.LoadedCode] = {}
 _lock = threading.RLock()
 
 
-class CodeGenerationUnavailable(RuntimeError):
+class CodeGenerationError(RuntimeError):
     """No code can be generated here; the generic kernels have to do."""
 
 
@@ -38,10 +39,10 @@ def check_available() -> None:
     """Do nothing if code can be generated here.
 
     Raises:
-        CodeGenerationUnavailable: says why not.
+        CodeGenerationError: says why not.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
-        raise CodeGenerationUnavailable("NUMBA_DISABLE_JIT is set")
+        raise CodeGenerationError("NUMBA_DISABLE_JIT is set")
 
 
 class RobotCode:
@@ -72,7 +73,7 @@ class RobotCode:
             row: the row of pose or Jacobian; None for the unit of all frames.
 
         Raises:
-            CodeGenerationUnavailable: the code cannot be compiled here.
+            CodeGenerationError: the code cannot be compiled here.
         """
         return self._unit(_ALL_FRAMES if row is None else row).address(function)
 
@@ -119,7 +120,7 @@ class RobotCode:
                 cache.write_entry(key, code)
             return native.LoadedCode(code, cpu)
         except RuntimeError as error:
-            raise CodeGenerationUnavailable(f"LLVM for {cpu.name}: {error}") from error
+            raise CodeGenerationError(f"LLVM for {cpu.name}: {error}") from error
 
 
 @functools.cache

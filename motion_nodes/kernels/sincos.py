@@ -3,8 +3,8 @@
 
 The C library has no vector form that is always there, and two calls per joint would cost more than
 the rest of the kinematics. The angle is brought to [-pi/4, pi/4] by subtracting a multiple k of
-pi/2 in three fused steps, two polynomials give sine and cosine there, and the last two bits of k say
-which of them is which and with what sign.
+pi/2 in three fused steps, two polynomials give sine and cosine there, and the last two bits of k
+say which of them is which and with what sign.
 """
 
 from __future__ import annotations

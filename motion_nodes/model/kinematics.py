@@ -27,8 +27,9 @@ class Kinematics:
     velocities to the velocity of the frame's origin and its angular velocity, in this order, both
     relative to the base and in the base's axes.
 
-    A NaN or infinite joint value, or one beyond 1e15 rad, is not an error here: it gives NaN in what
-    that joint moves, and nothing else is touched. Commands are checked where they enter a node.
+    A NaN or infinite joint value, or one beyond 1e15 rad, is not an error here: it gives NaN in
+    what that joint moves, and nothing else is touched. Commands are checked where they enter a
+    node.
 
     All methods may be called from several threads at once; batches release the GIL. Results are new
     arrays, or the ``out`` that was given: C-contiguous float64 of the right shape.
@@ -121,7 +122,10 @@ class Kinematics:
             BadCommand: ``q`` is not ``n`` numbers, or ``out`` does not fit.
         """
         memory, run, argument, (poses,) = self._frames_call.slot
-        self._enter(q, memory)
+        try:
+            memory[:] = q
+        except (TypeError, ValueError):
+            memory[:] = self._configuration(q)
         run(argument)
         if out is None:
             return poses.copy()
@@ -142,7 +146,10 @@ class Kinematics:
         """
         call = self._pose_calls.get(frame) or self._new_call(self._pose_calls, frame)
         memory, run, argument, (pose,) = call.slot
-        self._enter(q, memory)
+        try:
+            memory[:] = q
+        except (TypeError, ValueError):
+            memory[:] = self._configuration(q)
         run(argument)
         return pose.copy()
 
@@ -153,7 +160,10 @@ class Kinematics:
         """
         call = self._both_calls.get(frame) or self._new_call(self._both_calls, frame)
         memory, run, argument, (_, jacobian) = call.slot
-        self._enter(q, memory)
+        try:
+            memory[:] = q
+        except (TypeError, ValueError):
+            memory[:] = self._configuration(q)
         run(argument)
         return jacobian.copy()
 
@@ -164,7 +174,10 @@ class Kinematics:
         """
         call = self._both_calls.get(frame) or self._new_call(self._both_calls, frame)
         memory, run, argument, (pose, jacobian) = call.slot
-        self._enter(q, memory)
+        try:
+            memory[:] = q
+        except (TypeError, ValueError):
+            memory[:] = self._configuration(q)
         run(argument)
         return pose.copy(), jacobian.copy()
 
@@ -206,15 +219,19 @@ class Kinematics:
         self._calls.jacobian_many(row, Q, out)
         return out
 
-    def _enter(self, q: ArrayLike, memory: Array) -> None:
-        """Write a configuration to where the code reads it."""
+    def _configuration(self, q: ArrayLike) -> Array:
+        """Return a configuration in the form that goes into memory: a float64 vector.
+
+        Reached only for what is something else, be it a list or a mistake: a memory view takes an
+        array of the same length and type in half the time of an array, and refuses all others.
+        """
         try:
-            if len(q) == self._n:  # type: ignore[arg-type]  # a scalar has no len: TypeError
-                memory[:] = q
-                return
+            array = np.array(q, np.float64)
         except (TypeError, ValueError):
-            pass
-        raise BadCommand(self._complaint("configuration", q, f"{self._n} numbers"))
+            array = np.empty((0, 0))
+        if array.shape != (self._n,):
+            raise BadCommand(self._complaint("configuration", q, f"{self._n} numbers"))
+        return array
 
     def _batch(self, Q: ArrayLike) -> Array:
         """Return a batch of configurations as the code reads it."""
@@ -252,9 +269,7 @@ class Kinematics:
             raise UnknownFrame(str(frame), self.frame_names, self._robot) from None
 
 
-def _check_joints(
-    tree: KinematicTree, joints: tuple[str, ...], fixed: Mapping[str, float]
-) -> None:
+def _check_joints(tree: KinematicTree, joints: tuple[str, ...], fixed: Mapping[str, float]) -> None:
     """Raise an error unless moving and fixed joints are actuated, different and finite."""
     for name in (*joints, *fixed):
         if name not in tree.joint_names:
