@@ -152,17 +152,17 @@ def _used_types(package: str, file: Path) -> Iterator[tuple[int, str, str]]:
                 yield start + line + 1, field.type.pkg_name, field.type.type
 
 
-def _parse(package: str, file: Path, lines: list[str], start: int) -> Any:  # noqa: ANN401
+def _parse(package: str, file: Path, lines: list[str], start: int) -> Any:
     """Parse one part of a declaration; start is the index of its first line in the file."""
     parse = importlib.import_module("rosidl_adapter.parser").parse_message_string
     count = len(lines)
     try:
         with contextlib.redirect_stderr(io.StringIO()):
+            # The parser does not say where it fails; the shortest beginning that fails does.
             try:
                 return parse(package, file.stem, "\n".join(lines))
             except Exception:
-                # The parser does not say where; the shortest beginning that fails does.
-                for count in range(1, len(lines) + 1):  # noqa: B007
+                for count in range(1, len(lines) + 1):
                     parse(package, file.stem, "\n".join(lines[:count]))
                 raise
     except Exception as error:

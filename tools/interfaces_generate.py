@@ -102,6 +102,7 @@ def run(*command: str | Path) -> None:
         )
 
 
+@functools.cache  # once per process, or it would wrap its own wrapper
 def _cache_parsed_files() -> None:
     """Make rosidl parse each .idl file once instead of once per generator.
 
@@ -110,18 +111,13 @@ def _cache_parsed_files() -> None:
     parser = importlib.import_module("rosidl_parser.parser")
     locator = importlib.import_module("rosidl_parser.definition").IdlLocator
     parse_file = parser.parse_idl_file
-    if hasattr(parse_file, "of_motion_nodes"):
-        return
     parse = functools.cache(lambda path: parse_file(locator(path.parent, path.name)))
-
-    def parse_once(where: Any) -> Any:  # noqa: ANN401
-        return parse(where.get_absolute_path())
-
-    parse_once.of_motion_nodes = True  # type: ignore[attr-defined]
-    parser.parse_idl_file = parse_once
+    vars(parser)["parse_idl_file"] = lambda where: parse(where.get_absolute_path())
 
 
-def _arguments(package: Package, generator: str, output: Path, place: Workplace, **more: Any) -> str:  # noqa: ANN401
+def _arguments(
+    package: Package, generator: str, output: Path, place: Workplace, **more: list[str]
+) -> str:
     """Write the JSON file from which a rosidl generator reads its arguments; return its path."""
     path = place.work / f"{package.name}.{generator}.json"
     share = place.data / "share" / package.name
