@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
 import numpy as np
+import rich
 import viser
 
 from motion_nodes.errors import BadConfig, RobotNotFound
@@ -200,7 +202,8 @@ class BrowserViewer:
         self._wake.set()
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout=2.0)
-        self._server.stop()
+        with _quiet_viser():
+            self._server.stop()
 
     def __enter__(self) -> BrowserViewer:
         """Return the viewer."""
@@ -318,14 +321,27 @@ class BrowserViewer:
         return more
 
 
+@contextlib.contextmanager
+def _quiet_viser() -> Iterator[None]:
+    """Keep viser from printing addresses and farewells: programs print ``url`` where they like."""
+    console = rich.get_console()
+    before, console.quiet = console.quiet, True
+    try:
+        yield
+    finally:
+        console.quiet = before
+
+
 def _start_server(host: str, port: int, search: int, title: str, dark: bool) -> viser.ViserServer:
     """Start viser on a free port."""
     chosen = free_port(host, port, search)
-    server = viser.ViserServer(host=host, port=chosen, label=title, verbose=False)
+    with _quiet_viser():
+        server = viser.ViserServer(host=host, port=chosen, label=title, verbose=False)
     taken = server.get_port()
     if taken != chosen and port and not port <= taken <= port + search:
         # Somebody took it between the check and the start, and viser went on by itself.
-        server.stop()
+        with _quiet_viser():
+            server.stop()
         raise PortInUse(f"Port {chosen} on {host} was taken just now; start the viewer again.")
     # No share button: it would open a door to the robots from the whole internet.
     server.gui.configure_theme(

@@ -46,7 +46,7 @@ class JointPanel:
         self._on_target, self._on_state = on_target, on_state
         self._index = {name: i for i, name in enumerate(viewed.model.joint_names)}
         self.sliders: dict[str, viser.GuiSliderHandle[float]] = {}
-        if viewed.named_states:
+        if viewed.named_states and viewed.sliders:
             self.states = gui.add_button_group(
                 "Go to", tuple(viewed.named_states), hint="Send the robot to a named state."
             )
@@ -76,8 +76,8 @@ class JointPanel:
         """Return the slider position for a joint position, so that noise sends nothing."""
         if self._viewed.model.tree.joint(name).kind is JointKind.CONTINUOUS:
             value = (value + np.pi) % (2.0 * np.pi) - np.pi
-        steps = round((value - slider.min) / slider.step)
-        return min(max(slider.min + steps * slider.step, slider.min), slider.max)
+        on_step = round(value / slider.step) * slider.step
+        return min(max(on_step, slider.min), slider.max)
 
     def _add_slider(self, gui: viser.GuiApi, name: str, label: str) -> None:
         """Add the slider of one joint."""

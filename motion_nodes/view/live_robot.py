@@ -54,7 +54,7 @@ class LiveRobot:
         self._q_reference: Array | None = None
         self._X_WB: Array | None = None
         self._state_dirty = self._reference_dirty = self._trail_dirty = False
-        self._clear_trail = False
+        self._clear_trail = self._has_joint_states = False
         self._message = ""
         self._freshness = Freshness()
         self.view = RobotView(server.scene, viewed, f"/robots/{viewed.name}")
@@ -82,7 +82,7 @@ class LiveRobot:
         values = self.viewed.checked_positions(q, "update_joints")
         with self._lock:
             np.copyto(self._q, values, where=np.isfinite(values))
-            self._state_dirty = True
+            self._state_dirty = self._has_joint_states = True
             self._freshness.arrived(time.monotonic())
 
     def take_base(self, X_WB: object) -> None:
@@ -92,7 +92,8 @@ class LiveRobot:
             self._X_WB = pose
             self._trail_dirty |= self.trail.points.add(pose[:3, 3])
             self._state_dirty = True
-            self._freshness.arrived(time.monotonic())
+            # The rate shown is that of joint states, or of base poses where nothing else comes.
+            self._freshness.arrived(time.monotonic(), counts=not self._has_joint_states)
 
     def take_reference(self, q: object | None) -> None:
         """Take where the robot should be, or None for no ghost."""

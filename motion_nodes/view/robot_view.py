@@ -14,6 +14,8 @@ from motion_nodes.view.viewed_robot import ViewedRobot
 
 LEAST_MOVE = 1e-6
 """A joint that moved less than this [rad or m] is not sent: nobody could see it."""
+ROOM_TO_DRIVE = 2.2
+"""A robot that drives is shown with so much more around it."""
 
 
 class RobotView:
@@ -92,7 +94,7 @@ class RobotView:
 
 
 def bounding_ball(viewed: ViewedRobot, meshes: MeshFiles) -> tuple[Array, float]:
-    """Return centre, shape (3,), and radius [m] of a ball in the world about the robot at home."""
+    """Return centre, shape (3,), and radius [m] of what to show of a robot at home in the world."""
     tree = viewed.model.tree
     X_RL = LinkPoses(tree).in_root(np.asarray(viewed.model.home, dtype=np.float64))
     corners = []
@@ -104,4 +106,5 @@ def bounding_ball(viewed: ViewedRobot, meshes: MeshFiles) -> tuple[Array, float]
     if not corners:
         return viewed.X_WR[:3, 3].copy(), 0.5
     low, high = np.min(corners, axis=0), np.max(corners, axis=0)
-    return (low + high) / 2, float(np.linalg.norm(high - low)) / 2
+    radius = float(np.linalg.norm(high - low)) / 2
+    return (low + high) / 2, radius * (ROOM_TO_DRIVE if viewed.drive else 1.0)

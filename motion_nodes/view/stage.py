@@ -14,6 +14,8 @@ FIELD_OF_VIEW = np.deg2rad(40.0)
 """Vertical; a longer lens than viser's 75 degrees keeps a robot's proportions."""
 VIEW_DIRECTION = np.array([0.80, 0.52, 0.34])
 """From the robot to the camera: front left (x forward, y left) and a little above."""
+PANEL_SHIFT = 0.3
+"""The panel covers the right of the page, so robots stand this part of their size to the left."""
 
 
 def set_stage(server: viser.ViserServer, balls: Sequence[tuple[Array, float]]) -> None:
@@ -30,21 +32,25 @@ def set_stage(server: viser.ViserServer, balls: Sequence[tuple[Array, float]]) -
         infinite_grid=True,
         cell_size=cell,
         section_size=1.0,
-        cell_color=(214, 218, 222),
-        section_color=(168, 176, 184),
+        cell_color=(190, 197, 204),
+        section_color=(140, 150, 160),
         cell_thickness=0.8,
         section_thickness=1.2,
         fade_distance=max(12.0 * radius, 4.0),
         fade_strength=1.5,
-        shadow_opacity=0.28,
+        shadow_opacity=0.35,
+        plane_color=(120, 134, 150),
+        plane_opacity=0.22,
     )
-    server.scene.configure_environment_map("studio", environment_intensity=0.55)
+    server.scene.configure_environment_map("studio", environment_intensity=0.3)
     direction = VIEW_DIRECTION / np.linalg.norm(VIEW_DIRECTION)
     camera = server.initial_camera
     camera.fov = float(FIELD_OF_VIEW)
     camera.near = 0.01
+    right = np.cross((0.0, 0.0, 1.0), direction)
+    centre = centre + right / np.linalg.norm(right) * PANEL_SHIFT * radius
     camera.look_at = centre
-    camera.position = centre + direction * radius / np.sin(FIELD_OF_VIEW / 2) * 1.05
+    camera.position = centre + direction * radius / np.sin(FIELD_OF_VIEW / 2)
 
 
 def _ball_about(balls: Sequence[tuple[Array, float]]) -> tuple[Array, float]:

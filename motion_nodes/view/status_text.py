@@ -19,7 +19,7 @@ def plain(text: str) -> str:
     """Return text that the page shows as it is: one line, bounded, nothing read as markdown."""
     line = " ".join(text.split())
     if len(line) > LONGEST_MESSAGE:
-        line = line[: LONGEST_MESSAGE - 3] + "..."
+        line = line[: LONGEST_MESSAGE - 1] + "…"
     return _MARKS.sub(r"\\\1", line)
 
 
@@ -34,11 +34,11 @@ class Freshness:
     _window_start: float = 0.0
     _window_count: int = 0
 
-    def arrived(self, now: float) -> None:
-        """Note an arrival."""
+    def arrived(self, now: float, counts: bool = True) -> None:
+        """Note an arrival; one that does not count for the rate is a sign of life all the same."""
         if self.last is None:
             self._window_start = now
-        self.count += 1
+        self.count += counts
         self.last = now
 
     def look(self, now: float) -> None:
@@ -58,11 +58,12 @@ def robot_line(state: Freshness, message: str, now: float) -> str:
         now: present time [s].
     """
     if state.last is None:
-        line = "⚪ **waiting** for the robot's state"
+        line = "○ **waiting** for the robot's state"
     elif now - state.last > STALE_AFTER:
-        line = f"🟠 **stale**: no state for {now - state.last:.0f} s"
+        line = f"◐ **stale**: no state for {now - state.last:.0f} s"
     else:
-        line = f"🟢 **connected**, {state.rate:.0f} Hz"
+        rate = f", {state.rate:.0f} Hz" if state.rate >= 0.5 else ""
+        line = f"● **connected**{rate}"
     return f"{line}  \n{plain(message)}" if message else line
 
 

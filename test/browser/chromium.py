@@ -86,7 +86,7 @@ def wait_for(condition: Callable[[], _T], what: str, limit: float = LIMIT) -> _T
 class Page:
     """One open viewer page."""
 
-    def __init__(self, driver, log: list[str] | None = None) -> None:  # noqa: ANN001
+    def __init__(self, driver) -> None:
         """Take over a selenium driver."""
         self.driver = driver
 
@@ -221,14 +221,14 @@ class Page:
         found = wait_for(lambda: self._find(path), f"'{label}' appears in the panel")
         return str(found.get_attribute("for"))
 
-    def _field(self, label: str, folder: str):  # noqa: ANN202
+    def _field(self, label: str, folder: str):
         """Return the number field beside a slider."""
         path = f"//*[@id='{self._id(label, folder)}']/following-sibling::*//input"
         field = wait_for(lambda: self._find(path), f"the number field of '{label}' appears")
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", field)
         return field
 
-    def _find(self, path: str):  # noqa: ANN202
+    def _find(self, path: str):
         """Return the first element at an XPath, or None."""
         found = self._all(path)
         return found[0] if found else None

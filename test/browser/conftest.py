@@ -3,15 +3,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from chromium import Page, chromium_page
+from browser.chromium import Page, chromium_page
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures for the tests of the viewer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from view.toy_robot import HandMade, hand_made
+
+from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+
+@pytest.fixture
+def toy() -> HandMade:
+    """An arm."""
+    return hand_made()
+
+
+@pytest.fixture
+def open_viewer() -> Iterator[Callable[..., BrowserViewer]]:
+    """Open viewers on free ports; they are closed after the test."""
+    opened: list[BrowserViewer] = []
+
+    def make(*robots: ViewedRobot, port: int = 0, **settings: object) -> BrowserViewer:
+        opened.append(BrowserViewer(robots, port, **settings))
+        return opened[-1]
+
+    yield make
+    for viewer in opened:
+        viewer.close()

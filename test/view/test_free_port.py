@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports that are taken, and hosts that do not exist."""
+
+from __future__ import annotations
+
+import socket
+import urllib.request
+from contextlib import ExitStack
+
+import pytest
+
+from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.view.free_port import PortInUse, free_port
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+HOST = "127.0.0.1"
+
+
+def listen(port=0):
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.bind((HOST, port))
+    server.listen(1)
+    return server
+
+
+def block_of_free_ports(count):
+    """Return the first of some ports that are all free just now."""
+    for start in range(21000, 60000, 97):
+        with ExitStack() as stack:
+            try:
+                for port in range(start, start + count):
+                    stack.enter_context(listen(port))
+            except OSError:
+                continue
+            return start
+    raise AssertionError("no free ports")
+
+
+def test_free_port_is_taken_as_given():
+    port = block_of_free_ports(1)
+    assert free_port(HOST, port, 0) == port
+    # Nothing stays behind.
+    assert free_port(HOST, port, 0) == port
+
+
+def test_next_free_port_is_found():
+    port = block_of_free_ports(4)
+    with listen(port), listen(port + 1):
+        assert free_port(HOST, port, 10) == port + 2
+
+
+def test_all_ports_taken_is_one_clear_sentence():
+    port = block_of_free_ports(2)
+    with listen(port), listen(port + 1):
+        with pytest.raises(PortInUse, match=rf"port {port} is in use on {HOST}.*Stop the program"):
+            free_port(HOST, port, 0)
+        with pytest.raises(PortInUse, match=f"ports {port} to {port + 1} are in use"):
+            free_port(HOST, port, 1)
+    assert issubclass(PortInUse, MotionError)
+
+
+@pytest.mark.parametrize(
+    ("host", "port", "search", "text"),
+    [
+        (HOST, -1, 0, "port is -1"),
+        (HOST, 70000, 0, "port is 70000"),
+        (HOST, 8080, -1, "port_search is -1"),
+        ("203.0.113.7", 8080, 0, "Cannot listen on host '203.0.113.7'"),
+        ("no such host", 8080, 0, "Cannot listen on host 'no such host'"),
+    ],
+)
+def test_settings_that_cannot_work(host, port, search, text):
+    with pytest.raises(BadConfig, match=text):
+        free_port(host, port, search)
+
+
+def test_second_viewer_takes_the_next_port_and_both_serve(open_viewer, toy):
+    port = block_of_free_ports(3)
+    first = open_viewer(ViewedRobot(toy), port=port)
+    second = open_viewer(ViewedRobot(toy), port=port)
+    assert first.url == f"http://{HOST}:{port}"
+    assert second.url == f"http://{HOST}:{port + 1}"
+    for viewer in (first, second):
+        with urllib.request.urlopen(viewer.url, timeout=10) as answer:
+            assert b"<title>" in answer.read()
+
+
+def test_viewer_without_search_says_that_the_port_is_in_use(open_viewer, toy):
+    with listen() as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUse, match=f"port {port} is in use"):
+            open_viewer(ViewedRobot(toy), port=port, port_search=0)
+
+
+def test_port_is_free_again_after_close(open_viewer, toy):
+    port = block_of_free_ports(1)
+    for _ in range(3):
+        viewer = open_viewer(ViewedRobot(toy), port=port, port_search=0)
+        viewer.close()
+    assert free_port(HOST, port, 0) == port
