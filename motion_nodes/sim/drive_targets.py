@@ -258,7 +258,8 @@ class DriveTargets:
             if bad.size:
                 raise BadCommand(
                     f"{self.name}: joint '{self.joint_names[bad[0]]}' takes no "
-                    f"{wanted.name.lower()} command, the {word} of its drive is 0; the whole command was rejected."
+                    f"{wanted.name.lower()} command, the {word} of its drive is 0; the whole "
+                    "command was rejected."
                 )
 
 

@@ -107,6 +107,7 @@ def add_collision(
         radius, length = shape.geometry.radius, shape.geometry.length
         geom.type = mujoco.mjtGeom.mjGEOM_ELLIPSOID
         geom.size = (radius, radius, length / 2)
+    geom.solref = contact_reference(time_step)
     if contact is None:
         return
     # The coefficients of a pair are the larger of the two unless one side has priority: without
@@ -114,8 +115,15 @@ def add_collision(
     geom.priority = 1
     geom.friction = (contact.friction, contact.torsional_friction, contact.rolling_friction)
     geom.condim = 3 if contact.friction > 0.0 else 1
-    # As hard as four steps allow: a tyre that sinks in rolls on a smaller radius.
-    geom.solref = (4.0 * time_step, 1.0)
+
+
+def contact_reference(time_step: float) -> tuple[float, float]:
+    """Return the time constant [s] and damping ratio of contacts, as hard as four steps allow.
+
+    Softer ones let a tyre sink in and roll on a smaller radius, and strong light links pass
+    through each other.
+    """
+    return 4.0 * time_step, 1.0
 
 
 def add_visual(body: mujoco.MjsBody, shape: Shape, name: str, meshes: MeshLibrary) -> None:
@@ -221,6 +229,7 @@ def add_scenery(spec: mujoco.MjSpec, obstacles: tuple[Obstacle, ...]) -> None:
         size=(0, 0, 1),
         material="floor",
         friction=(1.0, 0.005, 0.0001),
+        solref=contact_reference(spec.option.timestep),
     )
     spec.worldbody.add_light(
         name="sun",
@@ -239,4 +248,5 @@ def add_scenery(spec: mujoco.MjSpec, obstacles: tuple[Obstacle, ...]) -> None:
             pos=obstacle.X_WO[:3, 3],
             quat=quat_wxyz(obstacle.X_WO[:3, :3]),
             rgba=obstacle.rgba,
+            solref=contact_reference(spec.option.timestep),
         )

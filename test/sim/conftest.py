@@ -40,7 +40,21 @@ kind: arm
 urdf: spinner.urdf
 frames: {{base: stand}}
 drives:
-  - {{joints: [spin], mode: {mode}, stiffness: {stiffness}, damping: {damping}, armature: {armature}}}
+  - joints: [spin]
+    mode: {mode}
+    stiffness: {stiffness}
+    damping: {damping}
+    armature: {armature}
+sources: {{drives: made up for a test}}
+"""
+
+_THING_YAML = """format: 1
+name: {name}
+kind: arm
+urdf: {name}.urdf
+frames: {{base: base}}
+drives:
+  - {{joints: [{joints}], mode: position, stiffness: 200.0, damping: 20.0, armature: 0.01}}
 sources: {{drives: made up for a test}}
 """
 
@@ -53,10 +67,12 @@ _ROVER_URDF = """<?xml version="1.0"?>
       <mass value="1.2"/>
       <inertia ixx="0.002" iyy="0.003" izz="0.004" ixy="0" ixz="0" iyz="0"/>
     </inertial>
-    <collision><origin xyz="-0.01 0 0.02"/><geometry><box size="0.12 0.08 0.04"/></geometry></collision>
+    <collision>
+      <origin xyz="-0.01 0 0.02"/><geometry><box size="0.12 0.08 0.04"/></geometry>
+    </collision>
   </link>
   <joint name="body" type="fixed">
-    <origin xyz="0 0 0.03"/><parent link="base_footprint"/><child link="base_link"/>
+    <origin xyz="0 0 {height}"/><parent link="base_footprint"/><child link="base_link"/>
   </joint>
   {wheels}
   <link name="caster">
@@ -160,12 +176,34 @@ def spinner(make_spinner: MakeRobot) -> Robot:
 
 
 @pytest.fixture
-def rover(tmp_path: Path) -> Robot:
-    """Return a small differential base on two wheels and a caster; the root is on the floor."""
-    wheels = "".join(
-        _WHEEL_URDF.format(side=side, y=y) for side, y in (("left", 0.06), ("right", -0.06))
-    )
-    return _write(tmp_path / "rover", "rover", _ROVER_URDF.format(wheels=wheels), _ROVER_YAML)
+def make_rover(tmp_path: Path) -> MakeRobot:
+    """Return a maker of a small differential base: root, body above it, two wheels, a caster."""
+
+    def make(*, height: float = 0.03) -> Robot:
+        wheels = "".join(
+            _WHEEL_URDF.format(side=side, y=y) for side, y in (("left", 0.06), ("right", -0.06))
+        )
+        urdf = _ROVER_URDF.format(wheels=wheels, height=height)
+        return _write(tmp_path / f"rover{height}", "rover", urdf, _ROVER_YAML)
+
+    return make
+
+
+@pytest.fixture
+def rover(make_rover: MakeRobot) -> Robot:
+    """Return the base whose root lies on the floor."""
+    return make_rover()
+
+
+@pytest.fixture
+def write_robot(tmp_path: Path) -> MakeRobot:
+    """Return a maker of an arm from the inside of its URDF; all joints given get one drive."""
+
+    def make(inside: str, joints: str, name: str = "thing") -> Robot:
+        urdf = f'<?xml version="1.0"?>\n<robot name="{name}">{inside}</robot>'
+        return _write(tmp_path / name, name, urdf, _THING_YAML.format(name=name, joints=joints))
+
+    return make
 
 
 @pytest.fixture(scope="session")

@@ -80,8 +80,9 @@ def test_joints_change_mode_independently(franka: Robot) -> None:
     np.testing.assert_array_equal(targets.mode, expected)
     kp, kd = targets.gains()
     others = np.arange(n) != 2
-    np.testing.assert_array_equal(kp[others], [d.stiffness for d in franka.drives if d.joint !=
-                                               franka.joint_names[2]])
+    np.testing.assert_array_equal(
+        kp[others], [d.stiffness for d in franka.drives if d.joint != franka.joint_names[2]]
+    )
     assert kp[2] == 0.0
     assert kd[2] == franka.drives[2].damping
 
@@ -94,7 +95,9 @@ def test_nan_keeps_the_previous_target_to_the_bit(seed: int) -> None:
     targets = DriveTargets("arm", robot)
     n = len(robot.joint_names)
     span = robot.limits.upper - robot.limits.lower
-    targets.accept(JointTargets(robot.limits.lower + rng.random(n) * span, 0.1 * rng.random(n)), 0.0)
+    targets.accept(
+        JointTargets(robot.limits.lower + rng.random(n) * span, 0.1 * rng.random(n)), 0.0
+    )
     before = targets.position
     command = robot.limits.lower + rng.random(n) * span
     silent = rng.random(n) < 0.5

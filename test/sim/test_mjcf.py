@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The MuJoCo model against the tree it was built from."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from motion_nodes.errors import BadConfig, BadDescription
+from motion_nodes.model.loader import available_robots, load_robot
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Box, Cylinder, JointKind, KinematicTree, Mesh, Sphere
+from motion_nodes.sim.backend import RobotPlacement
+from motion_nodes.sim.drive_targets import JointTargets
+from motion_nodes.sim.mjcf import WorldConfig
+from motion_nodes.sim.mjcf_shapes import Obstacle
+from motion_nodes.sim.mujoco_world import MujocoWorld
+
+MakeRobot = Callable[..., Robot]
+
+
+def slow_poses(tree: KinematicTree, values: dict[str, float]) -> dict[str, np.ndarray]:
+    """Return X_RL of every link, joint by joint: an oracle that shares nothing with the build."""
+    poses = {tree.root: np.eye(4)}
+    for link in tree.frame_names[1:]:
+        joint = tree.parent_joint[link]
+        X_JL = np.eye(4)
+        if joint.kind is JointKind.PRISMATIC:
+            X_JL[:3, 3] = values[joint.name] * joint.axis
+        elif joint.movable:
+            X_JL[:3, :3] = Rotation.from_rotvec(values[joint.name] * joint.axis).as_matrix()
+        poses[link] = poses[joint.parent] @ joint.X_PJ @ X_JL
+    return poses
+
+
+@pytest.mark.parametrize("name", sorted(available_robots()))
+def test_body_poses_are_those_of_the_tree(name: str) -> None:
+    robot = load_robot(name)
+    rng = np.random.default_rng(7)
+    world = MujocoWorld([RobotPlacement(robot, "r", from_xyz_rpy((0.3, -0.2, 0.1), (0, 0, 0.8)))])
+    model, data = world.model, world.data
+    lower = np.maximum(robot.limits.lower, -7.0)
+    upper = np.minimum(robot.limits.upper, 7.0)
+    for _ in range(20):
+        q = rng.uniform(lower, upper)
+        values = dict(zip(robot.joint_names, q, strict=True))
+        for joint in robot.tree.joints.values():
+            if joint.mimic is not None:
+                values[joint.name] = (
+                    joint.mimic.multiplier * values[joint.mimic.joint] + joint.mimic.offset
+                )
+            if joint.movable:
+                data.joint(f"r/{joint.name}").qpos[0] = values[joint.name]
+        mujoco.mj_kinematics(model, data)
+        X_WR = np.eye(4)
+        X_WR[:3, :3] = data.body(f"r/{robot.tree.root}").xmat.reshape(3, 3)
+        X_WR[:3, 3] = data.body(f"r/{robot.tree.root}").xpos
+        for link, X_RL in slow_poses(robot.tree, values).items():
+            X_WL = X_WR @ X_RL
+            body = data.body(f"r/{link}")
+            np.testing.assert_allclose(body.xpos, X_WL[:3, 3], atol=1e-9, err_msg=link)
+            np.testing.assert_allclose(body.xmat.reshape(3, 3), X_WL[:3, :3], atol=1e-9)
+
+
+@pytest.mark.parametrize("name", sorted(available_robots()))
+def test_mass_and_inertia_are_those_of_the_tree(name: str) -> None:
+    robot = load_robot(name)
+    world = MujocoWorld([RobotPlacement(robot, "r")])
+    total = 0.0
+    for link in robot.tree.links.values():
+        body = world.model.body(f"r/{link.name}")
+        if link.inertial is None:
+            assert body.mass[0] == 0.0
+            continue
+        total += link.inertial.mass
+        np.testing.assert_allclose(body.mass[0], link.inertial.mass, rtol=1e-12)
+        R_LI = Rotation.from_quat(np.roll(body.iquat, -1)).as_matrix()
+        R_LC = link.inertial.X_LC[:3, :3]
+        np.testing.assert_allclose(
+            R_LI @ np.diag(body.inertia) @ R_LI.T,
+            R_LC @ link.inertial.inertia @ R_LC.T,
+            atol=1e-9,
+        )
+        np.testing.assert_allclose(body.ipos, link.inertial.X_LC[:3, 3], atol=1e-12)
+    np.testing.assert_allclose(world.model.body(f"r/{robot.tree.root}").subtreemass[0], total)
+
+
+@pytest.mark.parametrize("name", sorted(available_robots()))
+def test_nothing_but_the_floor_is_touched_at_home(name: str) -> None:
+    robot = load_robot(name)
+    world = MujocoWorld([RobotPlacement(robot, "r")])
+    for contact in world.data.contact:
+        bodies = [int(world.model.geom_bodyid[geom]) for geom in contact.geom]
+        assert 0 in bodies
+
+
+def test_limits_losses_and_drives_are_carried_over(make_spinner: MakeRobot) -> None:
+    robot = make_spinner(kind="revolute", loss=0.3, armature=0.07, effort=4.5)
+    model = MujocoWorld([RobotPlacement(robot, "r")]).model
+    joint, actuator = model.joint("r/spin"), model.actuator("r/spin")
+    np.testing.assert_array_equal(joint.range, [-1.0, 2.0])
+    assert joint.limited[0] == 1
+    assert model.dof_armature[joint.dofadr[0]] == 0.07
+    assert np.ravel(model.dof_damping[joint.dofadr[0]])[0] == 0.3
+    np.testing.assert_array_equal(actuator.forcerange, [-4.5, 4.5])
+    np.testing.assert_array_equal(actuator.gainprm[:3], [1.0, 0.0, 0.0])
+    np.testing.assert_array_equal(actuator.biasprm[:3], [0.0, -40.0, -4.0])
+
+
+_SIBLINGS = """
+  <link name="base"/>
+  {arms}
+"""
+_SIBLING = """
+  <link name="{name}">
+    <inertial><mass value="0.3"/>
+      <inertia ixx="0.001" iyy="0.001" izz="0.001" ixy="0" ixz="0" iyz="0"/></inertial>
+    <collision><origin xyz="{reach} 0 0"/><geometry><sphere radius="0.05"/></geometry></collision>
+  </link>
+  <joint name="{name}_joint" type="revolute">
+    <origin xyz="0 {y} 0.5"/><parent link="base"/><child link="{name}"/><axis xyz="0 0 1"/>
+    <limit lower="-3" upper="3" effort="20" velocity="5"/>
+    {mimic}
+  </joint>
+"""
+
+
+def siblings(write_robot: MakeRobot, gap: float, mimic: str = "", reach: float = 0.2) -> Robot:
+    """Return an arm with two links side by side, ``gap`` between their spheres at home."""
+    y = 0.05 + gap / 2
+    arms = _SIBLING.format(name="left", y=y, reach=reach, mimic="") + _SIBLING.format(
+        name="right", y=-y, reach=reach, mimic=mimic
+    )
+    joints = "left_joint" if mimic else "left_joint, right_joint"
+    return write_robot(_SIBLINGS.format(arms=arms), joints)
+
+
+def test_links_that_touch_at_home_never_collide(write_robot: MakeRobot) -> None:
+    world = MujocoWorld([RobotPlacement(siblings(write_robot, gap=-0.01), "r")])
+    world.command("r", JointTargets([-0.3, 0.3]))
+    world.step(1000)
+    np.testing.assert_allclose(world.state("r").position, [-0.3, 0.3], atol=1e-3)
+
+
+def test_links_that_are_apart_at_home_do_collide(write_robot: MakeRobot) -> None:
+    world = MujocoWorld([RobotPlacement(siblings(write_robot, gap=0.02), "r")])
+    world.command("r", JointTargets([-0.3, 0.3]))
+    world.step(1000)
+    left, right = world.state("r").position
+    # The spheres meet when 0.06 - 0.2 sin(q) = 0.05.
+    np.testing.assert_allclose([left, right], [-0.05, 0.05], atol=0.01)
+
+
+def test_a_mimicking_joint_follows_its_leader(write_robot: MakeRobot) -> None:
+    mimic = '<mimic joint="left_joint" multiplier="-0.5" offset="0.1"/>'
+    robot = siblings(write_robot, gap=0.5, mimic=mimic)
+    world = MujocoWorld([RobotPlacement(robot, "r")])
+    assert world.joint_names("r") == ("left_joint",)
+    follower = world.data.joint("r/right_joint").qpos
+    np.testing.assert_allclose(follower, 0.1)
+    world.command("r", JointTargets([0.8]))
+    world.step(1000)
+    np.testing.assert_allclose(world.state("r").position, 0.8, atol=1e-3)
+    np.testing.assert_allclose(follower, 0.1 - 0.5 * 0.8, atol=2e-3)
+
+
+def write_cube(path: Path, half: float) -> None:
+    """Write a cube as binary STL."""
+    corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * half
+    quads = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    triangles = [t for a, b, c, d in quads for t in ((a, b, c), (a, c, d))]
+    with path.open("wb") as file:
+        file.write(b"\0" * 80 + struct.pack("<I", len(triangles)))
+        for triangle in triangles:
+            file.write(struct.pack("<3f", 0, 0, 0))
+            for corner in triangle:
+                file.write(struct.pack("<3f", *corners[corner]))
+            file.write(struct.pack("<H", 0))
+
+
+def mesh_robot(make_spinner: MakeRobot, file: str) -> Robot:
+    """Return the spinner with a mesh for its rotor."""
+    return make_spinner(shape=f'<mesh filename="{file}" scale="1 2 1"/>')
+
+
+def test_a_mesh_is_loaded_scaled_and_collides(make_spinner: MakeRobot, tmp_path: Path) -> None:
+    write_cube(tmp_path / "cube.stl", 0.1)
+    robot = mesh_robot(make_spinner, "../cube.stl")
+    ball = Obstacle("ball", Sphere(0.1), from_xyz_rpy((0.0, 0.28, 0.6)))
+    world = MujocoWorld([RobotPlacement(robot, "r")], WorldConfig(obstacles=(ball,)))
+    geom = world.model.geom("r/rotor/collision0")
+    assert geom.type[0] == mujoco.mjtGeom.mjGEOM_MESH
+    vertices = world.model.mesh_vert @ Rotation.from_quat(np.roll(geom.quat, -1)).as_matrix().T
+    np.testing.assert_allclose(np.ptp(vertices, axis=0), [0.2, 0.4, 0.2], atol=1e-6)
+    mujoco.mj_forward(world.model, world.data)
+    assert any(geom.id in contact.geom for contact in world.data.contact)
+
+
+def test_a_missing_mesh_names_the_file(make_spinner: MakeRobot) -> None:
+    robot = mesh_robot(make_spinner, "nowhere.stl")
+    with pytest.raises(BadDescription, match=r"nowhere\.stl"):
+        MujocoWorld([RobotPlacement(robot, "r")])
+
+
+def test_a_mesh_that_cannot_be_read_is_refused_for_contact(
+    make_spinner: MakeRobot, tmp_path: Path
+) -> None:
+    (tmp_path / "cube.dae").write_text("<COLLADA/>")
+    robot = mesh_robot(make_spinner, "../cube.dae")
+    with pytest.raises(BadDescription, match=r"cube\.dae.*\.stl, \.obj"):
+        MujocoWorld([RobotPlacement(robot, "r")])
+
+
+def test_a_visual_mesh_that_cannot_be_read_is_left_out_with_a_warning(
+    write_robot: MakeRobot, caplog: pytest.LogCaptureFixture
+) -> None:
+    arms = _SIBLING.format(name="left", y=0.1, reach=0.2, mimic="").replace(
+        "<collision>",
+        '<visual><geometry><mesh filename="pretty.dae"/></geometry></visual><collision>',
+    )
+    robot = write_robot(_SIBLINGS.format(arms=arms), "left_joint")
+    world = MujocoWorld([RobotPlacement(robot, "r")])
+    assert "pretty.dae" in caplog.text
+    assert not any("visual" in world.model.geom(i).name for i in range(world.model.ngeom))
+
+
+def test_a_moving_link_without_mass_is_refused_by_name(write_robot: MakeRobot) -> None:
+    arms = _SIBLING.format(name="left", y=0.1, reach=0.2, mimic="")
+    start, end = arms.index("<inertial>"), arms.index("</inertial>") + len("</inertial>")
+    robot = write_robot(_SIBLINGS.format(arms=arms[:start] + arms[end:]), "left_joint")
+    with pytest.raises(BadDescription, match="left"):
+        MujocoWorld([RobotPlacement(robot, "r")])
+
+
+def test_obstacles_stand_where_they_were_put() -> None:
+    robot = load_robot("jetbot")
+    obstacles = (
+        Obstacle("box", Box((0.2, 0.4, 0.6)), from_xyz_rpy((2, 0, 0.3), (0, 0, 0.5))),
+        Obstacle("ball", Sphere(0.25), from_xyz_rpy((3, 0, 0.25))),
+        Obstacle("post", Cylinder(0.1, 0.8), from_xyz_rpy((4, 0, 0.4)), (1, 0, 0, 1)),
+    )
+    world = MujocoWorld([RobotPlacement(robot, "r")], WorldConfig(obstacles=obstacles))
+    box, ball, post = (world.model.geom(f"obstacle/{o.name}") for o in obstacles)
+    np.testing.assert_allclose(box.size, [0.1, 0.2, 0.3])
+    assert ball.size[0] == 0.25
+    np.testing.assert_allclose(post.size[:2], [0.1, 0.4])
+    R = np.empty(9)
+    mujoco.mju_quat2Mat(R, box.quat)
+    np.testing.assert_allclose(R.reshape(3, 3), obstacles[0].X_WO[:3, :3], atol=1e-12)
+    np.testing.assert_allclose(post.rgba, [1, 0, 0, 1])
+
+
+def test_bad_obstacles_are_refused() -> None:
+    with pytest.raises(BadConfig, match=r"'o'.*positive"):
+        Obstacle("o", Box((0.1, -0.1, 0.1)))
+    with pytest.raises(BadConfig, match=r"'o'.*positive"):
+        Obstacle("o", Sphere(np.nan))
+    with pytest.raises(BadConfig, match=r"'o'.*Box, Sphere or Cylinder, not Mesh"):
+        Obstacle("o", Mesh("a.stl"))  # type: ignore[arg-type]
+    with pytest.raises(BadConfig, match=r"'o'.*rigid"):
+        Obstacle("o", Sphere(0.1), np.diag([1.0, 1.0, -1.0, 1.0]))
+    with pytest.raises(BadConfig, match=r"same name.*twin"):
+        WorldConfig(obstacles=(Obstacle("twin", Sphere(0.1)), Obstacle("twin", Sphere(0.2))))
+
+
+def test_the_step_comes_from_the_description_unless_given(rover: Robot) -> None:
+    assert MujocoWorld([RobotPlacement(rover, "r")]).time_step == 0.002
+    world = MujocoWorld([RobotPlacement(rover, "r")], WorldConfig(time_step=0.001))
+    assert world.time_step == 0.001
+    for bad in (0.0, -0.001, 0.5, np.nan):
+        with pytest.raises(BadConfig, match="time_step"):
+            WorldConfig(time_step=bad)
+    with pytest.raises(BadConfig, match="gravity"):
+        WorldConfig(gravity=(0.0, 0.0, np.inf))
+
+
+def test_the_specification_can_be_exported(rover: Robot) -> None:
+    world = MujocoWorld([RobotPlacement(rover, "r")])
+    again = mujoco.MjModel.from_xml_string(world.spec.to_xml())
+    assert again.nq == world.model.nq
+    np.testing.assert_allclose(again.body_mass, world.model.body_mass)
