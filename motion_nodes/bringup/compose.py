@@ -49,7 +49,8 @@ class NodeSpec:
             args += ["-p", f"{key}:={json.dumps(value)}"]
         for file in self.params_files:
             args += ["--params-file", file]
-        return [*args, "--log-level", f"{self.name}:={self.log_level}"]
+        logger = self.full_name.strip("/").replace("/", ".")
+        return [*args, "--log-level", f"{logger}:={self.log_level}"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +117,7 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
         placed = _within(config.namespace, place)
         specs += _robot_nodes(config, placed, load_robot(placed.robot))
     if config.viewer == "browser":
-        settings = {"robots": words, "port": config.viewer_port, "host": config.viewer_host}
+        settings: dict[str, Value] = {"robots": words, "port": config.viewer_port, "host": config.viewer_host}
         specs.append(_spec(config, "browser_viewer", "browser_viewer", "", settings))
     return specs
 

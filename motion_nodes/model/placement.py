@@ -35,7 +35,7 @@ class Placement:
     """[rad]"""
 
     @property
-    def X_WR(self) -> Array:  # noqa: N802 - the notation of poses
+    def X_WR(self) -> Array:
         """Pose of the robot in the world, shape (4, 4)."""
         return from_xyz_rpy((self.x, self.y, 0.0), (0.0, 0.0, self.yaw))
 

@@ -177,7 +177,9 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             if self._silent or self._lost:
                 self.warn("lost", "command refused: the robot's state is not known")
                 continue
-            given, warning = command_time(stamp_ns(message) * 1e-9, now, self.params.command_timeout)
+            given, warning = command_time(
+                stamp_ns(message) * 1e-9, now, self.params.command_timeout
+            )
             if warning:
                 self.warn("stamp", warning)
             if given is None:

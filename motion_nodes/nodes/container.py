@@ -38,7 +38,7 @@ def main() -> None:
     try:
         nodes = read_nodes(sys.argv[1:])
         make = [functools.partial(node_class(name), ros_args=args) for name, args in nodes]
-    except Exception as error:  # noqa: BLE001 - told in one line
+    except Exception as error:
         print(f"container: {error}", file=sys.stderr)
         sys.exit(2)
     code = run_nodes(make, args=[])

@@ -43,9 +43,7 @@ class SimulationParams(NodeParams):
     robots: tuple[str, ...] = param(
         doc="The robots of the cell, each as [NAMESPACE:=]ROBOT[@X,Y,YAW].", read_only=True
     )
-    real_time_factor: float = param(
-        1.0, doc="Simulated seconds per second.", gt=0.0, le=10.0
-    )
+    real_time_factor: float = param(1.0, doc="Simulated seconds per second.", gt=0.0, le=10.0)
     publish_clock: bool = param(
         True,
         doc="Publish /clock and stamp with simulated time; false: stamp with the node's time.",
@@ -63,7 +61,9 @@ class SimulationParams(NodeParams):
 class SimulatedRobot:
     """The endpoints of one robot of the cell."""
 
-    def __init__(self, node: MotionNode[Any], cell: RobotBackend, place: Placement, name: str) -> None:
+    def __init__(
+        self, node: MotionNode[Any], cell: RobotBackend, place: Placement, name: str
+    ) -> None:
         """Create the topics under the robot's namespace."""
         self.name = name
         self._cell = cell

@@ -64,7 +64,11 @@ class BaseParams(RobotParams):
         math.nan, name="linear.x.max_velocity", doc="0 or NaN: no limit.", unit="m/s", nan=True
     )
     linear_x_max_acceleration: float = param(
-        math.nan, name="linear.x.max_acceleration", doc="0 or NaN: no limit.", unit="m/s^2", nan=True
+        math.nan,
+        name="linear.x.max_acceleration",
+        doc="0 or NaN: no limit.",
+        unit="m/s^2",
+        nan=True,
     )
     linear_x_max_deceleration: float = param(
         math.nan,

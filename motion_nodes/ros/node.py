@@ -216,7 +216,9 @@ class MotionNode(LifecycleNode, Generic[P]):
     def create_subscription(self, *args: Any, **kwargs: Any) -> Any:
         """Create a subscription; that of the time source to /clock is polled instead of spun."""
         if len(args) >= 3 and args[1] == "/clock" and "callback_group" not in kwargs:
-            subscription = super().create_subscription(*args, **kwargs, callback_group=PolledGroup())
+            subscription = super().create_subscription(
+                *args, **kwargs, callback_group=PolledGroup()
+            )
             self._clock_feed = (subscription, args[2])
             return subscription
         return super().create_subscription(*args, **kwargs)
@@ -235,7 +237,7 @@ class MotionNode(LifecycleNode, Generic[P]):
             action()
         except MotionError as error:
             self.failure = str(error)
-        except Exception as error:  # noqa: BLE001 - a defect: shown whole, the process lives on
+        except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"
             self.get_logger().error(traceback.format_exc())
         if self.failure is None:
@@ -310,7 +312,7 @@ class MotionNode(LifecycleNode, Generic[P]):
             job, future = self._jobs.popleft()
             try:
                 future.set_result(job())
-            except Exception as error:  # noqa: BLE001 - belongs to whoever asked
+            except Exception as error:
                 future.set_exception(error)
 
     def _crashed(self, error: BaseException) -> None:
@@ -320,7 +322,7 @@ class MotionNode(LifecycleNode, Generic[P]):
         self._loop = None
         try:
             self.halt()
-        except Exception as second:  # noqa: BLE001 - nothing more can be done
+        except Exception as second:
             self.get_logger().fatal(f"halting failed too: {second}")
         if self.on_crash is not None:
             self.on_crash()

@@ -101,7 +101,7 @@ class RateLoop:
                 deadline += self.period
                 if end - deadline > self.period:
                     deadline = end
-        except BaseException as error:  # noqa: BLE001 - handed on whole
+        except BaseException as error:
             self._on_crash(error)
 
     def _count(self, lateness: float, duration: float) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -49,7 +50,7 @@ def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | N
             if signals.STOP.is_set():
                 break
             node = create()
-            node.on_crash = lambda: (failed.set(), signals.STOP.set())
+            node.on_crash = functools.partial(_fail, failed)
             nodes.append(node)
             executor.add_node(node)
         spinner.start()
@@ -64,6 +65,11 @@ def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | N
     finally:
         _leave(executor, nodes, spinner)
     return 1 if failed.is_set() else 0
+
+
+def _fail(failed: threading.Event) -> None:
+    failed.set()
+    signals.STOP.set()
 
 
 def _spin(executor: SingleThreadedExecutor) -> None:

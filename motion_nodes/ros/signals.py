@@ -26,7 +26,7 @@ def stop_quietly() -> None:
 
 def nodes_exist() -> None:
     """From now on a stop goes through the nodes, which halt what they drive."""
-    global _settled  # noqa: PLW0603 - one process, one fact
+    global _settled
     _settled = True
 
 

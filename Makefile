@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+# make demo              set up what is missing, start robots in MuJoCo, show them in the browser
+# make demo HEADLESS=1   the same journey without a person: checks it, prints what happened, exits
+# make test              set up what is missing, run all checks
+PYTHON ?= python3
+BIN := .venv/bin
+PORT ?= 8080
+
+.PHONY: demo test setup setup-test lint types layers unit bench format clean
+
+demo: setup
+	@$(BIN)/motion demo --port $(PORT) $(if $(filter-out 0,$(HEADLESS)),--headless)
+
+test: lint types layers unit
+	@echo "make test: all green"
+
+setup:
+	@$(PYTHON) tools/setup_environment.py
+
+setup-test:
+	@$(PYTHON) tools/setup_environment.py --test
+
+lint: setup-test
+	@echo "== ruff" && $(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: setup-test
+	@echo "== mypy" && $(BIN)/mypy
+
+layers: setup-test
+	@echo "== import-linter" && $(BIN)/lint-imports
+
+unit: setup-test
+	@echo "== pytest" && $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+bench: setup-test
+	@$(BIN)/python benchmarks/run_all.py
+
+format: setup-test
+	@$(BIN)/ruff check --fix-only . && $(BIN)/ruff format .
+
+clean:
+	rm -rf .venv build dist install log *.egg-info

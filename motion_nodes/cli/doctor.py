@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion doctor``: what is installed, and does it work together."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+
+from motion_nodes.errors import MotionError
+from motion_nodes.kernels.cache import cache_state
+from motion_nodes.model.loader import available_robots, load_robot
+from motion_nodes.ros import environment
+from motion_nodes.ros.environment import Check
+
+LIBRARIES = ("numpy", "scipy", "numba", "llvmlite", "msgspec", "ruckig", "mujoco", "viser")
+
+
+def examine() -> bool:
+    """Print all findings; True when nothing is wrong."""
+    console = Console()
+    console.print(f"motion_nodes {_version('motion_nodes')}, Python {platform.python_version()}")
+    fine = True
+    for check in _checks():
+        mark = "[green]ok[/green]  " if check.ok else "[red]NO[/red]  "
+        console.print(f"{mark}{check.what}: {check.text}", highlight=False, soft_wrap=True)
+        fine &= check.ok
+    return fine
+
+
+def _checks() -> Iterator[Check]:
+    found = environment.check_rclpy()
+    yield found
+    if found.ok:
+        asks: tuple[Callable[[], Check], ...] = (
+            environment.check_middleware,
+            environment.check_messages,
+            environment.check_two_processes,
+        )
+        for ask in asks:
+            yield ask()
+    yield _libraries()
+    yield _cache()
+    yield _robots()
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _libraries() -> Check:
+    versions = {name: _version(name) for name in LIBRARIES}
+    missing = [name for name, version in versions.items() if not version]
+    if missing:
+        return Check("libraries", False, f"missing: {', '.join(missing)} (pip install them)")
+    return Check("libraries", True, ", ".join(f"{n} {v}" for n, v in versions.items()))
+
+
+def _cache() -> Check:
+    state = cache_state()
+    if state.folder is None:
+        return Check(
+            "kernel cache", False, f"cannot be written: {state.preferred}; every start compiles"
+        )
+    text = f"{state.entries} robots' kernels, {state.size / 1e6:.1f} MB in {state.folder}"
+    return Check("kernel cache", True, text)
+
+
+def _robots() -> Check:
+    broken = []
+    names = sorted(available_robots())
+    for name in names:
+        try:
+            load_robot(name)
+        except MotionError as error:
+            broken.append(f"{name}: {error}")
+    return Check("robots", not broken, "; ".join(broken) or ", ".join(names))

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ``motion`` command."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from motion_nodes import __version__
+from motion_nodes.errors import MotionError
+
+app = typer.Typer(
+    help="motion_nodes: joint control, wheeled bases, kinematics and simulation for ROS 2.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+
+Robots = Annotated[
+    list[str],
+    typer.Argument(help="Robots, each as [NAMESPACE:=]ROBOT[@X,Y,YAW].", metavar="ROBOT..."),
+]
+
+
+@app.command()
+def robots() -> None:
+    """List the robots there are."""
+    from motion_nodes.cli.describe import list_robots
+
+    list_robots()
+
+
+@app.command()
+def describe(robot: Annotated[str, typer.Argument(help="Robot name or path.")]) -> None:
+    """Show a robot's joints, limits, groups and states."""
+    from motion_nodes.cli.describe import describe_robot
+
+    describe_robot(robot)
+
+
+@app.command()
+def up(
+    robots: Robots,
+    backend: Annotated[str, typer.Option(help="mujoco, mock, isaac or hardware.")] = "mujoco",
+    viewer: Annotated[str, typer.Option(help="browser or none.")] = "browser",
+    port: Annotated[int, typer.Option(help="TCP port of the browser page.")] = 8080,
+    host: Annotated[str, typer.Option(help="Address the page listens on.")] = "127.0.0.1",
+    namespace: Annotated[str, typer.Option(help="Put before all robots' namespaces.")] = "",
+    params_file: Annotated[str | None, typer.Option(help="Your own parameters.")] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warn, error or fatal.")] = "info",
+    stamped_cmd_vel: Annotated[
+        bool, typer.Option(help="The plain cmd_vel topic carries TwistStamped, else Twist.")
+    ] = True,
+    composed: Annotated[
+        bool, typer.Option(help="All nodes but the simulation in one process.")
+    ] = True,
+    respawn: Annotated[bool, typer.Option(help="Start processes again that end.")] = False,
+    autostart: Annotated[bool, typer.Option(help="Configure and activate the nodes.")] = True,
+) -> None:
+    """Start everything for some robots and keep it running until Ctrl-C."""
+    from motion_nodes.bringup.compose import BringupConfig
+    from motion_nodes.cli.up import bring_up
+    from motion_nodes.model.placement import parse_placements
+
+    config = BringupConfig(
+        placements=parse_placements(robots),
+        backend=backend,
+        viewer=viewer,
+        viewer_port=port,
+        viewer_host=host,
+        namespace=namespace,
+        params_file=params_file,
+        log_level=log_level,
+        stamped_cmd_vel=stamped_cmd_vel,
+        autostart=autostart,
+    )
+    raise typer.Exit(bring_up(config, composed=composed, respawn=respawn))
+
+
+@app.command()
+def demo(
+    headless: Annotated[bool, typer.Option(help="Run the journey once, check it, exit.")] = False,
+    port: Annotated[int, typer.Option(help="TCP port of the browser page.")] = 8080,
+) -> None:
+    """Simulate a Jetbot and a Franka, drive both, show them in the browser."""
+    from motion_nodes.cli.up import run_demo_suite
+
+    raise typer.Exit(run_demo_suite(headless=headless, port=port))
+
+
+@app.command()
+def doctor() -> None:
+    """Say what is installed and whether it works together."""
+    from motion_nodes.cli.doctor import examine
+
+    raise typer.Exit(0 if examine() else 1)
+
+
+@app.command("warm-up")
+def warm_up(
+    robots: Annotated[list[str] | None, typer.Argument(help="Robots; default: all.")] = None,
+) -> None:
+    """Compile the kernels of robots now, so that nodes start quickly."""
+    from motion_nodes.model.kinematics import Kinematics
+    from motion_nodes.model.loader import available_robots, load_robot
+
+    for name in robots or sorted(available_robots()):
+        begin = time.monotonic()
+        Kinematics(load_robot(name).tree).warm_up()
+        print(f"{name}: {time.monotonic() - begin:.2f} s")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    print(__version__)
+
+
+def main() -> None:
+    """Run the command; an error that the input caused is one line, not a traceback."""
+    try:
+        app()
+    except MotionError as error:
+        print(f"motion: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

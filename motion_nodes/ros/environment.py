@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the ROS side of this machine offers, for ``motion doctor``; every check is on its own."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+MESSAGE_PACKAGES = (
+    "control_msgs", "moveit_msgs", "tf2_msgs", "sensor_msgs", "geometry_msgs", "nav_msgs",
+    "trajectory_msgs", "diagnostic_msgs", "std_srvs", "rosgraph_msgs",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding."""
+
+    what: str
+    ok: bool
+    text: str
+
+
+def check_rclpy() -> Check:
+    """Whether rclpy can be imported, and which ROS it is."""
+    try:
+        importlib.import_module("rclpy")
+    except Exception as error:
+        return Check("rclpy", False, f"cannot be imported: {error}. See README.md, 'Install'.")
+    distro = os.environ.get("ROS_DISTRO")
+    if distro:
+        return Check("rclpy", True, f"from the sourced ROS '{distro}'")
+    for name in ("ros-jazzy-rclpy", "ros-kilted-rclpy", "ros-rclpy"):
+        try:
+            return Check("rclpy", True, f"{name} {importlib.metadata.version(name)} (wheels)")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return Check("rclpy", True, "found")
+
+
+def check_middleware() -> Check:
+    """Which middleware is in use."""
+    try:
+        from rclpy.utilities import get_rmw_implementation_identifier
+
+        domain = os.environ.get("ROS_DOMAIN_ID", "0")
+        reach = os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
+        name = get_rmw_implementation_identifier()
+        return Check("middleware", True, f"{name}, domain {domain}, discovery {reach}")
+    except Exception as error:
+        return Check("middleware", False, str(error))
+
+
+def check_messages() -> Check:
+    """Whether all message packages are there."""
+    missing = []
+    for name in MESSAGE_PACKAGES:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            missing.append(name)
+    if missing:
+        return Check(
+            "messages",
+            False,
+            f"missing: {', '.join(missing)}. Run 'python tools/build_interfaces.py --install' in a "
+            "clone of the project, or install them with your ROS.",
+        )
+    return Check("messages", True, f"{len(MESSAGE_PACKAGES)} packages found")
+
+
+def check_two_processes(timeout: float = 10.0) -> Check:
+    """Whether a message gets from another process to this one."""
+    import rclpy
+    from rclpy.context import Context
+    from rclpy.executors import SingleThreadedExecutor
+    from std_msgs.msg import String
+
+    topic = f"motion_doctor_{os.getpid()}"
+    child = subprocess.Popen(
+        [sys.executable, "-m", "motion_nodes.ros.environment", topic, str(timeout)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    context = Context()
+    rclpy.init(context=context)
+    begin = time.monotonic()
+    heard: list[str] = []
+    try:
+        node = rclpy.create_node("motion_doctor", context=context)
+        executor = SingleThreadedExecutor(context=context)
+        executor.add_node(node)
+        node.create_subscription(String, topic, lambda m: heard.append(m.data), 1)
+        while not heard and time.monotonic() - begin < timeout:
+            executor.spin_once(timeout_sec=0.1)
+        node.destroy_node()
+    finally:
+        child.terminate()
+        child.wait()
+        rclpy.shutdown(context=context)
+    took = time.monotonic() - begin
+    if heard:
+        return Check(
+            "two processes", True, f"talk to each other (first message after {took:.1f} s)"
+        )
+    return Check(
+        "two processes",
+        False,
+        f"no message within {timeout:.0f} s; a firewall, a container without shared memory, or "
+        "different ROS_DOMAIN_IDs may be in the way",
+    )
+
+
+def _speak(topic: str, seconds: float) -> None:
+    """Publish on a topic for a while: the other process of :func:`check_two_processes`."""
+    import rclpy
+    from std_msgs.msg import String
+
+    rclpy.init()
+    node = rclpy.create_node("motion_doctor_speaker")
+    publisher = node.create_publisher(String, topic, 1)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        publisher.publish(String(data="hello"))
+        time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    _speak(sys.argv[1], float(sys.argv[2]))

@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Make the environment in .venv: ROS 2 from wheels, libraries, interfaces, this package.
+
+    python3 tools/setup_environment.py [--test]
+
+Needs Python 3.11 to 3.13, a C++ compiler and, the first time, the network. Does nothing when the
+environment is already what the requirements say, so it may be called before everything.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+REQUIREMENTS = ROOT / "requirements"
+OLDEST, NEWEST = (3, 11), (3, 13)
+
+
+class SetupError(Exception):
+    """Something that the user has to mend, in one sentence."""
+
+
+def check_machine() -> None:
+    """Refuse machines on which the rest cannot work, in words.
+
+    Raises:
+        SetupError: says what is missing and how to get it.
+    """
+    version = sys.version_info[:2]
+    if not OLDEST <= version <= NEWEST:
+        raise SetupError(
+            f"this is Python {version[0]}.{version[1]}, but ROS 2 wheels need Python 3.11 to 3.13; "
+            "call make with another one, such as: make demo PYTHON=python3.12"
+        )
+    distro = os.environ.get("ROS_DISTRO")
+    if distro or os.environ.get("AMENT_PREFIX_PATH"):
+        raise SetupError(
+            f"a ROS installation{f' ({distro})' if distro else ''} is sourced in this shell, and "
+            "ROS wheels must not be mixed with it. Either build the package in a workspace "
+            "(rosdep install --from-paths . -y; colcon build), or use a shell without it"
+        )
+    compiler = os.environ.get("CXX", "g++")
+    if not shutil.which(compiler.split()[0]):
+        raise SetupError(
+            f"no C++ compiler: '{compiler}' was not found. On Debian and Ubuntu: "
+            "sudo apt install g++"
+        )
+    if not (Path(sysconfig.get_path("include")) / "Python.h").exists():
+        raise SetupError(
+            f"the headers of Python {version[0]}.{version[1]} are missing. On Debian and Ubuntu: "
+            f"sudo apt install python{version[0]}.{version[1]}-dev"
+        )
+    try:
+        import ensurepip  # noqa: F401
+        import venv  # noqa: F401
+    except ImportError:
+        raise SetupError(
+            "Python's venv module is missing. On Debian and Ubuntu: "
+            f"sudo apt install python{version[0]}.{version[1]}-venv"
+        ) from None
+
+
+def fingerprint(kinds: Sequence[str]) -> str:
+    """Return a hash of all that decides what the environment contains."""
+    digest = hashlib.sha256()
+    files = [REQUIREMENTS / f"{kind}.txt" for kind in (*kinds, "constraints")]
+    files += [ROOT / "pyproject.toml", ROOT / "setup.py"]
+    files += sorted(path for path in (ROOT / "interfaces").rglob("*") if path.is_file())
+    files += sorted((ROOT / "tools").glob("*interfaces*.py"))
+    for path in files:
+        digest.update(str(path.relative_to(ROOT)).encode())
+        digest.update(path.read_bytes())
+    digest.update(f"{sys.version}{sys.prefix}{ROOT}".encode())
+    return digest.hexdigest()
+
+
+def python() -> Path:
+    """Return the environment's interpreter."""
+    return VENV / "bin" / "python"
+
+
+def run(*command: object) -> None:
+    """Run a command quietly; show its output only when it fails.
+
+    Raises:
+        SetupError: with the last lines of the output.
+    """
+    done = subprocess.run(
+        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    if done.returncode:
+        tail = "\n".join(done.stdout.splitlines()[-15:])
+        raise SetupError(f"'{' '.join(map(str, command))}' failed:\n{tail}")
+
+
+def pip(*arguments: object) -> list[object]:
+    """Return a pip command in the environment, with the pinned versions."""
+    return [
+        python(), "-m", "pip", "--disable-pip-version-check", "install", "-q",
+        "-c", REQUIREMENTS / "constraints.txt", *arguments,
+    ]  # fmt: skip
+
+
+class Progress:
+    """Says what is being done, and how long it took."""
+
+    def __init__(self, steps: int) -> None:
+        """Prepare for a number of steps."""
+        self._steps, self._step, self._begin = steps, 0, time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        """Announce the next step."""
+        self._step += 1
+        seconds = time.monotonic() - self._begin
+        print(f"[{self._step}/{self._steps}] {text} ({seconds:.0f} s so far)", flush=True)
+
+
+def install(kinds: Sequence[str]) -> None:
+    """Install everything, the compiling beside the downloading."""
+    say = Progress(5)
+    if not python().exists():
+        say(f"making {VENV.name} with Python {sys.version.split()[0]}")
+        run(sys.executable, "-m", "venv", VENV)
+    else:
+        say(f"{VENV.name} exists")
+    say("installing ROS 2 Jazzy from wheels (65 MB)")
+    run(*pip("-r", REQUIREMENTS / "ros.txt"))
+    say("compiling the message packages that PyPI lacks, beside it installing libraries (200 MB)")
+    interfaces = subprocess.Popen(
+        [str(python()), str(ROOT / "tools" / "build_interfaces.py"), "--print-path"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    try:
+        listed = [
+            part for kind in kinds if kind != "ros" for part in ("-r", REQUIREMENTS / f"{kind}.txt")
+        ]
+        run(*pip(*listed))
+        say("waiting for the compiler")
+        output, _ = interfaces.communicate()
+    finally:
+        interfaces.kill()
+    if interfaces.returncode:
+        raise SetupError(f"compiling the message packages failed:\n{output.strip()}")
+    say("installing the message packages and motion_nodes")
+    run(python(), ROOT / "tools" / "build_interfaces.py", "--install")
+    run(*pip("--no-deps", "--no-build-isolation", "--no-index", "-e", ROOT))
+
+
+def main() -> int:
+    """Set up what is missing; return the exit code."""
+    cli = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    cli.add_argument("--test", action="store_true", help="also what the tests need")
+    args = cli.parse_args()
+    wanted = ["ros", "run", "test"] if args.test else ["ros", "run"]
+    try:
+        check_machine()
+        # An environment made for the tests serves the demo too.
+        for kinds in (["ros", "run", "test"], wanted):
+            stamp = VENV / f"made-for-{'-'.join(kinds)}"
+            if stamp.exists() and stamp.read_text() == fingerprint(kinds):
+                return 0
+        begin = time.monotonic()
+        print(f"setting up {VENV} (once)", flush=True)
+        for old in VENV.glob("made-for-*"):
+            old.unlink()
+        install(wanted)
+        (VENV / f"made-for-{'-'.join(wanted)}").write_text(fingerprint(wanted))
+        print(f"the environment is ready after {time.monotonic() - begin:.0f} s", flush=True)
+    except SetupError as error:
+        print(f"setup: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("setup: stopped; call it again to go on", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
