@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All forms of a program give the same numbers, and batches use wide registers."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from kernels.compile_program import Compiled
+from kernels.random_trees import random_tree
+
+from motion_nodes.kernels import native, tree_code
+from motion_nodes.kernels.lanes import Lanes
+from motion_nodes.kernels.llvm_text import module_text
+from motion_nodes.kernels.packed import pack
+
+KINDS = [
+    Lanes("double", 1),
+    Lanes("double", 2),
+    Lanes("double", 4),
+    Lanes("double", 8),
+    Lanes("float", 8),
+    Lanes("float", 16),
+]
+TOLERANCE = {"double": 1e-14, "float": 2e-6}
+
+
+def both_program(seed: int, joints: int):
+    tree = random_tree(seed, joints)
+    arrays = pack(tree.packed, tree.joint_names, {})
+    return tree_code.pose_and_jacobian_program(arrays, len(tree.frame_names) - 1)
+
+
+@pytest.mark.parametrize("lanes", KINDS, ids=str)
+@pytest.mark.parametrize("joints", [1, 7])
+def test_all_forms_agree(lanes, joints):
+    program = both_program(joints, joints)
+    compiled = Compiled(program, lanes)
+    Q = np.random.default_rng(4).uniform(-3, 3, (33, joints))
+    reference = Compiled(program, Lanes("double", 1))
+    exact = [np.array(rows) for rows in zip(*(reference.one(q) for q in Q), strict=True)]
+    tolerance = {"rtol": 0.0, "atol": TOLERANCE[lanes.element]}
+    for m in range(34):
+        for result, want in zip(compiled.many(Q[:m]), exact, strict=True):
+            np.testing.assert_allclose(result, want[:m], **tolerance)
+    for k, want in enumerate(exact):
+        np.testing.assert_allclose(compiled.one(Q[5])[k], want[5], **tolerance)
+        np.testing.assert_allclose(compiled.block(Q[6])[k], want[6], **tolerance)
+        full = compiled.side_by_side(Q[: lanes.count])[k]
+        np.testing.assert_allclose(full, want[: lanes.count], **tolerance)
+
+
+@pytest.mark.parametrize("element", ["double", "float"])
+def test_batches_use_the_widest_registers(element):
+    cpu = native.host_cpu()
+    if not cpu.triple.startswith(("x86_64", "amd64")) or cpu.register_bits < 256:
+        pytest.skip(f"no AVX2 or AVX-512 on this CPU ({cpu.triple}, {cpu.name})")
+    lanes = cpu.lanes(element)
+    assert lanes.count * lanes.bits == cpu.register_bits
+    text = module_text({"p": both_program(7, 7)}, {"p": ("one", "many")}, lanes)
+    group = native.assembly(text, cpu).split("p_group:")[1].split("p_many:")[0]
+    register = "zmm" if cpu.register_bits == 512 else "ymm"
+    arithmetic = re.findall(r"\tv(?:f[n]?m(?:add|sub)\d*|mul|add|sub)[ps][sd]\t.*", group)
+    wide = [line for line in arithmetic if register in line]
+    assert len(wide) > 50
+    assert len(wide) == len(arithmetic)  # none is left that does one lane at a time
+
+
+def test_generated_code_needs_nothing_from_outside():
+    cpu = native.host_cpu()
+    if "+fma" not in cpu.features.split(",") and not cpu.triple.startswith("aarch64"):
+        pytest.skip("no fused multiply-add: the C library's is called")
+    text = module_text(
+        {"p": both_program(5, 5)}, {"p": ("one", "block", "many")}, cpu.lanes("double")
+    )
+    calls = set(re.findall(r"\tcall[q]?\t(\S+)", native.assembly(text, cpu)))
+    assert {c.split("@")[0] for c in calls} <= {"p_one", "p_group"}
