@@ -290,9 +290,7 @@ def _drives(check: _Checker, limits: JointLimits) -> tuple[JointDrive, ...]:
     return tuple(drives[name] for name in limits.names)
 
 
-def _per_joint(
-    check: _Checker, given: DriveDescription, field: str, path: str
-) -> Sequence[float]:
+def _per_joint(check: _Checker, given: DriveDescription, field: str, path: str) -> Sequence[float]:
     """Return one value per joint of a drive."""
     values: tuple[float, ...] | float = getattr(given, field)
     count = len(given.joints)

@@ -33,7 +33,7 @@ def decode(data: object, into: type[T], where: str) -> T:
     return typing.cast(T, _convert(data, into, where, ""))
 
 
-def _convert(data: object, into: Any, where: str, prefix: str) -> Any:  # noqa: ANN401
+def _convert(data: object, into: Any, where: str, prefix: str) -> Any:
     """Convert with msgspec; ``prefix`` is the path of ``data``."""
     try:
         return msgspec.convert(data, into)
@@ -41,7 +41,7 @@ def _convert(data: object, into: Any, where: str, prefix: str) -> Any:  # noqa: 
         raise BadDescription(f"{where}: {_reworded(str(error), data, prefix)}") from None
 
 
-def _refuse_unknown(data: object, kind: Any, where: str, path: str) -> None:  # noqa: ANN401
+def _refuse_unknown(data: object, kind: Any, where: str, path: str) -> None:
     """Walk data and types together; refuse unknown fields and numbers that are not finite."""
     if isinstance(data, float) and not math.isfinite(data):
         raise BadDescription(f"{where}: {path} is {data}; a finite number is needed.")
@@ -59,7 +59,7 @@ def _refuse_unknown(data: object, kind: Any, where: str, path: str) -> None:  # 
 
 def _refuse_unknown_in_mapping(
     data: dict[Any, Any],
-    kind: Any,  # noqa: ANN401
+    kind: Any,
     where: str,
     path: str,
 ) -> None:
@@ -89,7 +89,7 @@ def _refuse_unknown_in_mapping(
             _convert(value, inner, where, prefix + key)
 
 
-def _without_none(kind: Any) -> Any:  # noqa: ANN401
+def _without_none(kind: Any) -> Any:
     """Return the one member of ``X | None``, else the type itself."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         members = [a for a in typing.get_args(kind) if a is not type(None)]
@@ -97,7 +97,7 @@ def _without_none(kind: Any) -> Any:  # noqa: ANN401
     return kind
 
 
-def _element_type(kind: Any) -> Any:  # noqa: ANN401
+def _element_type(kind: Any) -> Any:
     """Return the type of the elements of a tuple or list type."""
     arguments = typing.get_args(kind)
     return arguments[0] if arguments else None
@@ -131,7 +131,7 @@ def _reworded(message: str, data: object, prefix: str) -> str:
     return f"{prefix + joint + path or 'the file'}: {text}{shown}.{hint}"
 
 
-def _value_at(data: Any, path: str) -> object:  # noqa: ANN401
+def _value_at(data: Any, path: str) -> object:
     """Return the value at a path such as ``a.b[2].c``, or None where it cannot be followed."""
     for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
         try:

@@ -50,9 +50,7 @@ class JointLimits:
     def within(self, q: ArrayLike, tolerance: float = 0.0) -> bool:
         """Return whether positions of shape (..., n) are all numbers inside the limits."""
         values = self._checked(q)
-        return bool(
-            np.all((values >= self.lower - tolerance) & (values <= self.upper + tolerance))
-        )
+        return bool(np.all((values >= self.lower - tolerance) & (values <= self.upper + tolerance)))
 
     def violations(self, q: ArrayLike, tolerance: float = 0.0) -> tuple[str, ...]:
         """Say in words which positions are outside their limits.
@@ -101,9 +99,7 @@ class JointLimits:
         return values
 
 
-def joint_indices(
-    names: Iterable[str], among: Sequence[str], where: str = ""
-) -> NDArray[np.intp]:
+def joint_indices(names: Iterable[str], among: Sequence[str], where: str = "") -> NDArray[np.intp]:
     """Return where each name stands in ``among``, shape (len(names),).
 
     Raises:

@@ -117,7 +117,7 @@ def _refuse_two(name: str, files: list[Path]) -> None:
 class _Loader(yaml.SafeLoader):
     """Safe YAML that refuses a key given twice and reads 1e-3 as the number it looks like."""
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:  # noqa: ANN401
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         """Build a mapping whose keys differ."""
         seen: dict[Hashable, int] = {}
         for key_node, _ in node.value:
@@ -140,10 +140,10 @@ _Loader.add_implicit_resolver(
 )
 
 
-def _read_yaml(file: Path) -> Any:  # noqa: ANN401
+def _read_yaml(file: Path) -> Any:
     """Return the mapping in a YAML file."""
     try:
-        data = yaml.load(file.read_text(encoding="utf-8"), _Loader)  # noqa: S506
+        data = yaml.load(file.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
         raise BadDescription(f"{file}: cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError as error:

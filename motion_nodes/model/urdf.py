@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from lxml import etree
+from lxml import etree  # type: ignore[import-untyped]
 from urdf_parser_py import urdf as urdf_parser
 from urdf_parser_py.xml_reflection import core as xml_reflection
 
@@ -84,7 +84,7 @@ def _text_of(source: str | Path, where: str) -> tuple[str, str]:
     return read_urdf_text(path), where or str(path)
 
 
-def _parse(text: str, where: str) -> Any:  # noqa: ANN401 - the library has no types
+def _parse(text: str, where: str) -> Any:
     """Return the library's robot."""
     root = _parse_xml(text, where)
     for child in list(root):
@@ -103,7 +103,7 @@ def _parse(text: str, where: str) -> Any:  # noqa: ANN401 - the library has no t
             raise BadDescription(f"{where}: cannot be read as URDF: {error}") from None
 
 
-def _parse_xml(text: str, where: str) -> Any:  # noqa: ANN401 - lxml has no types
+def _parse_xml(text: str, where: str) -> Any:
     """Return the root element."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True)
     try:

@@ -21,7 +21,7 @@ _KINDS = {
 }
 
 
-def read_joint(joint: Any, links: Mapping[str, Link], where: str) -> Joint:  # noqa: ANN401
+def read_joint(joint: Any, links: Mapping[str, Link], where: str) -> Joint:
     """Return a joint with its checks made.
 
     Args:
@@ -59,7 +59,7 @@ def read_joint(joint: Any, links: Mapping[str, Link], where: str) -> Joint:  # n
     )
 
 
-def read_origin(origin: Any, where: str) -> Array:  # noqa: ANN401
+def read_origin(origin: Any, where: str) -> Array:
     """Return the pose of an ``<origin>``; none means the identity.
 
     Args:
@@ -76,7 +76,7 @@ def read_origin(origin: Any, where: str) -> Array:  # noqa: ANN401
     return frozen(from_xyz_rpy(xyz, rpy))
 
 
-def finite_vector(values: Any, length: int, where: str) -> tuple[float, ...]:  # noqa: ANN401
+def finite_vector(values: Any, length: int, where: str) -> tuple[float, ...]:
     """Return ``length`` finite numbers or say why not."""
     numbers = tuple(float(value) for value in values)
     if len(numbers) != length or not all(map(math.isfinite, numbers)):
@@ -84,7 +84,7 @@ def finite_vector(values: Any, length: int, where: str) -> tuple[float, ...]:  #
     return numbers
 
 
-def _kind(joint: Any, where: str) -> JointKind:  # noqa: ANN401
+def _kind(joint: Any, where: str) -> JointKind:
     if joint.type in _KINDS:
         return _KINDS[joint.type]
     if joint.type in ("floating", "planar"):
@@ -98,7 +98,7 @@ def _kind(joint: Any, where: str) -> JointKind:  # noqa: ANN401
     )
 
 
-def _axis(joint: Any, kind: JointKind, where: str) -> Array:  # noqa: ANN401
+def _axis(joint: Any, kind: JointKind, where: str) -> Array:
     """Return the unit axis; a URDF without one means x."""
     if kind is JointKind.FIXED:
         return frozen(np.zeros(3))
@@ -110,7 +110,7 @@ def _axis(joint: Any, kind: JointKind, where: str) -> Array:  # noqa: ANN401
 
 
 def _limits(
-    joint: Any,  # noqa: ANN401
+    joint: Any,
     kind: JointKind,
     where: str,
 ) -> tuple[float, float, float, float]:
@@ -149,7 +149,7 @@ def _positive(value: float, where: str) -> float:
     return float(value)
 
 
-def _dynamics(joint: Any, where: str) -> tuple[float, float]:  # noqa: ANN401
+def _dynamics(joint: Any, where: str) -> tuple[float, float]:
     """Return damping and friction."""
     if joint.dynamics is None:
         return 0.0, 0.0
@@ -165,7 +165,7 @@ def _dynamics(joint: Any, where: str) -> tuple[float, float]:  # noqa: ANN401
     return values[0], values[1]
 
 
-def _mimic(joint: Any, kind: JointKind, where: str) -> Mimic | None:  # noqa: ANN401
+def _mimic(joint: Any, kind: JointKind, where: str) -> Mimic | None:
     """Return what the joint follows, if anything."""
     if joint.mimic is None or kind is JointKind.FIXED:
         return None

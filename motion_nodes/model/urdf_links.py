@@ -27,7 +27,7 @@ from motion_nodes.model.urdf_joints import finite_vector, read_origin
 Colour = tuple[float, float, float, float]
 
 
-def read_link(link: Any, colours: Mapping[str, Any], where: str) -> Link:  # noqa: ANN401
+def read_link(link: Any, colours: Mapping[str, Any], where: str) -> Link:
     """Return a link with its checks made.
 
     Args:
@@ -53,7 +53,7 @@ def read_link(link: Any, colours: Mapping[str, Any], where: str) -> Link:  # noq
     )
 
 
-def _inertial(inertial: Any, where: str) -> Inertial | None:  # noqa: ANN401
+def _inertial(inertial: Any, where: str) -> Inertial | None:
     """Return mass and inertia, checked to be those of a real body."""
     if inertial is None:
         return None
@@ -71,7 +71,7 @@ def _inertial(inertial: Any, where: str) -> Inertial | None:  # noqa: ANN401
     return Inertial(mass, read_origin(inertial.origin, f"{where}: inertial"), frozen(inertia))
 
 
-def _check_inertia(inertia: Any, where: str) -> None:  # noqa: ANN401
+def _check_inertia(inertia: Any, where: str) -> None:
     """Refuse an inertia that no distribution of mass can have."""
     principal = np.linalg.eigvalsh(inertia)
     shown = ", ".join(f"{value:.6g}" for value in principal)
@@ -87,7 +87,7 @@ def _check_inertia(inertia: Any, where: str) -> None:  # noqa: ANN401
         )
 
 
-def _shape(element: Any, rgba: Colour | None, where: str) -> Shape:  # noqa: ANN401
+def _shape(element: Any, rgba: Colour | None, where: str) -> Shape:
     """Return one visual or collision shape."""
     return Shape(
         geometry=_geometry(element.geometry, where),
@@ -97,7 +97,7 @@ def _shape(element: Any, rgba: Colour | None, where: str) -> Shape:  # noqa: ANN
     )
 
 
-def _geometry(geometry: Any, where: str) -> Geometry:  # noqa: ANN401
+def _geometry(geometry: Any, where: str) -> Geometry:
     """Return the primitive or mesh of a shape."""
     if isinstance(geometry, urdf_parser.Box):
         size = _sizes(geometry.size, 3, f"{where}: box size")
@@ -115,7 +115,7 @@ def _geometry(geometry: Any, where: str) -> Geometry:  # noqa: ANN401
     raise BadDescription(f"{where}: geometry must be box, sphere, cylinder or mesh.")
 
 
-def _sizes(values: Any, length: int, where: str) -> tuple[float, ...]:  # noqa: ANN401
+def _sizes(values: Any, length: int, where: str) -> tuple[float, ...]:
     """Return ``length`` positive numbers or say why not."""
     numbers = finite_vector(values, length, where)
     if min(numbers) <= 0.0:
@@ -123,7 +123,7 @@ def _sizes(values: Any, length: int, where: str) -> tuple[float, ...]:  # noqa: 
     return numbers
 
 
-def _colour(visual: Any, colours: Mapping[str, Any], where: str) -> Colour | None:  # noqa: ANN401
+def _colour(visual: Any, colours: Mapping[str, Any], where: str) -> Colour | None:
     """Return the colour of a visual: its own, or that of the material it names."""
     material = visual.material
     if material is None:
@@ -135,7 +135,6 @@ def _colour(visual: Any, colours: Mapping[str, Any], where: str) -> Colour | Non
     numbers = finite_vector(rgba, 4, f"{where}: material '{material.name}' rgba")
     if min(numbers) < 0.0 or max(numbers) > 1.0:
         raise BadDescription(
-            f"{where}: material '{material.name}' rgba is {list(numbers)}; "
-            "each must lie in 0 to 1."
+            f"{where}: material '{material.name}' rgba is {list(numbers)}; each must lie in 0 to 1."
         )
     return numbers[0], numbers[1], numbers[2], numbers[3]

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every robot that the package ships: complete, sourced, physical, and equal to other readers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pinocchio as pin
+import pytest
+
+from motion_nodes.model.loader import available_robots, load_robot
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, KinematicTree, Mesh
+
+SHIPPED = sorted(available_robots())
+
+
+@pytest.fixture(scope="module", params=SHIPPED)
+def robot(request: pytest.FixtureRequest) -> Robot:
+    return load_robot(request.param)
+
+
+def frame_poses(tree: KinematicTree, q: Array) -> dict[str, Array]:
+    """Forward kinematics in plain NumPy: X_BF of every frame in the root."""
+    packed = tree.packed
+    poses = [np.eye(4)]
+    for i in range(1, len(packed.frame_names)):
+        X_JC = np.eye(4)
+        if packed.q_index[i] >= 0:
+            value = packed.multiplier[i] * q[packed.q_index[i]] + packed.offset[i]
+            axis = packed.axis[i]
+            if packed.kind[i] == 2:
+                X_JC[:3, 3] = axis * value
+            else:
+                K = np.cross(np.eye(3), axis)
+                X_JC[:3, :3] = np.eye(3) + np.sin(value) * K + (1 - np.cos(value)) * K @ K
+        poses.append(poses[packed.parent[i]] @ packed.X_PJ[i] @ X_JC)
+    return dict(zip(packed.frame_names, poses, strict=True))
+
+
+def random_configurations(robot: Robot, count: int) -> Array:
+    rng = np.random.default_rng(7)
+    lower = np.maximum(robot.limits.lower, -np.pi)
+    upper = np.minimum(robot.limits.upper, np.pi)
+    return rng.uniform(lower, upper, (count, len(robot.joint_names)))
+
+
+def test_the_two_robots_of_the_first_release_are_shipped() -> None:
+    assert {"franka", "jetbot"} <= set(SHIPPED)
+
+
+def test_name_and_folder_agree(robot: Robot) -> None:
+    assert robot.directory.name == robot.name == robot.tree.name
+
+
+def test_limits_are_finite_except_positions_of_wheels(robot: Robot) -> None:
+    limits = robot.limits
+    for values in (limits.velocity, limits.effort, limits.acceleration, limits.jerk):
+        assert np.all(np.isfinite(values))
+        assert np.all(values > 0.0)
+    wheels = robot.base.wheel_names if robot.base else ()
+    bounded = [i for i, name in enumerate(robot.joint_names) if name not in wheels]
+    assert np.all(np.isfinite(limits.lower[bounded]))
+    assert np.all(limits.lower[bounded] < limits.upper[bounded])
+
+
+def test_every_named_state_lies_inside_the_limits(robot: Robot) -> None:
+    assert "home" in robot.state_names
+    for name in robot.state_names:
+        assert robot.limits.violations(robot.named_state(name)) == ()
+
+
+def test_every_moving_part_has_mass(robot: Robot) -> None:
+    """A body between joints, fixed parts included, needs mass in any physics engine."""
+    carried: dict[str, float] = {}
+    for frame in robot.tree.frame_names:
+        joint = robot.tree.parent_joint.get(frame)
+        top = frame
+        while joint is not None and not joint.movable:
+            top = joint.parent
+            joint = robot.tree.parent_joint.get(top)
+        inertial = robot.tree.links[frame].inertial
+        carried[top] = carried.get(top, 0.0) + (inertial.mass if inertial else 0.0)
+    assert all(mass > 0.0 for mass in carried.values()), carried
+
+
+def test_mass_matrix_is_positive_definite(robot: Robot) -> None:
+    model = pin.buildModelFromXML(robot.urdf)
+    data = model.createData()
+    for q in random_configurations(robot, 5):
+        M = pin.crba(model, data, _pinocchio_q(model, robot, q))
+        assert np.linalg.eigvalsh(np.triu(M) + np.triu(M, 1).T).min() > 0.0
+
+
+def test_frames_equal_those_of_pinocchio(robot: Robot) -> None:
+    model = pin.buildModelFromXML(robot.urdf)
+    data = model.createData()
+    for q in random_configurations(robot, 10):
+        pin.framesForwardKinematics(model, data, _pinocchio_q(model, robot, q))
+        for name, X in frame_poses(robot.tree, q).items():
+            oracle = data.oMf[model.getFrameId(name)].homogeneous
+            np.testing.assert_allclose(X, oracle, atol=1e-9, err_msg=name)
+
+
+def test_frames_equal_those_of_mujocos_urdf_importer(robot: Robot) -> None:
+    # Without this element MuJoCo merges links that are fixed to each other.
+    keep = '<mujoco><compiler fusestatic="false" discardvisual="true"/></mujoco></robot>'
+    model = mujoco.MjModel.from_xml_string(robot.urdf.replace("</robot>", keep))
+    data = mujoco.MjData(model)
+    for q in random_configurations(robot, 10):
+        for name, value in zip(robot.joint_names, q, strict=True):
+            data.qpos[model.joint(name).qposadr[0]] = value
+        mujoco.mj_kinematics(model, data)
+        poses = frame_poses(robot.tree, q)
+        # The importer may merge the root into its world, which has another name.
+        for name in robot.tree.frame_names[1:]:
+            body = data.body(name)
+            np.testing.assert_allclose(poses[name][:3, 3], body.xpos, atol=1e-9, err_msg=name)
+            np.testing.assert_allclose(
+                poses[name][:3, :3], body.xmat.reshape(3, 3), atol=1e-9, err_msg=name
+            )
+
+
+def test_limits_and_masses_equal_those_of_pinocchio(robot: Robot) -> None:
+    model = pin.buildModelFromXML(robot.urdf)
+    for i, name in enumerate(robot.joint_names):
+        joint = model.joints[model.getJointId(name)]
+        assert model.velocityLimit[joint.idx_v] == robot.limits.velocity[i]
+        assert model.effortLimit[joint.idx_v] == robot.limits.effort[i]
+        if joint.nq == 1:
+            assert model.lowerPositionLimit[joint.idx_q] == robot.limits.lower[i]
+            assert model.upperPositionLimit[joint.idx_q] == robot.limits.upper[i]
+    ours = sum(part.inertial.mass for part in robot.tree.links.values() if part.inertial)
+    theirs = sum(inertia.mass for inertia in model.inertias)
+    assert ours == pytest.approx(theirs, rel=1e-12)
+
+
+def test_each_source_points_at_a_heading_of_the_readme(robot: Robot) -> None:
+    readme = (robot.directory / "README.md").read_text()
+    headings = {
+        re.sub(r"[^a-z0-9 -]", "", line.lstrip("# ").lower()).replace(" ", "-")
+        for line in readme.splitlines()
+        if line.startswith("#")
+    }
+    assert robot.description.sources
+    for source in robot.description.sources.values():
+        file, _, anchor = source.partition("#")
+        assert file == "README.md"
+        assert anchor in headings
+
+
+def test_each_moving_link_can_be_seen_and_touched(robot: Robot) -> None:
+    for joint in robot.tree.joints.values():
+        if joint.movable:
+            part = robot.tree.links[joint.child]
+            assert part.visuals, part.name
+            assert part.collisions, part.name
+
+
+def test_shapes_need_no_files_and_have_colours(robot: Robot) -> None:
+    for part in robot.tree.links.values():
+        for shape in (*part.visuals, *part.collisions):
+            assert not isinstance(shape.geometry, Mesh)
+        assert all(shape.rgba is not None for shape in part.visuals)
+
+
+def test_a_group_finds_its_joints_in_all_joints(robot: Robot) -> None:
+    for group in robot.groups.values():
+        assert tuple(robot.joint_names[i] for i in group.indices) == group.joints
+        for alias in group.aliases:
+            assert robot.group(alias) is group
+
+
+def test_package_holds_readme_and_licence_line(robot: Robot) -> None:
+    for name in ("robot.yaml", robot.description.urdf):
+        assert "SPDX-License-Identifier: Apache-2.0" in (robot.directory / name).read_text()
+    assert Path(robot.directory / "README.md").stat().st_size > 500
+
+
+def _pinocchio_q(model: pin.Model, robot: Robot, q: Array) -> Array:
+    """Bring positions to pinocchio's order; it stores a continuous joint as cosine and sine."""
+    result = pin.neutral(model)
+    for name, value in zip(robot.joint_names, q, strict=True):
+        joint = model.joints[model.getJointId(name)]
+        both = (np.cos(value), np.sin(value))
+        result[joint.idx_q : joint.idx_q + joint.nq] = both if joint.nq == 2 else value
+    return result
