@@ -36,6 +36,10 @@ class DriveMode(enum.IntEnum):
     EFFORT = 2
 
 
+# As plain numbers: NumPy is ten times slower with members of an enumeration.
+_POSITION, _VELOCITY, _EFFORT = (int(mode) for mode in DriveMode)
+
+
 class JointTargets(NamedTuple):
     """A command to all joints of a robot; None is the same as an array of NaN."""
 
@@ -103,16 +107,18 @@ class DriveTargets:
         self.joint_names = self.table.joint_names
         self._columns = {joint: i for i, joint in enumerate(self.joint_names)}
         self._bounds = _bounds(self.table)
+        self._some_gain_is_zero = min(self.table.stiffness.min(), self.table.damping.min()) <= 0.0
+        self._silent = frozen(np.full(len(self.joint_names), np.nan))
         self.reset()
 
     def reset(self) -> None:
         """Position drives hold home, velocity drives zero speed, effort drives nothing."""
         table = self.table
-        self._mode = table.default_mode.copy()
-        self._position = np.where(self._mode == DriveMode.POSITION, table.home, np.nan)
-        self._velocity = np.where(self._mode == DriveMode.EFFORT, np.nan, 0.0)
+        self._position = np.where(table.default_mode == _POSITION, table.home, 0.0)
+        self._velocity = np.zeros(len(self.joint_names))
         self._effort = np.zeros(len(self.joint_names))
         self._stamp = np.full(len(self.joint_names), -np.inf)
+        self._set_modes(table.default_mode.copy())
 
     @property
     def mode(self) -> NDArray[np.int64]:
@@ -122,12 +128,12 @@ class DriveTargets:
     @property
     def position(self) -> Array:
         """Position targets, NaN where the mode has none [rad or m], shape (n,), a copy."""
-        return self._position.copy()
+        return np.where(self._mode == _POSITION, self._position, np.nan)
 
     @property
     def velocity(self) -> Array:
         """Velocity targets, NaN where the mode has none [rad/s or m/s], shape (n,), a copy."""
-        return self._velocity.copy()
+        return np.where(self._mode == _EFFORT, np.nan, self._velocity)
 
     @property
     def effort(self) -> Array:
@@ -135,18 +141,12 @@ class DriveTargets:
         return self._effort.copy()
 
     def gains(self) -> tuple[Array, Array]:
-        """Return kp and kd in force, each of shape (n,)."""
-        kp = np.where(self._mode == DriveMode.POSITION, self.table.stiffness, 0.0)
-        kd = np.where(self._mode == DriveMode.EFFORT, 0.0, self.table.damping)
-        return kp, kd
+        """Return kp and kd in force, each of shape (n,), read-only."""
+        return self._kp, self._kd
 
     def feed(self) -> Array:
         """Return ``kp q* + kd v* + effort``, the state-free part of the law, shape (n,)."""
-        kp, kd = self.gains()
-        q = np.where(self._mode == DriveMode.POSITION, self._position, 0.0)
-        v = np.where(self._mode == DriveMode.EFFORT, 0.0, self._velocity)
-        feed: Array = kp * q + kd * v + self._effort
-        return feed
+        return self._kp * self._position + self._kd * self._velocity + self._effort
 
     def accept(self, command: JointTargets, time: float) -> bool:
         """Check a command and merge it into the targets.
@@ -170,11 +170,12 @@ class DriveTargets:
         given = has_position | has_velocity | has_effort
         if not given.any():
             return False
-        mode = np.where(has_velocity, DriveMode.VELOCITY, DriveMode.EFFORT)
-        mode = np.where(has_position, DriveMode.POSITION, mode)
-        mode = np.where(given, mode, self._mode)
-        self._check_drivable(mode, given)
-        self._drop_stale(mode)
+        mode = np.where(has_position, _POSITION, np.where(has_velocity, _VELOCITY, _EFFORT))
+        if self._some_gain_is_zero:
+            self._check_drivable(mode, given)
+        changed = given & (mode != self._mode)
+        if changed.any():
+            self._drop_stale(mode, changed)
         np.copyto(self._position, position, where=has_position)
         np.copyto(self._velocity, velocity, where=has_velocity)
         np.copyto(self._effort, effort, where=has_effort)
@@ -210,25 +211,29 @@ class DriveTargets:
 
     def _release(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Zero velocity and effort of the chosen joints; return which of them changed."""
-        moving = np.nan_to_num(self._velocity) != 0.0
-        changed: NDArray[np.bool_] = chosen & (moving | (self._effort != 0.0))
-        self._velocity[changed & moving] = 0.0
+        changed: NDArray[np.bool_] = chosen & ((self._velocity != 0.0) | (self._effort != 0.0))
+        self._velocity[changed] = 0.0
         self._effort[changed] = 0.0
         return changed
 
-    def _drop_stale(self, mode: NDArray[np.int64]) -> None:
-        """Go to the new modes; joints that change mode lose all targets of the old one."""
-        changed = mode != self._mode
-        self._position[changed] = np.nan
-        self._velocity[changed] = np.where(mode[changed] == DriveMode.EFFORT, np.nan, 0.0)
+    def _drop_stale(self, mode: NDArray[np.int64], changed: NDArray[np.bool_]) -> None:
+        """Give some joints their new modes; they lose all targets of the old ones."""
+        self._position[changed] = 0.0
+        self._velocity[changed] = 0.0
         self._effort[changed] = 0.0
-        self._mode[:] = mode
+        self._set_modes(np.where(changed, mode, self._mode))
+
+    def _set_modes(self, mode: NDArray[np.int64]) -> None:
+        """Take modes and the gains that belong to them."""
+        self._mode = mode
+        self._kp = frozen(np.where(mode == _POSITION, self.table.stiffness, 0.0))
+        self._kd = frozen(np.where(mode == _EFFORT, 0.0, self.table.damping))
 
     def _channel(self, field: str, values: ArrayLike | None) -> Array:
         """Return one channel as a checked array with NaN for no command."""
         count = len(self.joint_names)
         if values is None:
-            return np.full(count, np.nan)
+            return self._silent
         try:
             array = np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError):
@@ -239,9 +244,9 @@ class DriveTargets:
                 f"each of {', '.join(self.joint_names)}; NaN where there is no command."
             )
         lower, upper = self._bounds[field]
-        bad = np.flatnonzero((array < lower) | (array > upper))
-        if bad.size:
-            i = bad[0]
+        bad = (array < lower) | (array > upper)
+        if bad.any():
+            i = int(np.argmax(bad))
             raise BadCommand(
                 f"{self.name}: {field} {array[i]:g} of joint '{self.joint_names[i]}' is not within "
                 f"{lower[i]:g} to {upper[i]:g}; the whole command was rejected."

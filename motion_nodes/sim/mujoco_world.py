@@ -108,7 +108,7 @@ class MujocoWorld(RobotBackend):
             return frozen(np.zeros(6))
         v = self.data.qvel[at.floating_v : at.floating_v + 6]
         # MuJoCo gives the linear part in the world, the angular part in the body already.
-        linear = self._root_pose(at)[:3, :3].T @ v[:3] + np.cross(v[3:], at.X_RB[:3, 3])
+        linear = self._root_pose(at)[:3, :3].T @ v[:3] + _cross(v[3:], at.X_RB[:3, 3])
         R_BR = at.X_RB[:3, :3].T
         return frozen(np.concatenate((R_BR @ linear, R_BR @ v[3:])))
 
@@ -162,6 +162,12 @@ class MujocoWorld(RobotBackend):
             f"{self.data.qvel[dof]:g}. Reset the world; if it happens again, lower the gains of "
             "its drive, raise its armature or shorten the time step."
         )
+
+
+def _cross(a: Array, b: Array) -> Array:
+    """Return a x b of two vectors; NumPy's own is made for arrays and twenty times slower."""
+    (ax, ay, az), (bx, by, bz) = a.tolist(), b.tolist()
+    return np.array((ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx))
 
 
 def _addresses(model: mujoco.MjModel, placement: RobotPlacement) -> _Addresses:

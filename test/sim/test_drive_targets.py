@@ -166,6 +166,12 @@ def test_a_drive_without_damping_refuses_speeds(make_spinner: object) -> None:
         targets.accept(JointTargets(None, [1.0]), 0.0)
 
 
+def test_a_position_drive_described_without_stiffness_says_so(make_spinner: object) -> None:
+    targets = DriveTargets("s", make_spinner(stiffness=0.0))  # type: ignore[operator]
+    with pytest.raises(BadCommand, match=r"'spin' takes no position .* stiffness"):
+        targets.accept(JointTargets([0.1]), 0.0)
+
+
 def test_release_zeroes_speed_and_effort_but_not_position(rover: Robot, spinner: Robot) -> None:
     wheels = DriveTargets("rover", rover)
     wheels.accept(JointTargets(None, [3.0, 4.0], [0.1, 0.2]), 0.0)
