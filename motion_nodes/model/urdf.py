@@ -95,12 +95,27 @@ def _parse(text: str, where: str) -> Any:
         try:
             return urdf_parser.URDF.from_xml(root, path)
         except xml_reflection.ParseError as error:
-            raise BadDescription(
-                f"{where}: {_place(error.path)}: {error.e}. {_hint(str(error.e))}".rstrip()
-            ) from None
+            text = f"{_place(error.path)}: {error.e}. {_hint(str(error.e))}"
+            raise BadDescription(f"{where}: {text}".rstrip()) from None
         except Exception as error:
             # The library asserts and raises plain exceptions; all of them mean a bad file.
-            raise BadDescription(f"{where}: cannot be read as URDF: {error}") from None
+            text = f"{_guilty_element(root)}: {error}. {_hint(str(error))}"
+            raise BadDescription(f"{where}: {text}".rstrip()) from None
+
+
+def _guilty_element(root: Any) -> str:
+    """Return which element the library cannot read, for the failures that do not say."""
+    readers = {
+        "link": urdf_parser.Link,
+        "joint": urdf_parser.Joint,
+        "material": urdf_parser.Material,
+    }
+    for child in root:
+        try:
+            readers[child.tag].from_xml(child, xml_reflection.Path(child.tag))
+        except Exception:
+            return f"line {child.sourceline}: {child.tag} '{child.get('name')}'"
+    return "robot"
 
 
 def _parse_xml(text: str, where: str) -> Any:
@@ -144,6 +159,8 @@ def _hint(text: str) -> str:
         return "A number is needed."
     if "vector length" in text:
         return "Three numbers separated by blanks are needed (four for rgba)."
+    if "joint type" in text:
+        return "Allowed: fixed, revolute, continuous, prismatic."
     if "geometric" in text:
         return "Allowed in <geometry>: one of box, sphere, cylinder, mesh."
     if "Required" in text:
