@@ -20,6 +20,8 @@ BACKENDS = ("mujoco", "mock", "isaac", "hardware")
 
 VIEWERS = ("browser", "none")
 
+LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
+
 BASE_EXECUTABLES = {"differential": "differential_base"}
 
 Value = bool | int | float | str | Sequence[str]
@@ -40,6 +42,11 @@ class NodeSpec:
     def full_name(self) -> str:
         """The node's name in the graph."""
         return "/" + under(self.namespace, self.name)
+
+    @property
+    def is_simulation(self) -> bool:
+        """True for the node that plays the robots; it has a process of its own."""
+        return self.executable.endswith("_sim")
 
     def ros_args(self) -> list[str]:
         """Return the ROS arguments that say all this on a command line."""
@@ -79,11 +86,10 @@ class BringupConfig:
 
     def __post_init__(self) -> None:
         """Check the words."""
-        levels = ("debug", "info", "warn", "error", "fatal")
         for what, word, allowed in (
             ("backend", self.backend, BACKENDS),
             ("viewer", self.viewer, VIEWERS),
-            ("log level", self.log_level, levels),
+            ("log level", self.log_level, LOG_LEVELS),
         ):
             if word not in allowed:
                 raise BadConfig(f"{what} '{word}' is not known.{did_you_mean(word, allowed)}")
@@ -117,7 +123,11 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
         placed = _within(config.namespace, place)
         specs += _robot_nodes(config, placed, load_robot(placed.robot))
     if config.viewer == "browser":
-        settings: dict[str, Value] = {"robots": words, "port": config.viewer_port, "host": config.viewer_host}
+        settings: dict[str, Value] = {
+            "robots": words,
+            "port": config.viewer_port,
+            "host": config.viewer_host,
+        }
         specs.append(_spec(config, "browser_viewer", "browser_viewer", "", settings))
     return specs
 
@@ -131,7 +141,7 @@ def commands_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list
             simulation plays the robot and stays apart.
     """
     python = [sys.executable, "-m", "motion_nodes.nodes"]
-    alone = [s for s in specs if not composed or s.executable.endswith("_sim")]
+    alone = [s for s in specs if not composed or s.is_simulation]
     together = [s for s in specs if s not in alone]
     commands = {s.full_name.strip("/"): [*python, s.executable, *s.ros_args()] for s in alone}
     if together:
@@ -169,9 +179,9 @@ def _spec(
     namespace: str,
     settings: Mapping[str, Value],
 ) -> NodeSpec:
-    is_clock = executable.endswith("_sim")
     common: dict[str, Value] = {"autostart": config.autostart}
-    common["use_sim_time"] = False if is_clock else config.sim_time
+    # The simulation is where simulated time comes from.
+    common["use_sim_time"] = config.sim_time and not executable.endswith("_sim")
     return NodeSpec(
         executable,
         name,

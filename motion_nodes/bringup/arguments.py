@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arguments of the launch file, as words, and the bring-up configuration they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from motion_nodes.bringup.compose import BACKENDS, LOG_LEVELS, VIEWERS, BringupConfig
+from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.model.placement import parse_placements
+
+YES_NO = ("true", "false")
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One launch argument."""
+
+    name: str
+    default: str
+    description: str
+    choices: tuple[str, ...] = ()
+
+
+ARGUMENTS = (
+    Argument("robot", "franka", "Robots, separated by ';': [NAMESPACE:=]ROBOT[@X,Y,YAW]."),
+    Argument("backend", "mujoco", "What stands behind joint_command and joint_states.", BACKENDS),
+    Argument("viewer", "browser", "What shows the robots.", VIEWERS),
+    Argument("viewer_port", "8080", "TCP port of the browser page."),
+    Argument("namespace", "", "Put before the namespaces of all robots."),
+    Argument("use_sim_time", "auto", "Take time from /clock; auto: with a simulation.",
+             ("auto", *YES_NO)),
+    Argument("params_file", "", "Your own parameters, read last."),
+    Argument("autostart", "true", "Configure and activate the nodes.", YES_NO),
+    Argument("use_composition", "true", "All nodes but the simulation in one process.", YES_NO),
+    Argument("log_level", "info", "Level of the nodes' log.", LOG_LEVELS),
+    Argument("stamped_cmd_vel", "true", "The plain cmd_vel carries TwistStamped, else Twist.",
+             YES_NO),
+)  # fmt: skip
+
+
+def config_from(values: Mapping[str, str]) -> BringupConfig:
+    """Return the configuration that launch arguments describe.
+
+    Args:
+        values: text by argument name; an argument left out has its default.
+
+    Raises:
+        BadConfig: for an argument or word that is not known, and what BringupConfig refuses.
+    """
+    known = {argument.name: argument for argument in ARGUMENTS}
+    for name in values:
+        if name not in known:
+            raise BadConfig(f"launch argument '{name}' is not known.{did_you_mean(name, known)}")
+    text = {name: values.get(name, argument.default) for name, argument in known.items()}
+    for name, argument in known.items():
+        if argument.choices and text[name] not in argument.choices:
+            raise BadConfig(
+                f"{name} '{text[name]}' is not known.{did_you_mean(text[name], argument.choices)}"
+            )
+    if not text["viewer_port"].isdecimal():
+        raise BadConfig(f"viewer_port '{text['viewer_port']}' must be a number")
+    return BringupConfig(
+        placements=parse_placements(text["robot"].split(";")),
+        backend=text["backend"],
+        viewer=text["viewer"],
+        viewer_port=int(text["viewer_port"]),
+        namespace=text["namespace"],
+        use_sim_time={"auto": None, "true": True, "false": False}[text["use_sim_time"]],
+        autostart=text["autostart"] == "true",
+        stamped_cmd_vel=text["stamped_cmd_vel"] == "true",
+        params_file=text["params_file"] or None,
+        log_level=text["log_level"],
+    )
