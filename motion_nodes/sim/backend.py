@@ -198,7 +198,7 @@ class RobotBackend(ABC):
 
     @abstractmethod
     def step(self, count: int = 1) -> None:
-        """Advance by ``count`` steps.
+        """Advance by ``count`` steps; by none when it is less than one.
 
         Raises:
             SimulationDiverged: when the state is not finite any more; reset() is needed.

@@ -221,7 +221,7 @@ def add_scenery(spec: mujoco.MjSpec, obstacles: tuple[Obstacle, ...]) -> None:
         width=256,
         height=256,
     )
-    floor = spec.add_material(name="floor", texrepeat=(1, 1), texuniform=True, reflectance=0.05)
+    floor = spec.add_material(name="floor", texrepeat=(1, 1), texuniform=True)
     floor.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "checker"
     spec.worldbody.add_geom(
         name="floor",
@@ -231,10 +231,14 @@ def add_scenery(spec: mujoco.MjSpec, obstacles: tuple[Obstacle, ...]) -> None:
         friction=(1.0, 0.005, 0.0001),
         solref=contact_reference(spec.option.timestep),
     )
+    # The shadow map spans `extent`; the default grows with the scene and leaves ragged shadows.
+    spec.stat.extent = 2.0
+    spec.stat.center = (0.0, 0.0, 0.3)
+    spec.visual.quality.shadowsize = 4096
     spec.worldbody.add_light(
         name="sun",
         type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL,
-        pos=(0, 0, 5),
+        pos=(1.0, -0.7, 3.0),
         dir=(-0.3, 0.2, -1.0),
         diffuse=(0.6, 0.6, 0.6),
         castshadow=True,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 
 import numpy as np
@@ -121,6 +123,23 @@ def test_unknown_robots_and_joints_are_named_with_what_there_is(
             call()
     with pytest.raises(UnknownJoint, match="left_wheel_joint"):
         world.release("base", ["left_wheel"])
+
+
+@both
+def test_no_steps_do_nothing(backend: type[RobotBackend], franka: Robot, rover: Robot) -> None:
+    world = cell(backend, franka, rover)
+    world.command("base", JointTargets(velocity=[5.0, 6.0]))
+    world.step(10)
+    before = everything(world)
+    world.step(0)
+    world.step(-3)
+    for a, b in zip(everything(world), before, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_the_mock_needs_no_physics_engine() -> None:
+    code = "import sys, motion_nodes.sim.mock; sys.exit('mujoco' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @both
