@@ -16,9 +16,11 @@ import rich
 import viser
 
 from motion_nodes.errors import BadConfig, RobotNotFound
+from motion_nodes.view.drive_panel import DrivePanel
 from motion_nodes.view.free_port import PortInUse, free_port
 from motion_nodes.view.intents import Intents
 from motion_nodes.view.live_robot import LiveRobot, PanelEvents
+from motion_nodes.view.page_watch import PageWatch
 from motion_nodes.view.robot_view import bounding_ball
 from motion_nodes.view.stage import set_stage
 from motion_nodes.view.status_text import global_line
@@ -100,6 +102,7 @@ class BrowserViewer:
             self._server,
             [bounding_ball(live.viewed, live.view.meshes) for live in self._robots.values()],
         )
+        self._watch = PageWatch(self._server, self._driving_pages, self._stop_drives_of)
         self._server.on_client_connect(self._client_came)
         self._server.on_client_disconnect(self._client_left)
         self._thread = threading.Thread(target=self._draw_loop, name="viewer-draw", daemon=True)
@@ -199,6 +202,7 @@ class BrowserViewer:
             if live.drive is not None and live.drive.rest_if_driving():
                 self._intents.put(("twist", name), functools.partial(self._send_twist, name))
         self._intents.close()
+        self._watch.close()
         self._wake.set()
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout=2.0)
@@ -279,11 +283,27 @@ class BrowserViewer:
 
     def _client_left(self, client: viser.ClientHandle) -> None:
         """Stop what that page was driving; stop everything with the last page."""
-        for live in self._robots.values():
-            if live.drive is not None:
-                live.drive.client_left(client.client_id)
-                if not self.client_count:
-                    live.drive.rest_if_driving()
+        self._stop_drives_of(client.client_id)
+        for drive in self._drives() if not self.client_count else ():
+            drive.rest_if_driving()
+
+    def _drives(self) -> list[DrivePanel]:
+        """Return all drive pads."""
+        return [live.drive for live in self._robots.values() if live.drive is not None]
+
+    def _driving_pages(self) -> set[int]:
+        """Return the pages that have latched a drive."""
+        return {page for drive in self._drives() if (page := drive.latched_by()) is not None}
+
+    def _stop_drives_of(self, client: int) -> None:
+        """Stop what one page was driving."""
+        for drive in self._drives():
+            drive.client_left(client)
+
+    def _drive_changed(self) -> None:
+        """Send what a drive pad wants, and keep an eye on the page that wants it."""
+        self._intents.start_repeating()
+        self._watch.look()
 
     def _events(self, name: str) -> PanelEvents:
         """Return where the panel of one robot reports to."""
@@ -294,7 +314,7 @@ class BrowserViewer:
         def state(wanted: str) -> None:
             self._intents.put(("state", name), lambda: self._send_state(name, wanted))
 
-        return PanelEvents(target, state, self._intents.start_repeating)
+        return PanelEvents(target, state, self._drive_changed)
 
     def _send_target(self, name: str, joint: str, value: float) -> None:
         if self.on_joint_target is not None:

@@ -95,8 +95,16 @@ class DrivePanel:
     def client_left(self, client: int) -> None:
         """End what a page that is gone had started, from any thread."""
         with self._lock:
+            before = self._state.direction
             self._state.client_left(client)
-        self._changed()
+            changed = self._state.direction is not before
+        if changed:
+            self._changed()
+
+    def latched_by(self) -> int | None:
+        """Return the page whose latched drive is under way, from any thread."""
+        with self._lock:
+            return self._state.latched_by
 
     def step(self) -> tuple[Twist | None, bool]:
         """Return what to send now and whether more is to come, from any thread."""

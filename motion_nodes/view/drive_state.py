@@ -79,6 +79,11 @@ class DriveState:
         """Where it drives, None at rest."""
         return self._drive.direction if self._drive else None
 
+    @property
+    def latched_by(self) -> int | None:
+        """The page whose latched drive is under way, if one is."""
+        return self._drive.client if self._drive and self._drive.latched else None
+
     def set_speeds(self, linear: float, angular: float) -> None:
         """Set speed [m/s] and turn rate [rad/s]; a drive under way changes with them.
 

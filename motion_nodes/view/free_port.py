@@ -15,7 +15,7 @@ from motion_nodes.errors import BadConfig, MotionError
 _TAKEN = (errno.EADDRINUSE, errno.EACCES)
 
 
-class PortInUse(MotionError, OSError):  # noqa: N818 - as in errors.py
+class PortInUse(MotionError, OSError):
     """No port was free."""
 
 

@@ -77,7 +77,7 @@ class JointPanel:
         if self._viewed.model.tree.joint(name).kind is JointKind.CONTINUOUS:
             value = (value + np.pi) % (2.0 * np.pi) - np.pi
         on_step = round(value / slider.step) * slider.step
-        return min(max(on_step, slider.min), slider.max)
+        return float(min(max(on_step, slider.min), slider.max))
 
     def _add_slider(self, gui: viser.GuiApi, name: str, label: str) -> None:
         """Add the slider of one joint."""

@@ -22,11 +22,16 @@ from motion_nodes.view.viewed_robot import ViewedRobot
 LIMIT = 10.0
 
 
+def page(answer=lambda *_, **__: None):
+    """Return what stands for an open page in these tests."""
+    return SimpleNamespace(client_id=99, local_storage=SimpleNamespace(get_item=answer))
+
+
 def as_page(viewer, handle, **updates):
     """Deliver a message as a page would send it."""
     from viser._messages import GuiUpdateMessage
 
-    viewer._server._connected_clients[99] = SimpleNamespace(client_id=99)
+    viewer._server._connected_clients.setdefault(99, page())
     gui = viewer._server.gui
     update = gui._handle_gui_updates(99, GuiUpdateMessage(handle._impl.uuid, updates))
     asyncio.run_coroutine_threadsafe(update, viewer._loop).result(LIMIT)
@@ -36,7 +41,7 @@ def hold_as_page(viewer, handle):
     """Say once that a button is down."""
     from viser._messages import GuiButtonHoldMessage
 
-    viewer._server._connected_clients[99] = SimpleNamespace(client_id=99)
+    viewer._server._connected_clients.setdefault(99, page())
     message = GuiButtonHoldMessage(handle._impl.uuid, 10.0)
     held = viewer._server.gui._handle_gui_button_hold(99, message)
     asyncio.run_coroutine_threadsafe(held, viewer._loop).result(LIMIT)
@@ -208,6 +213,24 @@ def test_last_page_gone_stops_the_base(open_viewer):
     record.wait_for(lambda calls: calls[-1] == ("toy", 0.0, 0.0, 0.0))
 
 
+def test_page_that_no_longer_answers_stops_its_base(open_viewer):
+    viewer = open_viewer(ViewedRobot(hand_made("differential")))
+    viewer.on_twist = record = Record()
+    asleep = threading.Event()
+
+    def answer(key, timeout):
+        if asleep.is_set():
+            raise TimeoutError
+
+    viewer._server._connected_clients[99] = page(answer)
+    as_page(viewer, viewer._robots["toy"].drive.latch, value=True)
+    as_page(viewer, drive_button(viewer, "Forward"), value=True)
+    record.wait_for(lambda calls: len(calls) >= 20)
+    assert record.calls[-1] != ("toy", 0.0, 0.0, 0.0)
+    asleep.set()
+    record.wait_for(lambda calls: calls[-1] == ("toy", 0.0, 0.0, 0.0))
+
+
 def test_close_stops_a_base_that_drives(open_viewer):
     viewer = open_viewer(ViewedRobot(hand_made("differential")))
     viewer.on_twist = record = Record()
@@ -266,11 +289,11 @@ def test_close_ends_threads_and_may_be_repeated(toy):
     before = set(threading.enumerate())
     viewer = BrowserViewer([ViewedRobot(toy)], 0)
     started = {thread.name for thread in set(threading.enumerate()) - before}
-    assert {"viewer-draw", "viewer-intents"} <= started
+    assert {"viewer-draw", "viewer-intents", "viewer-watch"} <= started
     viewer.close()
     viewer.close()
     left = {thread.name for thread in set(threading.enumerate()) - before if thread.is_alive()}
-    assert not left & {"viewer-draw", "viewer-intents"}
+    assert not left & {"viewer-draw", "viewer-intents", "viewer-watch"}
     assert not viewer._server._websock_server._server_thread.is_alive()
     # Updates that come late, such as from a node that goes down at the same time, do no harm.
     viewer.update_joints("toy", toy.home)

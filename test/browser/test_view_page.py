@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The viewer's page in a real browser: it draws the robot, and obeys and commands."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser.chromium import Page, difference, spread, wait_for
+
+from motion_nodes.model.loader import load_robot
+from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+pytestmark = pytest.mark.timeout(240)
+
+REST = ("jetbot", 0.0, 0.0, 0.0)
+
+
+class Wishes:
+    """What the page asked for."""
+
+    def __init__(self, viewer: BrowserViewer) -> None:
+        self._lock = threading.Lock()
+        self._seen: list[tuple] = []
+        viewer.on_joint_target = self._note
+        viewer.on_named_state = self._note
+        viewer.on_twist = self._note
+
+    def _note(self, *wish: object) -> None:
+        with self._lock:
+            self._seen.append(wish)
+
+    def seen(self) -> list[tuple]:
+        """Return all wishes so far."""
+        with self._lock:
+            return list(self._seen)
+
+    def wait_for(self, condition: Callable[[list[tuple]], bool], what: str) -> list[tuple]:
+        """Wait until the wishes meet a condition."""
+        try:
+            wait_for(lambda: condition(self.seen()), what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; wishes: {self.seen()[-5:]}") from None
+        return self.seen()
+
+
+@pytest.fixture(scope="module")
+def viewer(page: Page) -> Iterator[BrowserViewer]:
+    """A viewer with an arm and a base beside it, open in the page."""
+    beside = np.eye(4)
+    beside[:2, 3] = 0.5, -0.5
+    robots = [
+        ViewedRobot.of(load_robot("franka")),
+        ViewedRobot.of(load_robot("jetbot"), "", beside),
+    ]
+    with BrowserViewer(robots, port=0) as opened:
+        page.open(opened.url)
+        wait_for(lambda: opened.client_count == 1, "the page is connected")
+        yield opened
+
+
+@pytest.fixture
+def wishes(viewer: BrowserViewer) -> Wishes:
+    """What the page asks for during one test."""
+    return Wishes(viewer)
+
+
+def moved(page: Page, before: np.ndarray) -> np.ndarray:
+    """Wait until the scene looks different and rests; return it."""
+    wait_for(lambda: difference(page.canvas(), before) > 0.002, "the scene changes")
+    return page.wait_until_drawn()
+
+
+def test_robots_are_drawn_and_move_with_their_state(
+    page: Page, viewer: BrowserViewer, tmp_path: Path
+) -> None:
+    home = load_robot("franka").home
+    viewer.update_joints("franka", home)
+    page.wait_for_text("connected")
+    before = page.wait_until_drawn()
+    assert spread(before) > 10.0
+    # The dark parts of the arm and the green of the Jetbot: nothing else on the page has them.
+    assert (before.max(axis=-1) < 60).mean() > 0.002
+    red, green, blue = (before[..., channel].astype(int) for channel in range(3))
+    assert ((green > red + 30) & (green > blue + 60)).sum() > 50
+    q = home.copy()
+    q[0] += 1.0
+    viewer.update_joints("franka", q)
+    after = moved(page, before)
+    viewer.update_joints("franka", home)
+    moved(page, after)
+    assert difference(page.wait_until_drawn(), before) < 0.002
+    assert spread(page.screenshot(tmp_path / "view.png")) > 10.0
+
+
+def test_typed_slider_value_asks_for_that_joint_and_value(
+    page: Page, viewer: BrowserViewer, wishes: Wishes
+) -> None:
+    page.set_slider("joint4", -1.25, "franka")
+    wishes.wait_for(
+        lambda seen: seen[-1:] == [("franka", "panda_joint4", -1.25)], "the target arrives"
+    )
+    assert {wish[:2] for wish in wishes.seen()} == {("franka", "panda_joint4")}
+    # From now on the slider shows the wish, not the robot.
+    assert not page.is_checked("Follow", "franka")
+
+
+def test_arrow_keys_move_a_slider_by_one_step(
+    page: Page, viewer: BrowserViewer, wishes: Wishes
+) -> None:
+    viewer.update_joints("franka", load_robot("franka").home)
+    page.check("Follow", True, "franka")
+    wait_for(lambda: page.slider_value("joint1", "franka") == 0.0, "the slider follows")
+    page.nudge_slider("joint1", 5, "franka")
+    wait_for(
+        lambda: wishes.seen()[-1:] and wishes.seen()[-1][1] == "panda_joint1", "a target arrives"
+    )
+    name, joint, value = wishes.wait_for(
+        lambda seen: seen[-1][2] > 0.003, "all steps have arrived"
+    )[-1]
+    assert (name, joint) == ("franka", "panda_joint1")
+    assert value == pytest.approx(0.005, abs=0.0015)
+
+
+def test_sliders_follow_the_robot(page: Page, viewer: BrowserViewer, wishes: Wishes) -> None:
+    page.check("Follow", True, "franka")
+    q = load_robot("franka").home.copy()
+    q[2] = 0.75
+    viewer.update_joints("franka", q)
+    wait_for(lambda: page.slider_value("joint3", "franka") == 0.75, "the slider follows")
+    assert wishes.seen() == []
+
+
+def test_named_state_button(page: Page, viewer: BrowserViewer, wishes: Wishes) -> None:
+    page.click("extended", "franka")
+    wishes.wait_for(lambda seen: seen == [("franka", "extended")], "the state arrives")
+
+
+def test_held_drive_button_drives_and_release_stops(
+    page: Page, viewer: BrowserViewer, wishes: Wishes
+) -> None:
+    with page.held("Forward", "jetbot"):
+        wishes.wait_for(lambda seen: len(seen) >= 10, "the drive is repeated")
+        forward = wishes.seen()
+        assert all(wish == forward[0] for wish in forward)
+        name, vx, vy, wz = forward[0]
+        assert (name, vy, wz) == ("jetbot", 0.0, 0.0)
+        assert vx > 0.0
+    wishes.wait_for(lambda seen: seen[-3:] == [REST] * 3, "the base is stopped")
+
+
+def test_latched_click_drives_until_stop(page: Page, viewer: BrowserViewer, wishes: Wishes) -> None:
+    page.check("Keep going", True, "jetbot")
+    try:
+        page.click("Right", "jetbot")
+        wishes.wait_for(lambda seen: len(seen) >= 10, "the drive goes on")
+        assert wishes.seen()[-1][3] < 0.0
+        page.click("Stop", "jetbot")
+        wishes.wait_for(lambda seen: seen[-3:] == [REST] * 3, "the base is stopped")
+    finally:
+        page.check("Keep going", False, "jetbot")
+
+
+def test_base_moves_and_leaves_a_trail(page: Page, viewer: BrowserViewer) -> None:
+    assert blue_pixels(page) == 0
+    X_WB = np.eye(4)
+    for x in np.arange(0.5, 1.0, 0.02):
+        X_WB[:2, 3] = x, -0.5
+        viewer.update_base("jetbot", X_WB)
+    wait_for(lambda: blue_pixels(page) > 50, "the trail appears")
+    viewer.clear_trail("jetbot")
+    wait_for(lambda: blue_pixels(page) == 0, "the trail is gone")
+
+
+def blue_pixels(page: Page) -> int:
+    """Return how many pixels have the colour of the trail."""
+    image = page.canvas().astype(int)
+    return int(((image[..., 2] > image[..., 0] + 90) & (image[..., 2] > 150)).sum())
+
+
+def test_messages_are_shown_as_they_are(page: Page, viewer: BrowserViewer) -> None:
+    text = "<b>rejected</b>: joint *x* [a](b) `c` {1}"
+    viewer.set_message("franka", text)
+    page.wait_for_text(text)
+    viewer.set_status("two robots, no_ROS")
+    page.wait_for_text("two robots, no_ROS")
+
+
+def test_closed_page_stops_a_latched_base(
+    page: Page, viewer: BrowserViewer, wishes: Wishes
+) -> None:
+    page.check("Keep going", True, "jetbot")
+    page.click("Forward", "jetbot")
+    wishes.wait_for(lambda seen: len(seen) >= 5, "the base drives")
+    page.driver.get("about:blank")
+    wishes.wait_for(lambda seen: seen[-1:] == [REST], "the base is stopped")
+    wait_for(lambda: viewer.client_count == 0, "the page is gone")
+    # Back again: what was asked for earlier does not start anew.
+    count = len(wishes.seen())
+    page.open(viewer.url)
+    wait_for(lambda: viewer.client_count == 1, "the page is back")
+    assert set(wishes.seen()[count:]) <= {REST}
