@@ -2,7 +2,7 @@
 """A cell of robots with physics: MuJoCo behind the backend's protocol.
 
 One step takes about 12 us for the Franka, 8 us for a JetBot and 18 us for both in one world on one
-core of 2.5 GHz (a state 2 us, a command 17 to 30 us): a cell keeps real time at 500 Hz with 1 % of it.
+core of 2.5 GHz (a state 2 us, a command 17 to 30 us), so 500 steps a second need 1 % of the core.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ _ROVER_URDF = """<?xml version="1.0"?>
     </collision>
   </link>
   <joint name="body" type="fixed">
-    <origin xyz="0 0 {height}"/><parent link="base_footprint"/><child link="base_link"/>
+    <origin xyz="{ahead} 0 {height}"/><parent link="base_footprint"/><child link="base_link"/>
   </joint>
   {wheels}
   <link name="caster">
@@ -179,12 +179,12 @@ def spinner(make_spinner: MakeRobot) -> Robot:
 def make_rover(tmp_path: Path) -> MakeRobot:
     """Return a maker of a small differential base: root, body above it, two wheels, a caster."""
 
-    def make(*, height: float = 0.03) -> Robot:
+    def make(*, height: float = 0.03, ahead: float = 0.0) -> Robot:
         wheels = "".join(
             _WHEEL_URDF.format(side=side, y=y) for side, y in (("left", 0.06), ("right", -0.06))
         )
-        urdf = _ROVER_URDF.format(wheels=wheels, height=height)
-        return _write(tmp_path / f"rover{height}", "rover", urdf, _ROVER_YAML)
+        urdf = _ROVER_URDF.format(wheels=wheels, height=height, ahead=ahead)
+        return _write(tmp_path / f"rover{height}{ahead}", "rover", urdf, _ROVER_YAML)
 
     return make
 

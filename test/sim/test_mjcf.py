@@ -158,6 +158,17 @@ def test_links_that_are_apart_at_home_do_collide(write_robot: MakeRobot) -> None
     np.testing.assert_allclose([left, right], [-0.05, 0.05], atol=0.01)
 
 
+def test_links_on_the_two_sides_of_a_joint_never_collide(write_robot: MakeRobot) -> None:
+    # Apart at home; the base, being bolted to the world, is spared by MuJoCo's own rule.
+    arm = _SIBLING.format(name="left", y=0.06, reach=0.2, mimic="")
+    bump = '<collision><origin xyz="0.2 -0.06 0.5"/><geometry><sphere radius="0.05"/></geometry>'
+    inside = f'<link name="base">{bump}</collision></link>{arm}'
+    world = MujocoWorld([RobotPlacement(write_robot(inside, "left_joint"), "r")])
+    world.command("r", JointTargets([-0.6]))
+    world.step(1000)
+    np.testing.assert_allclose(world.state("r").position, -0.6, atol=1e-3)
+
+
 def test_a_mimicking_joint_follows_its_leader(write_robot: MakeRobot) -> None:
     mimic = '<mimic joint="left_joint" multiplier="-0.5" offset="0.1"/>'
     robot = siblings(write_robot, gap=0.5, mimic=mimic)

@@ -231,7 +231,9 @@ def test_the_caster_slides_without_friction_and_wheels_grip(jetbot: Robot) -> No
     assert dims == {"r/left_wheel_link": (3, 1.0), "r/right_wheel_link": (3, 1.0)}
 
 
-def test_twist_is_the_rate_of_the_pose(rover: Robot) -> None:
+@pytest.mark.parametrize("ahead", [0.0, 0.2, -0.1])
+def test_twist_is_the_rate_of_the_pose(make_rover: MakeRobot, ahead: float) -> None:
+    rover = make_rover(ahead=ahead)
     world = MujocoWorld([RobotPlacement(rover, "r", from_xyz_rpy((1, 2, 0), (0, 0, 2.0)))])
     world.command("r", wheel_targets(rover, 0.3, 2.0))
     world.step(400)
