@@ -19,7 +19,7 @@ from motion_nodes.model.description import (
 )
 from motion_nodes.model.limits import JointLimits, joint_indices
 from motion_nodes.model.robot import Group, JointDrive, Robot, Sphere
-from motion_nodes.model.tree import Array, KinematicTree, frozen
+from motion_nodes.model.tree import Array, JointKind, KinematicTree, frozen
 
 Spheres = Mapping[str, tuple[Sphere, ...]]
 _SOURCED_BLOCKS = ("base", "limits", "drives")
@@ -43,11 +43,13 @@ def assemble(
     check = _Checker(file, description, tree)
     check.kind()
     check.frames()
-    check.sources()
     check.collision(spheres)
     check.contacts()
     limits = _limits(check)
-    home = _home(check, limits)
+    groups = _groups(check, limits)
+    drives = _drives(check, limits)
+    states = _states(check, limits)
+    check.sources()
     return Robot(
         name=description.name,
         kind=description.kind,
@@ -57,10 +59,10 @@ def assemble(
         urdf=urdf,
         joint_names=tree.joint_names,
         limits=limits,
-        groups=MappingProxyType(_groups(check, limits)),
-        drives=_drives(check, limits),
-        states=MappingProxyType(_states(check, limits)),
-        home=home,
+        groups=MappingProxyType(groups),
+        drives=drives,
+        states=MappingProxyType(states),
+        home=_home(check, limits),
         spheres=MappingProxyType(dict(spheres)),
     )
 
@@ -117,6 +119,13 @@ class _Checker:
         self.joints(base.left_wheel_names, "base.left_wheel_names")
         self.joints(base.right_wheel_names, "base.right_wheel_names")
         self.joints(base.wheel_names, "base.left_wheel_names and base.right_wheel_names")
+        for name in base.wheel_names:
+            if self.tree.joints[name].kind is not JointKind.CONTINUOUS:
+                raise self.fail(
+                    "base",
+                    f"wheel joint '{name}' is not of type continuous in {self.description.urdf}; "
+                    "a wheel turns without end.",
+                )
         if len(base.left_wheel_names) != len(base.right_wheel_names):
             raise self.fail("base", "left_wheel_names and right_wheel_names differ in length.")
 
@@ -264,7 +273,7 @@ def _check_chain(check: _Checker, given: GroupDescription, path: str) -> None:
     moving = tuple(joint.name for joint in chain if joint.movable)
     if moving != given.joints:
         raise check.fail(
-            path, f"the joints from {given.base} to {given.tip} are {', '.join(moving)}."
+            path, f"the joints from {given.base} to {given.tip} are {', '.join(moving) or 'none'}."
         )
 
 

@@ -45,7 +45,7 @@ def _refuse_unknown(data: object, kind: Any, where: str, path: str) -> None:
     """Walk data and types together; refuse unknown fields and numbers that are not finite."""
     if isinstance(data, float) and not math.isfinite(data):
         raise BadDescription(f"{where}: {path} is {data}; a finite number is needed.")
-    kind = _without_none(kind)
+    kind = _bare(kind)
     if typing.get_origin(kind) is typing.Literal and data not in typing.get_args(kind):
         allowed = [str(word) for word in typing.get_args(kind)]
         raise BadDescription(f"{where}: {path} is {data!r}.{did_you_mean(str(data), allowed)}")
@@ -71,7 +71,7 @@ def _refuse_unknown_in_mapping(
                 f"{where}: {prefix}{key} is not text; write names in quotes: '{key}'."
             )
     if dataclasses.is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
+        hints = typing.get_type_hints(kind, include_extras=True)
         fields = [field.name for field in dataclasses.fields(kind)]
         for key in data:
             if key not in fields:
@@ -89,11 +89,12 @@ def _refuse_unknown_in_mapping(
             _convert(value, inner, where, prefix + key)
 
 
-def _without_none(kind: Any) -> Any:
-    """Return the one member of ``X | None``, else the type itself."""
+def _bare(kind: Any) -> Any:
+    """Return the type without its bounds and without ``| None``."""
+    if typing.get_origin(kind) is typing.Annotated:
+        return _bare(typing.get_args(kind)[0])
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        members = [a for a in typing.get_args(kind) if a is not type(None)]
-        return members[0]
+        return _bare(typing.get_args(kind)[0])
     return kind
 
 
@@ -121,6 +122,12 @@ def _reworded(message: str, data: object, prefix: str) -> str:
     for word, friendly in _FRIENDLY.items():
         text = text.replace(word, friendly)
     text = text.replace("Object missing required field", "is missing the field")
+    # The one pattern in use; a regular expression is no answer for a person.
+    text = re.sub(
+        r"text matching regex '\^\[a-z\]\[a-z0-9_\]\*\$'",
+        "lower-case letters, digits and underscores, a letter first",
+        text,
+    )
     text = text[0].lower() + text[1:]
     given = _value_at(data, path)
     shown = f" (given: {given!r})" if isinstance(given, str | int | float) else ""

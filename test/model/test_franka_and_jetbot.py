@@ -76,7 +76,7 @@ def test_unknown_states_and_groups_name_the_known_ones(franka: Robot) -> None:
         franka.named_state("open", "panda_arm")
     assert "close" not in caught.value.allowed
     assert "ready" in caught.value.allowed
-    with pytest.raises(UnknownGroup, match="Did you mean 'gripper'.*panda_arm"):
+    with pytest.raises(UnknownGroup, match=r"Did you mean 'gripper'.*panda_arm"):
         franka.group("griper")
 
 

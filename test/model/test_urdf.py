@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from model.robot_samples import INERTIAL, LIMIT, TWO_JOINTS, joint, link, urdf
+
 from motion_nodes.errors import BadDescription
 from motion_nodes.model.tree import Box, Cylinder, JointKind, Mesh, Sphere
 from motion_nodes.model.urdf import read_urdf
