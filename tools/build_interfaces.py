@@ -81,7 +81,7 @@ def provide(source: Path, force: bool, say: Say) -> tuple[Path, str]:
     version = wheels.wheel_version(source, key)
     folder = wheels.cache_folder(os.environ)
     target = folder / wheels.wheel_name(version)
-    with wheels.locked(folder):
+    with wheels.locked(folder, say):
         if not force and wheels.is_whole(target):
             say(f"found in the cache: {target.name}")
             target.touch()

@@ -28,6 +28,9 @@ _RUNTIME = [
     "fastcdr",
     "rcutils",
 ]
+# Measured on six packages, 2 cores: -O0 compiles in half the time of -O1 (22 against 45 s of
+# processor) but serialises a controller's state four times slower (75 against 18 us); -O2 takes
+# 65 s and gains nothing more.
 OPTIMISATION = "-O1"
 
 

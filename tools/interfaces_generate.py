@@ -9,10 +9,11 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,9 +70,23 @@ def generate(packages: list[Package], place: Workplace, say: Say) -> None:
         _describe(package, place)
     say("generating the code")
     # Forked only now, so that the workers inherit the parsed files.
-    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("fork")) as pool:
+    fork = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(mp_context=fork, initializer=_leave_signals_to_parent) as pool:
         largest_first = sorted(packages, key=lambda p: -len(p.files))
-        _all(pool.submit(_generate, p, layer, place) for p in largest_first for layer in LAYERS)
+        try:
+            _all(pool.submit(_generate, p, layer, place) for p in largest_first for layer in LAYERS)
+        except BrokenExecutor as error:
+            raise BuildError("A generator process was killed; is the memory full?") from error
+        except BaseException:
+            for worker in multiprocessing.active_children():  # or they would finish their share
+                worker.terminate()
+            raise
+
+
+def _leave_signals_to_parent() -> None:
+    """Let Ctrl-C be answered once, by the process that started the workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _all(tasks: Iterable[Future[Any]]) -> None:
@@ -178,7 +193,10 @@ def _generate(package: Package, layer: str, place: Workplace) -> None:
         ros_interface_files=[str(f) for f in package.files],
         type_description_tuples=[f"{s}.idl:{share / s}.json" for s in package.stems],
     )
-    getattr(importlib.import_module(module), function)(arguments, *extra)
+    try:
+        getattr(importlib.import_module(module), function)(arguments, *extra)
+    except Exception as error:  # whatever a template stumbles over
+        raise BuildError(f"{layer} failed on {package.name}: {error!r}") from error
     header = place.prefix / "share" / layer / "resource" / f"{layer}__visibility_control.h.in"
     if header.exists():  # what the generators leave to CMake
         text = header.read_text().replace("@PROJECT_NAME_UPPER@", package.name.upper())

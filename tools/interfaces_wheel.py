@@ -15,7 +15,7 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from interfaces_checks import BuildError
@@ -114,11 +114,15 @@ def is_whole(wheel: Path) -> bool:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Let one process at a time build into a cache folder; others wait and find the result."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another build is under way; waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 

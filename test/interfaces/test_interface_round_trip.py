@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: E402 (messages are imported only where ROS 2 is)
 """A service, an action and a topic of the compiled packages pass between two processes over DDS."""
 
 import json

