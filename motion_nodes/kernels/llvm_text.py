@@ -5,8 +5,8 @@ A program becomes up to four functions, which a caller reaches through their add
 
 * ``one(q, out...)``: one configuration. Scalar code, except that the sines and cosines of all
   joints are computed side by side in wide registers.
-* ``block(memory)``: the same for q and all results one after another in one piece of memory: each
-  further argument would cost a caller from Python 60 ns.
+* ``python(q, out...)``: the same as a function for Python, see
+  :mod:`motion_nodes.kernels.python_form`.
 * ``many(q, m, out...)``: m configurations, row after row in memory, as NumPy keeps them. As many
   as a register has lanes go side by side; results are turned over the diagonal before they are
   stored.
@@ -14,7 +14,7 @@ A program becomes up to four functions, which a caller reaches through their add
 * ``lanes(q, out...)``: exactly one register full. Element i of lane k stands at ``i * lanes + k``,
   in q and in the results: for kernels that keep that layout throughout.
 
-All arguments are pointers to elements, except ``m``, a 64-bit integer.
+All other arguments are pointers to elements, except ``m``, a 64-bit integer.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from motion_nodes.kernels.lanes import Lanes, Writer
+from motion_nodes.kernels.python_form import DECLARATIONS, python_function
 from motion_nodes.kernels.sincos import write_sincos
 from motion_nodes.kernels.tape import Operand, Program, Symbol, Value
 
@@ -100,19 +101,21 @@ def module_text(
 
     Args:
         programs: by name.
-        forms: for each name which of ``one``, ``block``, ``many`` and ``lanes`` are wanted; the
-            functions are called ``<name>_<form>``. ``block`` and ``many`` need ``one``.
+        forms: for each name which of ``one``, ``python``, ``many`` and ``lanes`` are wanted; the
+            functions are called ``<name>_<form>``. ``python`` and ``many`` need ``one``.
         lanes: element type, and how many of it fill a register.
 
     Returns:
         LLVM assembly.
     """
-    writers = {"one": _one, "block": _block, "many": _many, "lanes": _lanes}
+    writers = {"one": _one, "python": _python, "many": _many, "lanes": _lanes}
     parts = [
         writers[form](f"{name}_{form}", name, program, lanes)
         for name, program in programs.items()
         for form in forms[name]
     ]
+    if any("python" in wanted for wanted in forms.values()):
+        parts.append(DECLARATIONS)
     return "\n".join(parts + _declarations(lanes))
 
 
@@ -144,15 +147,12 @@ def _one(symbol: str, _: str, program: Program, lanes: Lanes) -> str:
     return _function(symbol, _arguments(program), writer)
 
 
-def _block(symbol: str, name: str, program: Program, lanes: Lanes) -> str:
-    """Write the function that finds q and all results in one piece of memory."""
-    writer = Writer(Lanes(lanes.element, 1))
-    arguments, at = ["ptr %memory"], program.input_count
-    for values in program.outputs:
-        arguments.append(f"ptr {writer.address('%memory', at)}")
-        at += len(values)
-    writer.lines.append(f"  call void @{name}_one({', '.join(arguments)})")
-    return _function(symbol, "ptr %memory", writer)
+def _python(symbol: str, name: str, program: Program, lanes: Lanes) -> str:
+    """Write the function that Python calls."""
+    if lanes.element != "double":
+        raise ValueError("Python calls float64 code only")
+    sizes = [program.input_count, *(len(values) for values in program.outputs)]
+    return python_function(symbol, f"{name}_one", sizes)
 
 
 def _lanes(symbol: str, _: str, program: Program, lanes: Lanes) -> str:

@@ -7,6 +7,7 @@ that only loads code from the cache does not pay for importing it.
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from motion_nodes.kernels.lanes import Lanes
+from motion_nodes.kernels.python_form import NEEDED
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ def toolchain() -> str:
 def _initialized() -> None:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    for name in NEEDED:
+        llvm.add_symbol(name, ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value)
 
 
 def _target_machine(cpu: Cpu) -> Any:

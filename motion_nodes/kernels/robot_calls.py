@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calling a robot's kernels from Python: generated code where possible, else the generic kernels.
 
-A single call is so short that handing over arrays would cost more than the work. So each thread has
-memory of its own for each function, at a place that never changes: write q there, call with one
-pointer, copy the results out. Measured: 0.1 us for the call through ctypes with the GIL held,
-against 0.2 us through Numba's dispatcher, which would also compile anew in the middle of a control
-loop when given a list or integers. Batches hand over plain addresses, and release the GIL.
+Single calls are functions ``run(q, out...)`` that return 1, and write nothing, unless all arguments
+are contiguous float64 buffers of the right length. They hold the GIL: letting go of it would take
+longer than the work. Batches take arrays that the caller has checked, and release the GIL.
 """
 
 from __future__ import annotations
@@ -13,31 +11,17 @@ from __future__ import annotations
 import ctypes
 import functools
 import logging
-import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from motion_nodes.kernels.packed import Array, PackedArrays
+from motion_nodes.kernels.python_form import Run, builtin
 
 _LOG = logging.getLogger(__name__)
 
-_RunBlock = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _RunMany = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
-
-Slot = tuple[Any, Callable[[Any], object], Any, tuple[Array, ...]]
-"""Where q goes (a memory view), the function, its argument, and where results appear."""
-
-
-class Call(threading.local):
-    """A function ready to be called, with memory for each thread that calls it."""
-
-    slot: Slot
-
-    def __init__(self, make_slot: Callable[[], Slot]) -> None:
-        # threading.local runs this once in each thread.
-        self.slot = make_slot()
 
 
 class RobotCalls(Protocol):
@@ -45,13 +29,16 @@ class RobotCalls(Protocol):
 
     generated: bool
 
-    def frames(self) -> Call:
+    def frames(self) -> Run:
         """Return the call for the poses of all frames, shape (f, 4, 4)."""
 
-    def pose(self, row: int) -> Call:
+    def pose(self, row: int) -> Run:
         """Return the call for the pose of a row, shape (4, 4)."""
 
-    def both(self, row: int) -> Call:
+    def jacobian(self, row: int) -> Run:
+        """Return the call for the Jacobian of a row, shape (6, n)."""
+
+    def both(self, row: int) -> Run:
         """Return the call for pose (4, 4) and Jacobian (6, n) of a row."""
 
     def frames_many(self, Q: Array, out: Array) -> None:
@@ -94,12 +81,6 @@ def robot_calls(arrays: PackedArrays, *, generic: bool = False) -> RobotCalls:
     return GenericCalls(arrays)
 
 
-def _shapes(arrays: PackedArrays) -> dict[str, list[tuple[int, ...]]]:
-    pose, jacobian = (4, 4), (6, arrays.joint_count)
-    frames = (len(arrays.frame_rows), 4, 4)
-    return {"frames": [frames], "pose": [pose], "both": [pose, jacobian]}
-
-
 class GeneratedCalls:
     """Calls of code that was generated for this robot."""
 
@@ -109,21 +90,24 @@ class GeneratedCalls:
         from motion_nodes.kernels.robot_code import RobotCode
 
         self.code = RobotCode(arrays)
-        self._joint_count = arrays.joint_count
-        self._shapes = _shapes(arrays)
+        self._run = functools.cache(self._find)
         self._run_many = functools.cache(self._find_many)
 
-    def frames(self) -> Call:
+    def frames(self) -> Run:
         """Return the call for the poses of all frames."""
-        return self._call("frames", None)
+        return self._run("frames", None)
 
-    def pose(self, row: int) -> Call:
+    def pose(self, row: int) -> Run:
         """Return the call for the pose of a row."""
-        return self._call("pose", row)
+        return self._run("pose", row)
 
-    def both(self, row: int) -> Call:
+    def jacobian(self, row: int) -> Run:
+        """Return the call for the Jacobian of a row."""
+        return self._run("jacobian", row)
+
+    def both(self, row: int) -> Run:
         """Return the call for pose and Jacobian of a row."""
-        return self._call("both", row)
+        return self._run("both", row)
 
     def frames_many(self, Q: Array, out: Array) -> None:
         """Write the poses of all frames for many configurations."""
@@ -139,27 +123,18 @@ class GeneratedCalls:
 
     def load_frames(self) -> None:
         """Compile or load the unit of all frames."""
+        self._run("frames", None)
         self._run_many("frames", None)
 
     def load_row(self, row: int) -> None:
         """Compile or load the unit of a row."""
-        self._run_many("pose", row)
-        self._run_many("jacobian", row)
+        for name in ("pose", "jacobian", "both"):
+            self._run(name, row)
+        for name in ("pose", "jacobian"):
+            self._run_many(name, row)
 
-    def _call(self, name: str, row: int | None) -> Call:
-        run = _RunBlock(self.code.address(f"{name}_block", row))
-        return Call(functools.partial(self._slot, run, self._shapes[name]))
-
-    def _slot(self, run: Callable[[Any], object], shapes: list[tuple[int, ...]]) -> Slot:
-        """Lay out q and the results one after another in new memory."""
-        n = self._joint_count
-        sizes = [int(np.prod(shape)) for shape in shapes]
-        memory = np.zeros(n + sum(sizes))
-        results, at = [], n
-        for shape, size in zip(shapes, sizes, strict=True):
-            results.append(memory[at : at + size].reshape(shape))
-            at += size
-        return memory[:n].data, run, ctypes.c_void_p(memory.ctypes.data), tuple(results)
+    def _find(self, name: str, row: int | None) -> Run:
+        return builtin(self.code.address(f"{name}_python", row), name)
 
     def _find_many(self, name: str, row: int | None) -> Callable[[int, int, int], object]:
         return _RunMany(self.code.address(f"{name}_many", row))
@@ -180,19 +155,48 @@ class GenericCalls:
         self._model = generic.model_of(arrays)
         self._rows = np.array(arrays.frame_rows, np.int32)
         self._joint_count = arrays.joint_count
-        self._shapes = _shapes(arrays)
 
-    def frames(self) -> Call:
+    def frames(self) -> Run:
         """Return the call for the poses of all frames."""
-        return Call(functools.partial(self._slot, "frames", 0))
 
-    def pose(self, row: int) -> Call:
+        def run(q: Array, out: Array) -> int:
+            X = self._poses(q)
+            if X is None:
+                return 1
+            out[...] = X[self._rows]
+            return 0
+
+        return run
+
+    def pose(self, row: int) -> Run:
         """Return the call for the pose of a row."""
-        return Call(functools.partial(self._slot, "pose", row))
 
-    def both(self, row: int) -> Call:
+        def run(q: Array, out: Array) -> int:
+            X = self._poses(q)
+            if X is None:
+                return 1
+            out[...] = X[row]
+            return 0
+
+        return run
+
+    def jacobian(self, row: int) -> Run:
+        """Return the call for the Jacobian of a row."""
+        both = self.both(row)
+        return lambda q, out: both(q, np.empty((4, 4)), out)
+
+    def both(self, row: int) -> Run:
         """Return the call for pose and Jacobian of a row."""
-        return Call(functools.partial(self._slot, "both", row))
+
+        def run(q: Array, pose: Array, jacobian: Array) -> int:
+            X = self._poses(q)
+            if X is None:
+                return 1
+            pose[...] = X[row]
+            self._generic.jacobian(self._model, X, row, jacobian)
+            return 0
+
+        return run
 
     def frames_many(self, Q: Array, out: Array) -> None:
         """Write the poses of all frames for many configurations."""
@@ -210,25 +214,22 @@ class GenericCalls:
     def load_frames(self) -> None:
         """Run the kernels for poses once, which compiles them."""
         Q = np.zeros((1, self._joint_count))
-        self.frames_many(Q, np.empty((1, *self._shapes["frames"][0])))
-        self.frames().slot[1](None)
+        self._poses(Q[0])
+        self.frames_many(Q, np.empty((1, len(self._rows), 4, 4)))
 
     def load_row(self, row: int) -> None:
         """Run the kernels for a row once, which compiles them."""
         Q = np.zeros((1, self._joint_count))
         self.pose_many(row, Q, np.empty((1, 4, 4)))
         self.jacobian_many(row, Q, np.empty((1, 6, self._joint_count)))
-        self.both(row).slot[1](None)
+        self.both(row)(Q[0], np.empty((4, 4)), np.empty((6, self._joint_count)))
 
-    def _slot(self, name: str, row: int) -> Slot:
-        q = np.zeros(self._joint_count)
+    def _poses(self, q: Array) -> Array | None:
+        """Return the poses of all rows; None if ``q`` is not what the kernels take."""
+        fits = isinstance(q, np.ndarray) and q.dtype == np.float64 and q.flags.c_contiguous
+        if not fits or q.shape != (self._joint_count,):
+            return None
+        # Numba compiles anew for an array that cannot be written; a copy always can.
         X = np.empty((self._model[0].shape[0], 4, 4))
-        results = tuple(np.empty(shape) for shape in self._shapes[name])
-
-        def run(_: object) -> None:
-            self._generic.all_poses(self._model, q, X)
-            results[0][...] = X[self._rows] if name == "frames" else X[row]
-            if name == "both":
-                self._generic.jacobian(self._model, X, row, results[1])
-
-        return q.data, run, None, results
+        self._generic.all_poses(self._model, q.copy(), X)
+        return X

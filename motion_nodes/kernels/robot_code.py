@@ -24,7 +24,10 @@ from motion_nodes.kernels.llvm_text import module_text
 from motion_nodes.kernels.packed import PackedArrays
 from motion_nodes.kernels.tape import Program
 
-_GENERATOR = ("packed", "tape", "tree_code", "lanes", "sincos", "llvm_text", "native", "robot_code")
+_GENERATOR = (
+    *("packed", "tape", "tree_code", "lanes", "sincos", "llvm_text"),
+    *("python_form", "native", "robot_code"),
+)
 _ALL_FRAMES = -1
 
 _loaded: dict[str, native.LoadedCode] = {}
@@ -48,10 +51,11 @@ def check_available() -> None:
 class RobotCode:
     """Addresses of one robot's functions.
 
-    Functions of the unit of all frames: ``frames_one``, ``frames_block``, ``frames_many``.
-    Functions of a row's unit: ``pose_one``, ``pose_block``, ``pose_many``, ``both_one``,
-    ``both_block``, ``jacobian_one``, ``jacobian_many``, and ``both_lanes``. What each form expects
-    stands in :mod:`motion_nodes.kernels.llvm_text`; ``both`` is pose, then Jacobian.
+    Functions of the unit of all frames: ``frames_one``, ``frames_python``, ``frames_many``.
+    Functions of a row's unit: ``pose_one``, ``pose_python``, ``pose_many``, ``jacobian_one``,
+    ``jacobian_python``, ``jacobian_many``, ``both_one``, ``both_python`` and ``both_lanes``. What
+    each form expects stands in :mod:`motion_nodes.kernels.llvm_text`; ``both`` is pose, then
+    Jacobian.
     """
 
     def __init__(self, arrays: PackedArrays, element: str = "double") -> None:
@@ -89,7 +93,7 @@ class RobotCode:
         programs: dict[str, Program]
         if row is None:
             programs = {"frames": tree_code.frames_program(arrays)}
-            forms: dict[str, tuple[str, ...]] = {"frames": ("one", "block", "many")}
+            forms: dict[str, tuple[str, ...]] = {"frames": ("one", "python", "many")}
         else:
             programs = {
                 "pose": tree_code.pose_program(arrays, row),
@@ -97,9 +101,9 @@ class RobotCode:
                 "jacobian": tree_code.jacobian_program(arrays, row),
             }
             forms = {
-                "pose": ("one", "block", "many"),
-                "both": ("one", "block", "lanes"),
-                "jacobian": ("one", "many"),
+                "pose": ("one", "python", "many"),
+                "both": ("one", "python", "lanes"),
+                "jacobian": ("one", "python", "many"),
             }
         return module_text(programs, forms, self._lanes)
 

@@ -8,7 +8,6 @@ microsecond for a call from Python, some tens of nanoseconds per configuration i
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -16,7 +15,8 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame, UnknownJoint
 from motion_nodes.kernels.packed import Array, pack, reroot
-from motion_nodes.kernels.robot_calls import Call, robot_calls
+from motion_nodes.kernels.python_form import Run
+from motion_nodes.kernels.robot_calls import robot_calls
 from motion_nodes.model.tree import KinematicTree
 
 
@@ -82,12 +82,13 @@ class Kinematics:
         self._n = len(self.joint_names)
         self._calls = robot_calls(arrays, generic=generic)
         self.generated = self._calls.generated
-        self._pose_calls: dict[str, Call] = {}
-        self._both_calls: dict[str, Call] = {}
-
-    @functools.cached_property
-    def _frames_call(self) -> Call:
-        return self._calls.frames()
+        self._frames = self._calls.frames()
+        self._frames_shape = (len(self.frame_names), 4, 4)
+        self._jacobian_shape = (6, self._n)
+        # By frame name, filled at first use.
+        self._pose: dict[str, Run] = {}
+        self._jacobian: dict[str, Run] = {}
+        self._both: dict[str, Run] = {}
 
     def warm_up(self, frames: Sequence[str] | None = None) -> None:
         """Compile or load all that later calls need, so that none of them has to.
@@ -102,11 +103,10 @@ class Kinematics:
             UnknownFrame: lists the frames there are.
         """
         self._calls.load_frames()
-        self.frames(np.zeros(self._n))
         for frame in self.frame_names if frames is None else frames:
             self._calls.load_row(self._row(frame))
-            self.pose(np.zeros(self._n), frame)
-            self.pose_and_jacobian(np.zeros(self._n), frame)
+            for known in (self._pose, self._jacobian, self._both):
+                self._find(known, frame)
 
     def frames(self, q: ArrayLike, out: Array | None = None) -> Array:
         """Return the pose of every frame in the base.
@@ -121,16 +121,12 @@ class Kinematics:
         Raises:
             BadCommand: ``q`` is not ``n`` numbers, or ``out`` does not fit.
         """
-        memory, run, argument, (poses,) = self._frames_call.slot
-        try:
-            memory[:] = q
-        except (TypeError, ValueError):
-            memory[:] = self._configuration(q)
-        run(argument)
         if out is None:
-            return poses.copy()
-        _check_out(out, poses.shape)
-        out[...] = poses
+            out = np.empty(self._frames_shape)
+        else:
+            _check_out(out, self._frames_shape)
+        if self._frames(q, out):
+            self._retry(self._frames, q, out)
         return out
 
     def pose(self, q: ArrayLike, frame: str) -> Array:
@@ -144,42 +140,33 @@ class Kinematics:
             UnknownFrame: lists the frames there are.
             BadCommand: ``q`` is not ``n`` numbers.
         """
-        call = self._pose_calls.get(frame) or self._new_call(self._pose_calls, frame)
-        memory, run, argument, (pose,) = call.slot
-        try:
-            memory[:] = q
-        except (TypeError, ValueError):
-            memory[:] = self._configuration(q)
-        run(argument)
-        return pose.copy()
+        run = self._pose.get(frame) or self._find(self._pose, frame)
+        X = np.empty((4, 4))
+        if run(q, X):
+            self._retry(run, q, X)
+        return X
 
     def jacobian(self, q: ArrayLike, frame: str) -> Array:
         """Return the geometric Jacobian of a frame, shape (6, n): linear, then angular rows.
 
         Arguments and errors are those of :meth:`pose`.
         """
-        call = self._both_calls.get(frame) or self._new_call(self._both_calls, frame)
-        memory, run, argument, (_, jacobian) = call.slot
-        try:
-            memory[:] = q
-        except (TypeError, ValueError):
-            memory[:] = self._configuration(q)
-        run(argument)
-        return jacobian.copy()
+        run = self._jacobian.get(frame) or self._find(self._jacobian, frame)
+        J = np.empty(self._jacobian_shape)
+        if run(q, J):
+            self._retry(run, q, J)
+        return J
 
     def pose_and_jacobian(self, q: ArrayLike, frame: str) -> tuple[Array, Array]:
         """Return pose and Jacobian of a frame for little more than either of them.
 
         Arguments and errors are those of :meth:`pose`.
         """
-        call = self._both_calls.get(frame) or self._new_call(self._both_calls, frame)
-        memory, run, argument, (pose, jacobian) = call.slot
-        try:
-            memory[:] = q
-        except (TypeError, ValueError):
-            memory[:] = self._configuration(q)
-        run(argument)
-        return pose.copy(), jacobian.copy()
+        run = self._both.get(frame) or self._find(self._both, frame)
+        X, J = np.empty((4, 4)), np.empty(self._jacobian_shape)
+        if run(q, X, J):
+            self._retry(run, q, X, J)
+        return X, J
 
     def frames_batch(self, Q: ArrayLike, out: Array | None = None) -> Array:
         """Return the poses of all frames for m configurations.
@@ -219,19 +206,16 @@ class Kinematics:
         self._calls.jacobian_many(row, Q, out)
         return out
 
-    def _configuration(self, q: ArrayLike) -> Array:
-        """Return a configuration in the form that goes into memory: a float64 vector.
-
-        Reached only for what is something else, be it a list or a mistake: a memory view takes an
-        array of the same length and type in half the time of an array, and refuses all others.
-        """
+    def _retry(self, run: Run, q: ArrayLike, *results: Array) -> None:
+        """Run again with ``q`` made a float64 vector; or say what is wrong with it."""
         try:
             array = np.array(q, np.float64)
         except (TypeError, ValueError):
             array = np.empty((0, 0))
         if array.shape != (self._n,):
             raise BadCommand(self._complaint("configuration", q, f"{self._n} numbers"))
-        return array
+        if run(array, *results):
+            raise RuntimeError("the kernel refuses its own kind of arrays")
 
     def _batch(self, Q: ArrayLike) -> Array:
         """Return a batch of configurations as the code reads it."""
@@ -253,10 +237,14 @@ class Kinematics:
         joints = ", ".join(self.joint_names) or "none"
         return f"{self._robot}: a {what} is {wanted} (joints: {joints}), got {shape}."
 
-    def _new_call(self, calls: dict[str, Call], frame: str) -> Call:
+    def _find(self, known: dict[str, Run], frame: str) -> Run:
+        """Return the code for a frame; compile or load it if need be."""
         row = self._row(frame)
-        make = self._calls.pose if calls is self._pose_calls else self._calls.both
-        return calls.setdefault(frame, make(row))
+        if known is self._pose:
+            return known.setdefault(frame, self._calls.pose(row))
+        if known is self._jacobian:
+            return known.setdefault(frame, self._calls.jacobian(row))
+        return known.setdefault(frame, self._calls.both(row))
 
     def _row(self, frame: str) -> int:
         self._frame_index(frame)
@@ -290,8 +278,6 @@ def _result(out: Array | None, shape: tuple[int, ...]) -> Array:
     if out is None:
         return np.empty(shape)
     _check_out(out, shape)
-    if not out.flags.c_contiguous:
-        raise BadCommand("out must be C-contiguous: a new array, not a slice or a transpose.")
     return out
 
 
@@ -300,5 +286,5 @@ def _check_out(out: Array, shape: tuple[int, ...]) -> None:
     if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != np.float64:
         given = f"{out.shape} of {out.dtype}" if isinstance(out, np.ndarray) else repr(type(out))
         raise BadCommand(f"out must be a float64 array of shape {shape}, got {given}.")
-    if not out.flags.writeable:
-        raise BadCommand("out must be writable.")
+    if not out.flags.writeable or not out.flags.c_contiguous:
+        raise BadCommand("out must be writable and C-contiguous: no slice, no transpose.")

@@ -12,7 +12,7 @@ from motion_nodes.kernels.lanes import Lanes
 from motion_nodes.kernels.llvm_text import module_text
 from motion_nodes.kernels.tape import Program
 
-FORMS = ("one", "block", "many", "lanes")
+FORMS = ("one", "many", "lanes")
 
 
 class Compiled:
@@ -34,13 +34,6 @@ class Compiled:
         outs = [np.full(len(o), 7.0, self.dtype) for o in self.program.outputs]
         self._call("one", np.ascontiguousarray(q, self.dtype), *outs)
         return outs
-
-    def block(self, q: np.ndarray) -> list[np.ndarray]:
-        sizes = [self.program.input_count, *(len(o) for o in self.program.outputs)]
-        memory = np.full(sum(sizes), 7.0, self.dtype)
-        memory[: sizes[0]] = q
-        self._call("block", memory)
-        return np.split(memory, np.cumsum(sizes)[:-1])[1:]
 
     def many(self, Q: np.ndarray) -> list[np.ndarray]:
         m, margin = len(Q), 3  # rows behind the end must stay as they are

@@ -46,7 +46,6 @@ def test_all_forms_agree(lanes, joints):
             np.testing.assert_allclose(result, want[:m], **tolerance)
     for k, want in enumerate(exact):
         np.testing.assert_allclose(compiled.one(Q[5])[k], want[5], **tolerance)
-        np.testing.assert_allclose(compiled.block(Q[6])[k], want[6], **tolerance)
         full = compiled.side_by_side(Q[: lanes.count])[k]
         np.testing.assert_allclose(full, want[: lanes.count], **tolerance)
 
@@ -71,8 +70,6 @@ def test_generated_code_needs_nothing_from_outside():
     cpu = native.host_cpu()
     if "+fma" not in cpu.features.split(",") and not cpu.triple.startswith("aarch64"):
         pytest.skip("no fused multiply-add: the C library's is called")
-    text = module_text(
-        {"p": both_program(5, 5)}, {"p": ("one", "block", "many")}, cpu.lanes("double")
-    )
+    text = module_text({"p": both_program(5, 5)}, {"p": ("one", "many")}, cpu.lanes("double"))
     calls = set(re.findall(r"\tcall[q]?\t(\S+)", native.assembly(text, cpu)))
     assert {c.split("@")[0] for c in calls} <= {"p_one", "p_group"}
