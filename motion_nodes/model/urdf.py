@@ -120,7 +120,9 @@ def _guilty_element(root: Any) -> str:
 
 def _parse_xml(text: str, where: str) -> Any:
     """Return the root element."""
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True)
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
+    )
     try:
         root = etree.fromstring(text.encode(), parser)
     except etree.XMLSyntaxError as error:

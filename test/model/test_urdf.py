@@ -98,7 +98,7 @@ def test_elements_of_other_tools_are_left_alone(capfd: pytest.CaptureFixture[str
         '<gazebo reference="a"><mu1>1</mu1></gazebo><transmission name="t"/>'
         '<ros2_control name="r" type="system"/><mujoco/><!-- a remark -->'
     )
-    inside = Z + LIMIT + '<unknown_tag/><safety_controller k_velocity="1"/>'
+    inside = Z + LIMIT + '<!-- why --><?hint x?><unknown_tag/><safety_controller k_velocity="1"/>'
     tree = read_urdf(urdf(others + AB, joint(inside=inside)))
     assert tree.joint_names == ("j1",)
     # The library prints what it does not know; a node's output is no place for that.

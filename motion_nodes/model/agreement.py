@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a robot.yaml and its URDF agree: names that must exist, numbers that need a source."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from motion_nodes.errors import BadDescription, did_you_mean
+from motion_nodes.model.description import DifferentialSpec, RobotDescription
+from motion_nodes.model.robot import Sphere
+from motion_nodes.model.tree import JointKind, KinematicTree
+
+Spheres = Mapping[str, tuple[Sphere, ...]]
+_SOURCED_BLOCKS = ("base", "limits", "drives")
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """The checks of a description against its tree; each raises :class:`BadDescription`."""
+
+    file: Path
+    description: RobotDescription
+    tree: KinematicTree
+
+    def fail(self, path: str, text: str) -> BadDescription:
+        """Return the error for a field."""
+        return BadDescription(f"{self.file}: {path}: {text}")
+
+    def joints(self, names: Iterable[str], path: str) -> None:
+        """Refuse a name that is no actuated joint, and a name given twice."""
+        seen: set[str] = set()
+        for name in names:
+            if name not in self.tree.joint_names:
+                why = "is not an actuated joint" if name in self.tree.joints else "is not a joint"
+                raise self.fail(
+                    path,
+                    f"'{name}' {why} of {self.description.urdf}."
+                    f"{did_you_mean(name, self.tree.joint_names)}",
+                )
+            if name in seen:
+                raise self.fail(path, f"joint '{name}' stands twice.")
+            seen.add(name)
+
+    def link(self, name: str | None, path: str) -> None:
+        """Refuse a name that is no link."""
+        if name is not None and name not in self.tree.links:
+            raise self.fail(
+                path,
+                f"'{name}' is not a link of {self.description.urdf}."
+                f"{did_you_mean(name, self.tree.frame_names)}",
+            )
+
+    def kind(self) -> None:
+        """Refuse an arm with a base, a base without one, and wheels that are no joints."""
+        base = self.description.base
+        if self.description.kind == "arm":
+            if base is not None:
+                raise self.fail("base", "a robot of kind 'arm' has none; remove it.")
+            return
+        if base is None:
+            raise self.fail(
+                "base",
+                f"is missing; a robot of kind '{self.description.kind}' needs the fields: "
+                f"{', '.join(field.name for field in dataclasses.fields(DifferentialSpec))}.",
+            )
+        self.joints(base.left_wheel_names, "base.left_wheel_names")
+        self.joints(base.right_wheel_names, "base.right_wheel_names")
+        self.joints(base.wheel_names, "base.left_wheel_names and base.right_wheel_names")
+        for name in base.wheel_names:
+            if self.tree.joints[name].kind is not JointKind.CONTINUOUS:
+                raise self.fail(
+                    "base",
+                    f"wheel joint '{name}' is not of type continuous in {self.description.urdf}; "
+                    "a wheel turns without end.",
+                )
+        if len(base.left_wheel_names) != len(base.right_wheel_names):
+            raise self.fail("base", "left_wheel_names and right_wheel_names differ in length.")
+
+    def frames(self) -> None:
+        """Refuse frames that are no links."""
+        self.link(self.description.frames.base, "frames.base")
+        self.link(self.description.frames.tool, "frames.tool")
+        if self.description.frames.odom in self.tree.links:
+            raise self.fail("frames.odom", "is a link of the robot; it must be a frame outside.")
+
+    def contacts(self) -> None:
+        """Refuse contact settings of links that do not exist."""
+        for name in self.description.simulation.contact:
+            self.link(name, "simulation.contact")
+
+    def collision(self, spheres: Spheres) -> None:
+        """Refuse spheres and ignored pairs of links that do not exist, and bad radii."""
+        for pair in self.description.collision.ignore:
+            for name in pair:
+                self.link(name, "collision.ignore")
+        for name, items in spheres.items():
+            path = f"{self.description.collision.spheres}, {name}"
+            self.link(name, path)
+            for item in items:
+                if item[3] <= 0.0:
+                    raise self.fail(path, f"sphere {list(item)} needs a positive radius.")
+
+    def sources(self) -> None:
+        """Refuse a number without a source, and a source of nothing."""
+        data = dataclasses.asdict(self.description)
+        numbers = [p for block in _SOURCED_BLOCKS for p in _number_paths(data[block], block)]
+        for path in numbers:
+            if not any(_covers(source, path) for source in self.description.sources):
+                raise self.fail(
+                    "sources",
+                    f"{path} has no source; add `{path}: <where the number comes from>` "
+                    "(a block's path covers all its numbers).",
+                )
+        for source in self.description.sources:
+            block = source.split(".")[0]
+            if block in _SOURCED_BLOCKS and not any(_covers(source, path) for path in numbers):
+                raise self.fail("sources", f"'{source}' is no number of this file.")
+
+
+def _covers(source: str, path: str) -> bool:
+    """Return whether a source's path is that of the number or of a block around it."""
+    return path == source or path.startswith((f"{source}.", f"{source}["))
+
+
+def _number_paths(data: object, path: str) -> Iterator[str]:
+    """Yield the path of every number below ``data``."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from _number_paths(value, f"{path}.{key}")
+    elif isinstance(data, list | tuple):
+        for i, value in enumerate(data):
+            yield from _number_paths(value, f"{path}[{i}]")
+    elif isinstance(data, int | float) and not isinstance(data, bool):
+        yield path
