@@ -15,8 +15,9 @@ import numpy as np
 
 from motion_nodes.errors import BadCommand
 
-HOLD_TIMEOUT = 0.35
-"""A held direction ends when its page was silent this long [s]; pages repeat at 10 Hz."""
+HOLD_TIMEOUT = 0.5
+"""A held direction ends when its page was silent this long [s]; pages repeat at 10 Hz, less evenly
+where they are drawn without a graphics card. Letting go is told at once, without this wait."""
 STOP_REPEATS = 3
 """How often a zero is sent after driving, because one message may be lost on the way."""
 

@@ -55,7 +55,7 @@ def viewer(page: Page) -> Iterator[BrowserViewer]:
     beside[:2, 3] = 0.5, -0.5
     robots = [
         ViewedRobot.of(load_robot("franka")),
-        ViewedRobot.of(load_robot("jetbot"), "", beside),
+        ViewedRobot.of(load_robot("jetbot"), X_WR=beside),
     ]
     with BrowserViewer(robots, port=0) as opened:
         page.open(opened.url)
@@ -143,13 +143,14 @@ def test_named_state_button(page: Page, viewer: BrowserViewer, wishes: Wishes) -
 def test_held_drive_button_drives_and_release_stops(
     page: Page, viewer: BrowserViewer, wishes: Wishes
 ) -> None:
+    speed = page.slider_value("Speed", "jetbot")
     with page.held("Forward", "jetbot"):
-        wishes.wait_for(lambda seen: len(seen) >= 10, "the drive is repeated")
-        forward = wishes.seen()
-        assert all(wish == forward[0] for wish in forward)
-        name, vx, vy, wz = forward[0]
-        assert (name, vy, wz) == ("jetbot", 0.0, 0.0)
-        assert vx > 0.0
+        # A page that is drawn in software may pause for longer than the dead man's switch allows.
+        driving = wishes.wait_for(
+            lambda seen: sum(wish != REST for wish in seen) >= 10, "the drive is repeated"
+        )
+        assert driving[0] == ("jetbot", pytest.approx(speed), 0.0, 0.0)
+        assert set(driving) <= {driving[0], REST}
     wishes.wait_for(lambda seen: seen[-3:] == [REST] * 3, "the base is stopped")
 
 
@@ -157,7 +158,8 @@ def test_latched_click_drives_until_stop(page: Page, viewer: BrowserViewer, wish
     page.check("Keep going", True, "jetbot")
     try:
         page.click("Right", "jetbot")
-        wishes.wait_for(lambda seen: len(seen) >= 10, "the drive goes on")
+        # Longer than a page may be silent: one that is there must not lose its base.
+        wishes.wait_for(lambda seen: len(seen) >= 60, "the drive goes on")
         assert wishes.seen()[-1][3] < 0.0
         page.click("Stop", "jetbot")
         wishes.wait_for(lambda seen: seen[-3:] == [REST] * 3, "the base is stopped")
@@ -166,20 +168,21 @@ def test_latched_click_drives_until_stop(page: Page, viewer: BrowserViewer, wish
 
 
 def test_base_moves_and_leaves_a_trail(page: Page, viewer: BrowserViewer) -> None:
-    assert blue_pixels(page) == 0
+    assert orange_pixels(page) == 0
     X_WB = np.eye(4)
     for x in np.arange(0.5, 1.0, 0.02):
         X_WB[:2, 3] = x, -0.5
         viewer.update_base("jetbot", X_WB)
-    wait_for(lambda: blue_pixels(page) > 50, "the trail appears")
+    wait_for(lambda: orange_pixels(page) > 50, "the trail appears")
     viewer.clear_trail("jetbot")
-    wait_for(lambda: blue_pixels(page) == 0, "the trail is gone")
+    wait_for(lambda: orange_pixels(page) == 0, "the trail is gone")
 
 
-def blue_pixels(page: Page) -> int:
+def orange_pixels(page: Page) -> int:
     """Return how many pixels have the colour of the trail."""
     image = page.canvas().astype(int)
-    return int(((image[..., 2] > image[..., 0] + 90) & (image[..., 2] > 150)).sum())
+    red, green, blue = image[..., 0], image[..., 1], image[..., 2]
+    return int(((red > green + 60) & (red > blue + 100)).sum())
 
 
 def test_messages_are_shown_as_they_are(page: Page, viewer: BrowserViewer) -> None:
@@ -190,17 +193,16 @@ def test_messages_are_shown_as_they_are(page: Page, viewer: BrowserViewer) -> No
     page.wait_for_text("two robots, no_ROS")
 
 
-def test_closed_page_stops_a_latched_base(
+def test_page_left_for_another_stops_a_latched_base(
     page: Page, viewer: BrowserViewer, wishes: Wishes
 ) -> None:
     page.check("Keep going", True, "jetbot")
     page.click("Forward", "jetbot")
     wishes.wait_for(lambda seen: len(seen) >= 5, "the base drives")
+    # The browser may keep the page and its connection for a way back.
     page.driver.get("about:blank")
-    wishes.wait_for(lambda seen: seen[-1:] == [REST], "the base is stopped")
-    wait_for(lambda: viewer.client_count == 0, "the page is gone")
+    wishes.wait_for(lambda seen: seen[-3:] == [REST] * 3, "the base is stopped")
     # Back again: what was asked for earlier does not start anew.
     count = len(wishes.seen())
     page.open(viewer.url)
-    wait_for(lambda: viewer.client_count == 1, "the page is back")
     assert set(wishes.seen()[count:]) <= {REST}
