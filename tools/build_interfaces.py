@@ -77,7 +77,8 @@ def provide(source: Path, force: bool, say: Say) -> tuple[Path, str]:
     names = {file.parent.name for file in declared_files(source) if file.name == "package.xml"}
     checks.check_no_sourced_ros(os.environ, names)
     checks.check_wheels()
-    key = wheels.build_key(source, TOOLS, wheels.interpreter_facts())
+    facts = wheels.interpreter_facts()
+    key = wheels.build_key(source, TOOLS, facts)
     version = wheels.wheel_version(source, key)
     folder = wheels.cache_folder(os.environ)
     target = folder / wheels.wheel_name(version)
@@ -88,6 +89,9 @@ def provide(source: Path, force: bool, say: Say) -> tuple[Path, str]:
         else:
             begin = time.monotonic()
             build(source, version, target, say)
+            if wheels.build_key(source, TOOLS, facts) != key:
+                target.unlink()
+                raise BuildError(f"{source} or the tool changed during the build; run it again.")
             say(f"built {target.name} in {time.monotonic() - begin:.0f} s")
         wheels.prune(folder)
     return target, version

@@ -187,7 +187,7 @@ def is_installed(version: str) -> bool:
         distribution = importlib.metadata.distribution(NAME)
     except importlib.metadata.PackageNotFoundError:
         return False
-    files = distribution.files or []
+    files = [f for f in distribution.files or [] if "__pycache__" not in f.parts]
     return distribution.version == version and all(Path(str(f.locate())).exists() for f in files)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 TOOLS = Path(__file__).parents[2] / "tools"
 sys.path.insert(0, str(TOOLS))
+import build_interfaces
 import interfaces_checks as checks
 import interfaces_wheel as wheels
 from interfaces_checks import BuildError
@@ -109,6 +110,83 @@ class TestVersion:
         (source / "VERSION").write_text(text)
         with pytest.raises(BuildError, match=r"VERSION must hold a version such as 0\.1\.0"):
             wheels.wheel_version(source, "f" * 12)
+
+
+class TestInstalled:
+    @pytest.fixture
+    def site(self, tmp_path, monkeypatch):
+        """A site-packages with the package's metadata and one file."""
+        info = tmp_path / "motion_nodes_interfaces-0.1.0+b1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Name: {wheels.NAME}\nVersion: 0.1.0+b1\n")
+        (info / "RECORD").write_text("x.py,,\n__pycache__/x.cpython-311.pyc,,\n")
+        (tmp_path / "x.py").touch()
+        monkeypatch.setattr(sys, "path", [str(tmp_path)])
+        return tmp_path
+
+    def test_this_very_build(self, site):
+        assert wheels.is_installed("0.1.0+b1")
+
+    def test_another_build(self, site):
+        assert not wheels.is_installed("0.1.0+b2")
+
+    def test_a_file_of_it_is_gone(self, site):
+        (site / "x.py").unlink()
+        assert not wheels.is_installed("0.1.0+b1")
+
+    def test_none(self, monkeypatch):
+        monkeypatch.setattr(sys, "path", [])
+        assert not wheels.is_installed("0.1.0+b1")
+
+
+class TestProvide:
+    """The steps around a build, with the build itself replaced."""
+
+    @pytest.fixture
+    def built(self, source, tmp_path, monkeypatch):
+        """Versions built, in order; each build writes a wheel of one empty module."""
+        for name in ("ROS_DISTRO", "AMENT_PREFIX_PATH"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        monkeypatch.setattr(checks, "check_wheels", lambda: None)
+        (tmp_path / "x").mkdir()
+        (tmp_path / "x/x.py").touch()
+        done = []
+
+        def build(_source, version, target, _say):
+            done.append(version)
+            wheels.pack(tmp_path / "x", tmp_path / "x", version, target)
+
+        monkeypatch.setattr(build_interfaces, "build", build)
+        return done
+
+    def test_a_second_call_takes_the_wheel_from_the_cache(self, source, built):
+        said = []
+        first = build_interfaces.provide(source, False, said.append)
+        assert build_interfaces.provide(source, False, said.append) == first
+        assert len(built) == 1
+        assert said[-1] == f"found in the cache: {first[0].name}"
+
+    def test_force_and_damage_build_again(self, source, built):
+        wheel, _ = build_interfaces.provide(source, False, print)
+        build_interfaces.provide(source, True, print)
+        wheel.write_bytes(b"damaged")
+        build_interfaces.provide(source, False, print)
+        assert len(built) == 3
+        assert wheels.is_whole(wheel)
+
+    def test_a_change_during_the_build_is_not_cached(self, source, built, monkeypatch):
+        build = build_interfaces.build
+
+        def build_while_someone_edits(*arguments):
+            build(*arguments)
+            (source / "VERSION").write_text("0.2.0")
+
+        monkeypatch.setattr(build_interfaces, "build", build_while_someone_edits)
+        with pytest.raises(BuildError, match="changed during the build; run it again"):
+            build_interfaces.provide(source, False, print)
+        folder = wheels.cache_folder(os.environ)
+        assert [p.name for p in folder.iterdir()] == ["lock"]
 
 
 class TestCache:
