@@ -18,11 +18,11 @@ FORMS = ("one", "many", "lanes")
 class Compiled:
     """A program for some kind of lanes."""
 
-    def __init__(self, program: Program, lanes: Lanes) -> None:
+    def __init__(self, program: Program, lanes: Lanes, cpu: native.Cpu | None = None) -> None:
         self.program, self.lanes = program, lanes
         self.dtype = np.float64 if lanes.element == "double" else np.float32
         self.text = module_text({"p": program}, {"p": FORMS}, lanes)
-        cpu = native.host_cpu()
+        cpu = cpu or native.host_cpu()
         self._code = native.LoadedCode(native.compiled(self.text, cpu), cpu)
 
     def _call(self, form: str, *arrays: np.ndarray | int) -> None:

@@ -10,4 +10,6 @@ import pytest
 def _kernel_cache(tmp_path_factory: pytest.TempPathFactory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path_factory.mktemp("kernel_cache")))
+        # A run without Numba's compiler still tests generated code, which does not need it.
+        patch.setenv("NUMBA_DISABLE_JIT", "0")
         yield

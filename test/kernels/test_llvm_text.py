@@ -50,25 +50,49 @@ def test_all_forms_agree(lanes, joints):
         np.testing.assert_allclose(full, want[: lanes.count], **tolerance)
 
 
-@pytest.mark.parametrize("element", ["double", "float"])
-def test_batches_use_the_widest_registers(element):
+def on_x86() -> native.Cpu:
     cpu = native.host_cpu()
-    if not cpu.triple.startswith(("x86_64", "amd64")) or cpu.register_bits < 256:
-        pytest.skip(f"no AVX2 or AVX-512 on this CPU ({cpu.triple}, {cpu.name})")
+    if not cpu.triple.startswith(("x86_64", "amd64")):
+        pytest.skip(f"for x86 only, this is {cpu.triple}")
+    return cpu
+
+
+@pytest.mark.parametrize("element", ["double", "float"])
+@pytest.mark.parametrize(
+    ("model", "features", "register"),
+    [("host", "", ""), ("haswell", "+avx2,+fma", "ymm"), ("znver4", "+avx512f,+avx512vl", "zmm")],
+)
+def test_batches_use_the_widest_registers(element, model, features, register):
+    cpu = on_x86()
+    if model != "host":  # whatever this machine has, compile for that one
+        cpu = native.Cpu(cpu.triple, model, features)
+    elif cpu.register_bits < 256:
+        pytest.skip(f"no AVX2 or AVX-512 on this CPU ({cpu.name})")
+    register = register or {256: "ymm", 512: "zmm"}[cpu.register_bits]
     lanes = cpu.lanes(element)
     assert lanes.count * lanes.bits == cpu.register_bits
     text = module_text({"p": both_program(7, 7)}, {"p": ("one", "many")}, lanes)
     group = native.assembly(text, cpu).split("p_group:")[1].split("p_many:")[0]
-    register = "zmm" if cpu.register_bits == 512 else "ymm"
-    arithmetic = re.findall(r"\tv(?:f[n]?m(?:add|sub)\d*|mul|add|sub)[ps][sd]\t.*", group)
+    arithmetic = re.findall(r"\tv(?:fn?m(?:add|sub)\d*|mul|add|sub)[ps][sd]\t.*", group)
     wide = [line for line in arithmetic if register in line]
     assert len(wide) > 50
     assert len(wide) == len(arithmetic)  # none is left that does one lane at a time
 
 
+@pytest.mark.parametrize("element", ["double", "float"])
+def test_a_cpu_without_avx_and_fused_instructions_gets_the_same_numbers(element):
+    old = native.Cpu(on_x86().triple, "x86-64", "")
+    program, lanes = both_program(7, 7), old.lanes(element)
+    assert lanes.count * lanes.bits == 128
+    Q = np.random.default_rng(4).uniform(-3, 3, (9, 7))
+    exact = Compiled(program, Lanes("double", 1)).many(Q)
+    for result, want in zip(Compiled(program, lanes, old).many(Q), exact, strict=True):
+        np.testing.assert_allclose(result, want, rtol=0.0, atol=TOLERANCE[element])
+
+
 def test_generated_code_needs_nothing_from_outside():
-    cpu = native.host_cpu()
-    if "+fma" not in cpu.features.split(",") and not cpu.triple.startswith("aarch64"):
+    cpu = on_x86()
+    if "+fma" not in cpu.features.split(","):
         pytest.skip("no fused multiply-add: the C library's is called")
     text = module_text({"p": both_program(5, 5)}, {"p": ("one", "many")}, cpu.lanes("double"))
     calls = set(re.findall(r"\tcall[q]?\t(\S+)", native.assembly(text, cpu)))

@@ -91,6 +91,7 @@ def _loop(both: int, pose: int, Q: np.ndarray, at: tuple[int, int, int], step: i
     call_one(pose, at[0], at[1])
 
 
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="needs Numba's compiler")
 def test_numba_kernels_call_the_code_of_the_robot_they_are_given():
     rng = np.random.default_rng(6)
     for seed in (41, 42):  # one compiled kernel, two robots

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 
+import mujoco
 import numpy as np
 import pytest
 from kernels.random_trees import Oracle, random_tree
@@ -21,6 +22,7 @@ ROBOTS = ("franka", "jetbot")
 def _kernel_cache(tmp_path_factory: pytest.TempPathFactory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path_factory.mktemp("kernel_cache")))
+        patch.setenv("NUMBA_DISABLE_JIT", "0")
         yield
 
 
@@ -56,6 +58,32 @@ def test_against_pinocchio_and_the_generic_kernels(robot):
             np.testing.assert_allclose(kinematics.pose(q, frame), X, atol=1e-14)
             np.testing.assert_allclose(generic.jacobian(q, frame), J, atol=1e-12)
             np.testing.assert_allclose(generic.pose(q, frame), X, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_against_mujoco(name):
+    robot = load_robot(name)
+    spec = mujoco.MjSpec.from_string(robot.urdf)
+    spec.compiler.fusestatic = False  # keep links that cannot move
+    model = spec.compile()
+    data = mujoco.MjData(model)
+    kinematics = Kinematics(robot.tree)
+    bodies = {model.body(i).name: i for i in range(1, model.nbody)}
+    assert len(bodies) >= len(kinematics.frame_names) - 1
+    q = np.random.default_rng(12).uniform(-1, 1, model.nq)
+    data.qpos = [q[kinematics.joint_names.index(model.joint(i).name)] for i in range(model.njnt)]
+    mujoco.mj_kinematics(model, data)
+    mujoco.mj_comPos(model, data)
+    X_all = kinematics.frames(q)
+    for frame, i in bodies.items():
+        X = X_all[kinematics.frame_names.index(frame)]
+        np.testing.assert_allclose(X[:3, 3], data.xpos[i], atol=1e-9)
+        np.testing.assert_allclose(X[:3, :3], data.xmat[i].reshape(3, 3), atol=1e-9)
+        linear, angular = np.zeros((2, 3, model.nv))
+        mujoco.mj_jacBody(model, data, linear, angular, i)
+        order = [kinematics.joint_names.index(model.joint(j).name) for j in range(model.njnt)]
+        J = kinematics.jacobian(q, frame)[:, order]
+        np.testing.assert_allclose(J, np.vstack([linear, angular]), atol=1e-9)
 
 
 @pytest.mark.parametrize("robot", [2, 5, "franka"])
