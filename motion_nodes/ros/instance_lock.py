@@ -24,12 +24,19 @@ class InstanceLock:
 
         Raises:
             SecondInstance: names the process that has it.
+            MotionError: the folder of the locks cannot be used.
         """
         domain = os.environ.get("ROS_DOMAIN_ID", "0") or "0"
         folder = Path(tempfile.gettempdir()) / f"motion_nodes-{os.getuid()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
         path = folder / f"{domain}{full_name.replace('/', '.')}.lock"
-        self._file: IO[str] | None = path.open("a+", encoding="ascii")
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            self._file: IO[str] | None = path.open("a+", encoding="ascii")
+        except OSError as error:
+            raise MotionError(
+                f"{folder} cannot be used for the locks that keep a node from running twice "
+                f"({error.strerror}); it must be a folder that this user may write to"
+            ) from None
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

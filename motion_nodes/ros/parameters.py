@@ -195,6 +195,7 @@ class ParameterSet(Generic[P]):
         if problem:
             raise BadConfig(f"{node.get_fully_qualified_name()}: {problem}")
         self._warn_unknown()
+        node.add_pre_set_parameters_callback(self._widen_all)
         node.add_on_set_parameters_callback(self._validate)
         node.add_post_set_parameters_callback(self._swap)
 
@@ -204,6 +205,7 @@ class ParameterSet(Generic[P]):
 
     def undeclare(self) -> None:
         """Take all parameters back, so that a later configure can declare them anew."""
+        self._node.remove_pre_set_parameters_callback(self._widen_all)
         self._node.remove_on_set_parameters_callback(self._validate)
         self._node.remove_post_set_parameters_callback(self._swap)
         for name in self._names:
@@ -217,7 +219,7 @@ class ParameterSet(Generic[P]):
             if default is dataclasses.MISSING and given is None:
                 raise BadConfig(f"{where} '{entry.name}' must be given ({entry.rules.doc})")
             if given is not None:
-                self._widen(entry, given)
+                self._node._parameter_overrides[entry.name] = _widened(entry, given)
             # An empty list has no type of its own, so such a parameter is declared by its type.
             blank = default is dataclasses.MISSING or default == ()
             value = _TYPES[entry.kind] if blank else _to_ros(default)
@@ -241,18 +243,12 @@ class ParameterSet(Generic[P]):
             raise BadConfig(f"{where} {problem}")
         return value
 
-    def _widen(self, entry: Declared, given: Parameter) -> None:
-        """Let a user write ``rate: 50`` where 50.0 is meant, as YAML files often do."""
-        value = given.value
-        if entry.kind is float and given.type_ is Parameter.Type.INTEGER:
-            wide: Any = float(value)
-        elif entry.kind == tuple[float, ...] and given.type_ is Parameter.Type.INTEGER_ARRAY:
-            wide = [float(number) for number in value]
-        else:
-            return
-        self._node._parameter_overrides[entry.name] = Parameter(
-            entry.name, _TYPES[entry.kind], wide
-        )
+    def _widen_all(self, parameters: list[Parameter]) -> list[Parameter]:
+        """Let a client set 50 where 50.0 is meant; called by rclpy before it looks at types."""
+        return [
+            _widened(self._declared[p.name], p) if p.name in self._declared else p
+            for p in parameters
+        ]
 
     def _candidate(self, parameters: Sequence[Parameter]) -> P:
         changes = {
@@ -295,6 +291,16 @@ class ParameterSet(Generic[P]):
                 f"parameter '{name}' is not one of this node and has no effect."
                 f"{did_you_mean(name, sorted(self._declared))}"
             )
+
+
+def _widened(entry: Declared, given: Parameter) -> Parameter:
+    """Return 50 as 50.0 where that is meant: YAML files and people often leave the point out."""
+    if entry.kind is float and given.type_ is Parameter.Type.INTEGER:
+        return Parameter(entry.name, Parameter.Type.DOUBLE, float(given.value))
+    if entry.kind == tuple[float, ...] and given.type_ is Parameter.Type.INTEGER_ARRAY:
+        wide = [float(number) for number in given.value]
+        return Parameter(entry.name, Parameter.Type.DOUBLE_ARRAY, wide)
+    return given
 
 
 def _to_ros(value: Any) -> Any:

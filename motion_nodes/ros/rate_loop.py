@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+WAKE_EARLY = 0.05
+"""[s] Longer sleeps can be ended by a stop; the last stretch before a deadline is slept exactly."""
+
 
 @dataclass(frozen=True)
 class LoopStatistics:
@@ -16,9 +19,9 @@ class LoopStatistics:
     rate: float
     """Achieved rate [Hz]."""
     late: int
-    """Ticks that began more than one period after their deadline."""
+    """Periods without a tick of their own: the one before took too long, or began too late."""
     worst_lateness: float
-    """Largest delay of a tick's begin behind its deadline [s]."""
+    """Largest delay behind a deadline [s]: a tick began so late, or kept the next one waiting."""
     busy: float
     """Share of time spent inside ticks, 0..1."""
 
@@ -26,8 +29,8 @@ class LoopStatistics:
 class RateLoop:
     """Calls ``tick`` at a fixed rate until stopped.
 
-    A tick that comes more than a period late does not make up for the missed ones: the deadlines
-    move on, and the lateness is counted. An exception in ``tick`` ends the loop and goes to
+    Ticks that were missed are not made up for: the deadlines move on by whole periods, and the
+    missed ones are counted. An exception in ``tick`` ends the loop and goes to
     ``on_crash``, for a control loop that fails must be seen, not repeated.
     """
 
@@ -88,26 +91,33 @@ class RateLoop:
         deadline = time.monotonic()
         try:
             while not self._stop.is_set():
+                if self._sleep_until(deadline):
+                    return
                 begin = time.monotonic()
-                if begin < deadline:
-                    time.sleep(deadline - begin)
-                    if self._stop.is_set():
-                        return
-                    begin = time.monotonic()
-                lateness = begin - deadline
                 self._tick()
                 end = time.monotonic()
-                self._count(lateness, end - begin)
                 deadline += self.period
-                if end - deadline > self.period:
-                    deadline = end
+                missed = max(int((end - deadline) / self.period), 0)
+                self._count(
+                    max(begin - deadline + self.period, end - deadline), end - begin, missed
+                )
+                deadline += missed * self.period
         except BaseException as error:
             self._on_crash(error)
 
-    def _count(self, lateness: float, duration: float) -> None:
+    def _sleep_until(self, deadline: float) -> bool:
+        """Sleep; True when the loop was stopped meanwhile."""
+        left = deadline - time.monotonic()
+        if left > 2.0 * WAKE_EARLY and self._stop.wait(left - WAKE_EARLY):
+            return True
+        left = deadline - time.monotonic()
+        if left > 0.0:
+            time.sleep(left)
+        return self._stop.is_set()
+
+    def _count(self, lateness: float, duration: float, missed: int) -> None:
         with self._lock:
             self._ticks += 1
             self._busy += duration
             self._worst = max(self._worst, lateness)
-            if lateness > self.period:
-                self._late += 1
+            self._late += missed

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One node per name and machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+
+import pytest
+
+from motion_nodes.errors import MotionError
+from motion_nodes.ros.instance_lock import InstanceLock, SecondInstance
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
+def test_a_second_lock_is_refused_and_names_the_process():
+    first = InstanceLock("/a/base")
+    with pytest.raises(SecondInstance) as caught:
+        InstanceLock("/a/base")
+    text = str(caught.value)
+    assert "/a/base already runs" in text
+    assert f"process {os.getpid()}" in text
+    assert "__node:=" in text
+    assert "\n" not in text
+    first.release()
+
+
+def test_released_names_are_free_again():
+    for _ in range(3):
+        lock = InstanceLock("/a/base")
+        lock.release()
+        lock.release()
+
+
+def test_other_names_and_domains_are_free(monkeypatch):
+    locks = [InstanceLock("/a/base"), InstanceLock("/b/base"), InstanceLock("/a/base2")]
+    monkeypatch.setenv("ROS_DOMAIN_ID", "33")
+    locks.append(InstanceLock("/a/base"))
+    for lock in locks:
+        lock.release()
+
+
+def test_a_killed_process_leaves_no_lock(tmp_path):
+    code = (
+        "import time; from motion_nodes.ros.instance_lock import InstanceLock; "
+        "lock = InstanceLock('/a/base'); print('held', flush=True); time.sleep(60)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"held\n"
+    with pytest.raises(SecondInstance, match=str(child.pid)):
+        InstanceLock("/a/base")
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    InstanceLock("/a/base").release()
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path):
+    (tmp_path / f"motion_nodes-{os.getuid()}").write_text("in the way")
+    with pytest.raises(MotionError, match=r"motion_nodes-.*cannot be used") as caught:
+        InstanceLock("/a/base")
+    assert not isinstance(caught.value, SecondInstance)

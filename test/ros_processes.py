@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of the suite under test, and a client of their topics and services."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from rcl_interfaces.srv import GetParameters, SetParametersAtomically
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+
+LIMIT = 10.0
+"""[s] How long a condition may take to come true: far more than it needs on a busy machine."""
+
+RELIABLE = QoSProfile(depth=50, reliability=ReliabilityPolicy.RELIABLE)
+BEST_EFFORT = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
+LATCHED = QoSProfile(
+    depth=10,
+    reliability=ReliabilityPolicy.RELIABLE,
+    durability=DurabilityPolicy.TRANSIENT_LOCAL,
+)
+
+
+def wait_until(
+    condition: Callable[[], Any], what: str, within: float = LIMIT, pause: float = 0.02
+) -> Any:
+    """Return the condition's first true value; fail after ``within`` [s], saying ``what``."""
+    end = time.monotonic() + within
+    while not (value := condition()):
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {within:g} s: {what}")
+        time.sleep(pause)
+    return value
+
+
+class SuiteProcess:
+    """A process of the suite; what it prints goes to a file."""
+
+    def __init__(
+        self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Start it."""
+        self.command = list(command)
+        self._log = log
+        with log.open("wb") as file:
+            self._process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                env=dict(environment or os.environ),
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """True until it has ended."""
+        return self._process.poll() is None
+
+    @property
+    def output(self) -> str:
+        """Everything it printed so far."""
+        return self._log.read_text(errors="replace")
+
+    def wait_for(self, text: str, within: float = LIMIT) -> None:
+        """Wait until it has printed ``text``."""
+        wait_until(lambda: text in self.output or not self.running, f"'{text}' in {self}", within)
+        assert text in self.output, f"ended without printing '{text}': {self}"
+
+    def send(self, number: int) -> None:
+        """Send a signal."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+
+    def exit_code(self, within: float = LIMIT) -> int:
+        """Wait until it has ended by itself, and return the exit code."""
+        try:
+            return self._process.wait(within)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still running after {within:g} s: {self}") from None
+
+    def stop(self, number: int = signal.SIGINT, within: float = LIMIT) -> int:
+        """Ask it to stop, wait, and return the exit code."""
+        if self.running:
+            self.send(number)
+        return self.exit_code(within)
+
+    def kill(self) -> None:
+        """End it without a chance to clean up."""
+        self.send(signal.SIGKILL)
+        self._process.wait(LIMIT)
+
+    def __str__(self) -> str:
+        """Show command, state and output."""
+        return f"{' '.join(self.command[1:])} (exit code {self._process.poll()})\n{self.output}"
+
+
+class Suite:
+    """Starts processes for a test, and stops what is left of them after it."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        """Keep output in ``folder``."""
+        self._folder = folder
+        self.environment = dict(environment)
+        self.processes: list[SuiteProcess] = []
+
+    def run(self, command: Sequence[str], **variables: str) -> SuiteProcess:
+        """Start any command with this run's environment."""
+        log = self._folder / f"process_{len(self.processes)}.log"
+        process = SuiteProcess(command, log, self.environment | variables)
+        self.processes.append(process)
+        return process
+
+    def node(
+        self,
+        executable: str,
+        *,
+        name: str | None = None,
+        namespace: str | None = None,
+        ros_args: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
+        **parameters: Any,
+    ) -> SuiteProcess:
+        """Start one node; dots in parameter names are written as two underscores."""
+        args = ["--ros-args"]
+        args += ["-r", f"__node:={name}"] if name else []
+        args += ["-r", f"__ns:=/{namespace}"] if namespace else []
+        for key, value in parameters.items():
+            args += ["-p", f"{key.replace('__', '.')}:={json.dumps(value)}"]
+        python = [sys.executable, "-m", "motion_nodes.nodes"]
+        return self.run([*python, executable, *args, *ros_args], **(variables or {}))
+
+    def container(self, nodes: Sequence[Mapping[str, Any]]) -> SuiteProcess:
+        """Start several nodes in one process."""
+        python = [sys.executable, "-m", "motion_nodes.nodes"]
+        return self.run([*python, "container", "--nodes", json.dumps(list(nodes))])
+
+    def close(self) -> None:
+        """Stop everything."""
+        for process in self.processes:
+            process.send(signal.SIGINT)
+        for process in self.processes:
+            try:
+                process.exit_code(LIMIT)
+            except AssertionError:
+                process.kill()
+                raise
+
+
+class Heard:
+    """The messages of one topic since the last :meth:`clear`."""
+
+    def __init__(self) -> None:
+        self.messages: list[Any] = []
+        self.times: list[float] = []
+
+    def __call__(self, message: Any) -> None:
+        self.messages.append(message)
+        self.times.append(time.monotonic())
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    @property
+    def newest(self) -> Any:
+        """The last message; None before the first."""
+        return self.messages[-1] if self.messages else None
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.messages.clear()
+        self.times.clear()
+
+
+class RosClient:
+    """A node of the test itself; it hears only while it waits."""
+
+    def __init__(self, name: str = "test_client") -> None:
+        self.node = Node(name, use_global_arguments=False)
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self.node)
+        self._clients: dict[str, Any] = {}
+        self._diagnostics: dict[str, DiagnosticStatus] | None = None
+
+    def close(self) -> None:
+        """Leave the graph."""
+        self._executor.shutdown()
+        self.node.destroy_node()
+
+    def listen(self, kind: Any, topic: str, profile: QoSProfile = RELIABLE) -> Heard:
+        """Begin to listen."""
+        heard = Heard()
+        self.node.create_subscription(kind, topic, heard, profile)
+        return heard
+
+    def publisher(self, kind: Any, topic: str, profile: QoSProfile = RELIABLE) -> Any:
+        """Return a publisher that somebody already hears."""
+        publisher = self.node.create_publisher(kind, topic, profile)
+        self.wait(lambda: publisher.get_subscription_count() > 0, f"a subscriber of {topic}")
+        return publisher
+
+    def spin(self, seconds: float) -> None:
+        """Hear messages for a while: for tests that something does NOT happen."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0.0:
+            self._executor.spin_once(timeout_sec=min(left, 0.05))
+
+    def wait(self, condition: Callable[[], Any], what: str, within: float = LIMIT) -> Any:
+        """Hear messages until the condition is true, and return its value."""
+        end = time.monotonic() + within
+        while not (value := condition()):
+            if time.monotonic() > end:
+                raise AssertionError(f"not within {within:g} s: {what}")
+            self._executor.spin_once(timeout_sec=0.02)
+        return value
+
+    def repeat(
+        self,
+        send: Callable[[], None],
+        until: Callable[[], Any],
+        what: str,
+        *,
+        rate: float = 20.0,
+        within: float = LIMIT,
+    ) -> Any:
+        """Call ``send`` at a rate [Hz] until the condition is true."""
+        end = time.monotonic() + within
+        due = time.monotonic()
+        while not (value := until()):
+            now = time.monotonic()
+            if now > end:
+                raise AssertionError(f"not within {within:g} s: {what}")
+            if now >= due:
+                send()
+                due = max(due + 1.0 / rate, now)
+            self._executor.spin_once(timeout_sec=max(0.0, min(due - now, 0.02)))
+        return value
+
+    def repeat_for(self, send: Callable[[], None], seconds: float, rate: float = 20.0) -> None:
+        """Call ``send`` at a rate [Hz] for a while."""
+        end = time.monotonic() + seconds
+        self.repeat(send, lambda: time.monotonic() >= end, "the time", rate=rate,
+                    within=seconds + LIMIT)  # fmt: skip
+
+    def call(self, kind: Any, name: str, request: Any = None, within: float = LIMIT) -> Any:
+        """Call a service."""
+        if name not in self._clients:
+            self._clients[name] = self.node.create_client(kind, name)
+        client = self._clients[name]
+        self.wait(client.service_is_ready, f"service {name}", within)
+        future = client.call_async(request if request is not None else kind.Request())
+        self.wait(future.done, f"answer of {name}", within)
+        return future.result()
+
+    def state(self, node: str) -> str:
+        """Return a node's lifecycle state."""
+        return self.call(GetState, f"{node}/get_state").current_state.label
+
+    def change_state(self, node: str, verb: str) -> bool:
+        """Trigger a transition such as ``configure``."""
+        number = getattr(Transition, f"TRANSITION_{verb.upper()}")
+        request = ChangeState.Request(transition=Transition(id=number))
+        return self.call(ChangeState, f"{node}/change_state", request).success
+
+    def set_parameters(self, node: str, **values: Any) -> Any:
+        """Set parameters as one batch; dots in names are written as two underscores."""
+        batch = [Parameter(k.replace("__", "."), value=v) for k, v in values.items()]
+        request = SetParametersAtomically.Request(
+            parameters=[parameter.to_parameter_msg() for parameter in batch]
+        )
+        return self.call(
+            SetParametersAtomically, f"{node}/set_parameters_atomically", request
+        ).result
+
+    def get_parameter(self, node: str, name: str) -> Any:
+        """Read one parameter."""
+        request = GetParameters.Request(names=[name])
+        value = self.call(GetParameters, f"{node}/get_parameters", request).values[0]
+        return rclpy.parameter.parameter_value_to_python(value)
+
+    def diagnostics(self, node: str) -> DiagnosticStatus | None:
+        """Return the newest report of a node, such as ``/a/robot_state``."""
+        if self._diagnostics is None:
+            self._diagnostics = kept = {}
+
+            def keep(message: DiagnosticArray) -> None:
+                kept.update({status.name: status for status in message.status})
+
+            self.node.create_subscription(DiagnosticArray, "/diagnostics", keep, BEST_EFFORT)
+        return self._diagnostics.get(node.strip("/"))
+
+    def wait_for_diagnosis(
+        self, node: str, text: str, level: bytes | None = None, within: float = LIMIT
+    ) -> DiagnosticStatus:
+        """Wait until a node's report says something."""
+
+        def found() -> DiagnosticStatus | None:
+            status = self.diagnostics(node)
+            if status is None or text not in status.message:
+                return None
+            return status if level is None or status.level == level else None
+
+        try:
+            return self.wait(found, f"{node} diagnoses '{text}'", within)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it says: {self.diagnostics(node)}") from None
+
+
+def values_of(status: DiagnosticStatus) -> dict[str, str]:
+    """Return the figures of a report."""
+    return {pair.key: pair.value for pair in status.values}
