@@ -101,6 +101,7 @@ class BrowserViewer:
         set_stage(
             self._server,
             [bounding_ball(live.viewed, live.view.meshes) for live in self._robots.values()],
+            dark,
         )
         self._watch = PageWatch(self._server, self._driving_pages, self._stop_drives_of)
         self._server.on_client_connect(self._client_came)

@@ -18,12 +18,15 @@ PANEL_SHIFT = 0.3
 """The panel covers the right of the page, so robots stand this part of their size to the left."""
 
 
-def set_stage(server: viser.ViserServer, balls: Sequence[tuple[Array, float]]) -> None:
+def set_stage(
+    server: viser.ViserServer, balls: Sequence[tuple[Array, float]], dark: bool = False
+) -> None:
     """Add the floor and lights, and put the camera where everything is in sight.
 
     Args:
         server: the viser server.
         balls: centre, shape (3,), and radius [m] of a ball about each robot.
+        dark: whether the page is dark, so that the lines of the floor do not glare.
     """
     centre, radius = _ball_about(balls)
     cell = 0.1 if radius < 0.5 else 0.25
@@ -32,8 +35,8 @@ def set_stage(server: viser.ViserServer, balls: Sequence[tuple[Array, float]]) -
         infinite_grid=True,
         cell_size=cell,
         section_size=1.0,
-        cell_color=(190, 197, 204),
-        section_color=(140, 150, 160),
+        cell_color=(58, 63, 69) if dark else (190, 197, 204),
+        section_color=(92, 99, 107) if dark else (140, 150, 160),
         cell_thickness=0.8,
         section_thickness=1.2,
         fade_distance=max(12.0 * radius, 4.0),
