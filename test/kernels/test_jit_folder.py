@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where Numba keeps what it compiled for all robots."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+from motion_nodes.kernels import cache, jit
+
+pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="needs Numba's compiler")
+
+_USE = """
+import numpy as np
+from motion_nodes.kernels import generic
+from numba import config
+before = config.CACHE_DIR
+X = np.zeros((2, 4, 4))
+generic._prepend(X[0], X[1])
+hits = generic._prepend.stats.cache_hits
+print(sum(hits.values()), before == "")
+"""
+
+
+def test_kernels_are_kept_in_our_folder_and_found_again(tmp_path):
+    root = Path(__file__).parents[2]
+    environment = {
+        **os.environ,
+        "MOTION_NODES_CACHE_DIR": str(tmp_path),
+        "PYTHONPATH": str(root),
+        "NUMBA_CACHE_DIR": "",
+    }
+    outputs = [
+        subprocess.run(
+            [sys.executable, "-c", _USE],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    assert outputs == [["0", "True"], ["1", "True"]]  # Numba's own setting is left alone
+    assert [p.name[:6] for p in (tmp_path / "kernels").iterdir()] == ["numba-"]
+    assert list(tmp_path.rglob("*.nbc"))
+
+
+def test_without_a_folder_kernels_are_compiled_all_the_same(monkeypatch):
+    monkeypatch.setattr(jit, "_folder", lambda: None)
+
+    @jit.kernel
+    def total(x: np.ndarray) -> float:
+        return x.sum()
+
+    assert total(np.ones(3)) == 3.0
+
+
+def test_the_folder_tells_versions_apart(monkeypatch):
+    if cache.writable_folder() is None:
+        pytest.skip("no folder can be written here")
+    find = jit._folder.__wrapped__
+    folders = {find(), find()}
+    monkeypatch.setattr("motion_nodes.__version__", "0.0.0")
+    folders.add(find())
+    monkeypatch.setattr(numba, "__version__", "0.0.0")
+    folders.add(find())
+    assert len(folders) == 3
