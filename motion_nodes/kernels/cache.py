@@ -9,6 +9,9 @@ folder, or nowhere; what lies in the first folder is used all the same.
 An entry's name is a hash of everything its content depends on, so an entry is never stale: whoever
 changes anything asks for another name. Entries are written to one side and renamed, so several
 processes may do so at once, and each holds a checksum, so a damaged one counts as missing.
+
+Who can write to the folder can have code run by whoever reads it: like Numba's cache, it is for one
+user, or for an image that is made once and then only read.
 """
 
 from __future__ import annotations

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Callable, Iterator
 
 import mujoco
 import numpy as np
@@ -333,3 +335,32 @@ def test_threads_do_not_mix_their_configurations(arm):
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_other_threads_run_during_a_batch(arm):
+    # Python takes the GIL from nobody for an hour: who runs during the call was let in by it.
+    Q, out = np.zeros((30000, 9)), np.empty((30000, 6, 9))
+    arm.warm_up(["panda_hand"])
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(3600.0)
+    try:
+        assert any(_seen_unfinished(lambda: arm.jacobian_batch(Q, "panda_hand", out)))
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def _seen_unfinished(work: Callable[[], object]) -> Iterator[bool]:
+    """Yield, for several tries, whether this thread ran while another was at work."""
+    for _ in range(100):
+        started, finished = threading.Event(), threading.Event()
+
+        def run(started: threading.Event = started, finished: threading.Event = finished) -> None:
+            started.set()
+            work()
+            finished.set()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        started.wait()
+        yield not finished.is_set()
+        thread.join()
