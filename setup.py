@@ -1,25 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
 """Package of the suite, for pip and for colcon (ament_python) alike.
 
-What both read the same stands in pyproject.toml; here is what only data_files can say: the files
-that ROS tools look for in share/ and lib/. pip puts the ``motion`` command in bin/; the node
-executables of scripts/ go to lib/motion_nodes, where ``ros2 run`` and ``ros2 launch`` find them.
+pip puts the ``motion`` command in bin/; the node executables of scripts/ go to lib/motion_nodes,
+where ``ros2 run`` and ``ros2 launch`` find them, and share/ holds what other ROS tools look for.
 """
 
+import re
 from glob import glob
+from pathlib import Path
 
-from setuptools import setup
+from setuptools import find_packages, setup
 
 PACKAGE = "motion_nodes"
+HERE = Path(__file__).parent
+
+version = re.search(r'__version__ = "(.+)"', (HERE / PACKAGE / "__init__.py").read_text("utf-8"))
+assert version is not None
+
+
+def requirements(kind: str) -> list[str]:
+    """Return the lines of a requirements file."""
+    lines = (HERE / "requirements" / f"{kind}.txt").read_text("utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
 
 setup(
+    name=PACKAGE,
+    version=version[1],
+    description="Joint control, wheeled bases, kinematics and simulation for ROS 2, in Python",
+    long_description=(HERE / "README.md").read_text("utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11",
+    packages=find_packages(include=[f"{PACKAGE}*"]),
+    package_data={PACKAGE: ["py.typed", "robots/*/*"]},
+    zip_safe=False,
+    # Why each is here, and what was passed over: docs/dependencies.md
+    install_requires=requirements("run"),
+    extras_require={
+        # ROS 2 Jazzy as wheels, for a machine without ROS. Never install this beside an apt ROS.
+        "ros": requirements("ros"),
+        "test": requirements("test"),
+    },
+    entry_points={"console_scripts": ["motion = motion_nodes.cli.main:main"]},
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
         (f"share/{PACKAGE}", ["package.xml"]),
         (f"share/{PACKAGE}/launch", glob("launch/*.launch.py")),
-        (f"share/{PACKAGE}/config", glob("config/*.yaml")),
         *[
-            (f"share/{PACKAGE}/{folder[len(PACKAGE) + 1 :]}".rstrip("/"), glob(f"{folder}*.*"))
+            (f"share/{PACKAGE}/robots/{Path(folder).name}", glob(f"{folder}*.*"))
             for folder in glob(f"{PACKAGE}/robots/*/")
         ],
         (f"lib/{PACKAGE}", glob("scripts/*")),

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs for which robots, and how it is said on a command line."""
+
+import json
+
+import pytest
+
+from motion_nodes.bringup.compose import BringupConfig, NodeSpec, commands_for, nodes_for
+from motion_nodes.errors import BadConfig, RobotNotFound
+from motion_nodes.model.placement import parse_placements
+from motion_nodes.nodes.registry import NODES
+
+
+def config(*robots, **settings):
+    return BringupConfig(placements=parse_placements(robots), **settings)
+
+
+def names(*robots, **settings):
+    return [spec.full_name for spec in nodes_for(config(*robots, **settings))]
+
+
+def test_an_arm_gets_joint_control_and_no_base():
+    assert names("franka") == [
+        "/mujoco_sim",
+        "/robot_state",
+        "/joint_trajectory_controller",
+        "/browser_viewer",
+    ]
+
+
+def test_a_base_without_other_joints_gets_no_joint_control():
+    assert names("jetbot", viewer="none") == [
+        "/mujoco_sim",
+        "/robot_state",
+        "/diff_drive_controller",
+    ]
+
+
+def test_several_robots_share_one_simulation_and_one_viewer():
+    listed = names("a:=jetbot@1,0,0", "b:=jetbot", "arm:=franka")
+    assert listed.count("/mujoco_sim") == 1
+    assert listed.count("/browser_viewer") == 1
+    assert {"/a/diff_drive_controller", "/b/diff_drive_controller"} <= set(listed)
+    assert "/arm/joint_trajectory_controller" in listed
+
+
+def test_a_namespace_goes_before_those_of_the_robots():
+    specs = nodes_for(config("a:=jetbot", "franka", namespace="/lab/"))
+    robot_nodes = [s for s in specs if s.executable not in ("mujoco_sim", "browser_viewer")]
+    assert {spec.namespace for spec in robot_nodes} == {"lab/a", "lab"}
+    cell = next(spec for spec in specs if spec.executable == "mujoco_sim")
+    assert cell.parameters["robots"] == ["lab/a:=jetbot@0,0,0", "lab:=franka@0,0,0"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "sim", "sim_time"),
+    [("mujoco", True, True), ("mock", True, True), ("isaac", False, False),
+     ("hardware", False, False)],
+)  # fmt: skip
+def test_backends_decide_on_simulation_and_time(backend, sim, sim_time):
+    specs = nodes_for(config("franka", backend=backend))
+    assert any(spec.is_simulation for spec in specs) is sim
+    assert {s.parameters["use_sim_time"] for s in specs if not s.is_simulation} == {sim_time}
+    assert not any(s.parameters["use_sim_time"] for s in specs if s.is_simulation)
+
+
+def test_use_sim_time_can_be_forced():
+    specs = nodes_for(config("franka", backend="isaac", use_sim_time=True))
+    assert all(spec.parameters["use_sim_time"] for spec in specs)
+
+
+def test_every_spec_names_an_executable_that_exists():
+    for spec in nodes_for(config("a:=jetbot", "b:=franka")):
+        assert spec.executable in NODES
+
+
+def test_wrong_words_are_answered_with_the_right_ones(tmp_path):
+    with pytest.raises(BadConfig, match="backend 'mujoko' is not known. Did you mean 'mujoco'"):
+        config("franka", backend="mujoko")
+    with pytest.raises(BadConfig, match="viewer 'browsr'"):
+        config("franka", viewer="browsr")
+    with pytest.raises(BadConfig, match="log level 'loud'"):
+        config("franka", log_level="loud")
+    with pytest.raises(BadConfig, match="params_file '.*nothing.yaml' does not exist"):
+        config("franka", params_file=str(tmp_path / "nothing.yaml"))
+    with pytest.raises(RobotNotFound, match="Did you mean 'franka'"):
+        nodes_for(config("frankka"))
+
+
+def test_ros_args_carry_names_parameters_and_files():
+    spec = NodeSpec("robot_state", "state", "a/b", {"x": 1.5, "words": ["p", "q"], "on": True},
+                    ("/etc/my.yaml",), "warn")  # fmt: skip
+    args = spec.ros_args()
+    assert args[:5] == ["--ros-args", "-r", "__node:=state", "-r", "__ns:=/a/b"]
+    assert "x:=1.5" in args
+    assert 'words:=["p", "q"]' in args
+    assert "on:=true" in args
+    assert args[args.index("--params-file") + 1] == "/etc/my.yaml"
+    assert args[-1] == "a.b.state:=warn"
+
+
+def test_composed_means_one_process_beside_the_simulation():
+    specs = nodes_for(config("a:=jetbot", "b:=franka"))
+    composed = commands_for(specs, composed=True)
+    assert set(composed) == {"mujoco_sim", "container"}
+    listed = json.loads(composed["container"][-1])
+    assert len(listed) == len(specs) - 1
+    alone = commands_for(specs, composed=False)
+    assert len(alone) == len(specs)
+    assert "b/joint_trajectory_controller" in alone

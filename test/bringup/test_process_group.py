@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes are started, watched, started again, and stopped; none is left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from motion_nodes.bringup.processes import ProcessGroup
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+QUIET = [
+    sys.executable,
+    "-c",
+    "import signal, time; signal.signal(signal.SIGINT, lambda *_: exit(0)); time.sleep(60)",
+]
+
+
+def wait_until(condition, limit=10.0):
+    end = time.monotonic() + limit
+    while not condition():
+        assert time.monotonic() < end, "did not happen in time"
+        time.sleep(0.02)
+
+
+def gone(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def test_all_are_stopped_when_the_context_ends():
+    with ProcessGroup({"a": SLEEP, "b": QUIET}, print) as group:
+        pids = [group.pid("a"), group.pid("b")]
+        assert set(group.alive) == {"a", "b"}
+    assert all(gone(pid) for pid in pids)
+
+
+def test_one_that_ends_is_reported_and_the_others_go_on():
+    news = []
+    with ProcessGroup({"a": SLEEP, "b": [sys.executable, "-c", "exit(3)"]}, news.append) as group:
+        wait_until(lambda: group.watch() and group.failed)
+        assert group.failed == {"b": 3}
+        assert group.alive == ("a",)
+        assert news == ["b ended with code 3; the others go on"]
+
+
+def test_one_that_was_killed_is_started_again():
+    news = []
+    with ProcessGroup({"a": SLEEP}, news.append, respawn=True) as group:
+        first = group.pid("a")
+        os.kill(first, signal.SIGKILL)
+        wait_until(lambda: group.watch() and bool(group.alive) and group.pid("a") != first)
+        assert not group.failed
+    assert "starting it again" in news[0]
+
+
+def test_a_stubborn_one_is_killed(monkeypatch):
+    monkeypatch.setattr("motion_nodes.bringup.processes.STOP_GRACE", 0.5)
+    code = ("import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+            "print('deaf', flush=True); time.sleep(60)")  # fmt: skip
+    news = []
+    group = ProcessGroup({"deaf": [sys.executable, "-c", code]}, news.append)
+    with group:
+        pid = group.pid("deaf")
+        time.sleep(0.5)
+    assert gone(pid)
+    assert "was killed" in news[-1]
+
+
+def test_children_go_when_the_parent_is_killed():
+    code = (
+        "import sys, time\n"
+        "from motion_nodes.bringup.processes import ProcessGroup\n"
+        "nap = [sys.executable, '-c', 'import time; time.sleep(60)']\n"
+        "with ProcessGroup({'a': nap}, print) as g:\n"
+        "    print(g.pid('a'), flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    child = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    wait_until(lambda: gone(child))

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ``motion`` command as a person types it."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def motion(*arguments, **environment):
+    import os
+
+    return subprocess.run(
+        [sys.executable, "-m", "motion_nodes.cli.main", *arguments],
+        capture_output=True, text=True, timeout=60, check=False, env=os.environ | environment,
+    )  # fmt: skip
+
+
+def test_robots_lists_what_is_shipped():
+    done = motion("robots")
+    assert done.returncode == 0
+    assert "franka" in done.stdout
+    assert "jetbot" in done.stdout
+
+
+def test_describe_shows_limits_groups_and_states():
+    done = motion("describe", "franka")
+    assert done.returncode == 0
+    for word in ("panda_joint4", "-3.072", "-0.0698", "arm", "panda_arm", "ready"):
+        assert word in done.stdout
+
+
+def test_describe_of_a_base_shows_its_wheels():
+    assert "wheel radius 0.03 m" in motion("describe", "jetbot").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["describe", "frank"], "Did you mean 'franka'"),
+        (["up", "frank"], "Did you mean 'franka'"),
+        (["up", "franka@1,x,0"], "X,Y,YAW in metres and radians"),
+        (["up", "franka", "franka"], "give each robot its own"),
+        (["up", "franka", "--backend", "mujoko"], "Did you mean 'mujoco'"),
+        (["warm-up", "nobody"], "robot 'nobody' is not known"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_code_2(arguments, text):
+    done = motion(*arguments)
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_warm_up_compiles_all_robots():
+    done = motion("warm-up")
+    assert done.returncode == 0
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == ["franka", "jetbot"]
+
+
+def test_doctor_finds_a_working_installation():
+    done = motion("doctor")
+    assert done.returncode == 0, done.stdout
+    for word in ("rclpy", "middleware", "two processes", "kernel cache", "franka, jetbot"):
+        assert word in done.stdout
+
+
+def test_doctor_says_what_is_missing(tmp_path):
+    (tmp_path / "tf2_msgs.py").write_text("raise ImportError('not here')\n")
+    done = motion("doctor", PYTHONPATH=str(tmp_path))
+    assert done.returncode == 1
+    assert "missing: tf2_msgs" in done.stdout
+    assert "build_interfaces.py --install" in done.stdout
