@@ -8,6 +8,7 @@ Takes JointState commands on ``~/reference`` (docs/interfaces.md); default name 
 from __future__ import annotations
 
 import dataclasses
+import time
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,12 @@ from motion_nodes.ros.parameters import param
 from motion_nodes.ros.robot_node import RobotNode, RobotParams
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.stamps import command_time
+
+STAMP_SLACK_NS = 100_000_000
+"""[ns] A state this much ahead of the node's time is taken as of now."""
+
+JUMP_SETTLES = 0.5
+"""[s] For so long after a jump of time, states from before it may still arrive."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,7 +92,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             limits, {name: ControlMode.named(drives[name].mode) for name in joints}
         )
         self._reference = self.poll(JointState, "~/reference", qos.COMMANDS)
-        self._state = JointStateReader(self.poll(JointState, "joint_states"), joints)
+        self._state = JointStateReader(self.poll(JointState, "joint_states", qos.STATES), joints)
         self._command = JointStateWriter(
             self, self.advertise(JointState, "joint_command"), joints, effort=True
         )
@@ -97,18 +104,25 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
     def activate(self) -> None:
         """Hold where the robot is, once that is known."""
         self._silent = True
+        self._jumped_at = -float("inf")
 
     def tick(self, dt: float) -> None:
         """Measure, take commands, lead the joints."""
         now_ns = self.now_ns()
-        if self._state.update() and self._silent:
+        if self._state.update() and self._silent and not self._before_jump(now_ns):
             self._begin()
         self._take_commands(now_ns * 1e-9)
         if self._silent:
             return
-        if self._lost and not self._stop_for_loss():
-            return
-        self._send(dt, now_ns)
+        if self._lost:
+            if self._stop_for_loss():
+                # Time may have gone with the robot, so the wall clock paces the braking.
+                self._send(self.wall_dt, now_ns)
+        elif self.time_stands:
+            # The way goes on when time does; until then nothing may run on.
+            self._send_standing(now_ns)
+        else:
+            self._send(dt, now_ns)
 
     def halt(self) -> None:
         """Leave the joints holding the last reference; speeds and efforts go to zero."""
@@ -116,35 +130,34 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             return
         self._silent = True
         self.controller.stop()
-        reference = self.controller.step(0.0)
-        self._command.position[:] = reference.positions
-        self._command.velocity[:] = np.where(np.isnan(reference.velocities), np.nan, 0.0)
-        self._command.effort[:] = reference.efforts
         for _ in range(2):
-            self._command.send(self.now_ns())
+            self._send_standing(self.now_ns())
 
     def time_jumped(self, before: float, after: float) -> None:
         """Hold where the robot is."""
         self._silent = True
+        self._jumped_at = time.monotonic()
 
     def diagnose(self, report: Report) -> None:
         """Say whether the robot is there and what the controller does."""
-        age = self._state.age()
-        if not self._state.received:
-            text = "waiting for joint_states"
-            if self._state.missing:
-                text += f"; the messages lack {', '.join(self._state.missing)}"
-            report.note("WARN", text)
-        elif self._lost:
-            report.note("ERROR", f"no joint_states for {age:.1f} s; commands are refused")
+        trouble = self._state.trouble(self.params.state_timeout)
+        if trouble and self._state.received:
+            report.note("ERROR", f"{trouble}; commands are refused")
+        elif trouble:
+            report.note("WARN", trouble)
         else:
             report.note("OK", "moving" if self.controller.moving else "holding")
-        report.value("age of joint_states [s]", age)
+        report.value("age of joint_states [s]", self._state.age())
         report.value("commands taken", self._reference.count)
 
     @property
     def _lost(self) -> bool:
         return self._state.age() > self.params.state_timeout
+
+    def _before_jump(self, now_ns: int) -> bool:
+        """True for a state from before a jump of time, which may arrive just after it."""
+        late = self._state.stamp_ns - now_ns > STAMP_SLACK_NS
+        return late and time.monotonic() - self._jumped_at < JUMP_SETTLES
 
     def _begin(self) -> None:
         """Take up the measured state, at the start and after the robot was lost."""
@@ -165,8 +178,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         if not self.controller.moving:
             self._silent = True
             self.get_logger().error(
-                f"no joint_states for {self._state.age():.1f} s: joints stopped, "
-                "commands are refused until the robot is back"
+                f"{self._state.trouble(self.params.state_timeout)}: joints stopped, commands are "
+                "refused until the robot is back"
             )
             return False
         self.controller.stop()
@@ -175,7 +188,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
     def _take_commands(self, now: float) -> None:
         for message in self._reference.all():
             if self._silent or self._lost:
-                self.warn("lost", "command refused: the robot's state is not known")
+                trouble = self._state.trouble(self.params.state_timeout)
+                self.warn("lost", f"command refused: the robot's state is not known; {trouble}")
                 continue
             given, warning = command_time(
                 stamp_ns(message) * 1e-9, now, self.params.command_timeout
@@ -195,6 +209,14 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
                 )
             except MotionError as error:
                 self.warn("command", f"command refused, nothing moves: {error}")
+
+    def _send_standing(self, now_ns: int) -> None:
+        """Send where the reference is, with no speed and no effort."""
+        reference = self.controller.step(0.0)
+        self._command.position[:] = reference.positions
+        self._command.velocity[:] = np.where(np.isnan(reference.velocities), np.nan, 0.0)
+        self._command.effort[:] = np.where(np.isnan(reference.efforts), np.nan, 0.0)
+        self._command.send(now_ns)
 
     def _send(self, dt: float, now_ns: int) -> None:
         reference = self.controller.step(dt, self._state.position)

@@ -19,6 +19,7 @@ from sensor_msgs.msg import JointState
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import Placement, parse_placements
 from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
 from motion_nodes.ros.names import BASE_CONTROLLERS, JOINT_CONTROLLER, under
@@ -66,11 +67,12 @@ class WatchedRobot:
         self.viewed = ViewedRobot.of(self.robot, place.namespace or self.robot.name, place.X_WR)
         self.name = self.viewed.name
         self._X_WO = place.X_WR
-        states = node.poll(JointState, under(place.namespace, "joint_states"))
+        states = node.poll(JointState, under(place.namespace, "joint_states"), qos.STATES)
         self.state = JointStateReader(states, self.robot.joint_names)
         self._command = node.advertise(
             JointState, under(place.namespace, f"{JOINT_CONTROLLER}/reference")
         )
+        self._drives = False
         self._twist: Any = None
         self._odom: Any = None
         if self.robot.base is not None:
@@ -92,10 +94,7 @@ class WatchedRobot:
 
     def status(self) -> str:
         """Say what is missing, or nothing."""
-        if not self.state.received:
-            return "waiting for joint_states"
-        age = self.state.age()
-        return f"no joint_states for {age:.0f} s" if age > STALE else ""
+        return self.state.trouble(STALE)
 
     def send_joint(self, joint: str, value: float) -> None:
         """Command one joint."""
@@ -113,10 +112,16 @@ class WatchedRobot:
         """Command the base."""
         if self._twist is None:
             return
+        self._drives = (vx, vy, wz) != (0.0, 0.0, 0.0)
         message = TwistStamped()
         message.twist.linear.x, message.twist.linear.y, message.twist.angular.z = vx, vy, wz
         set_stamp(message, self._node.now_ns())
         self._twist.publish(message)
+
+    def let_go(self) -> None:
+        """Stop the base, where it was last driven from the page; others may be driving it."""
+        if self._drives:
+            self.send_twist(0.0, 0.0, 0.0)
 
     def _send(self, names: list[str], values: list[float]) -> None:
         message = JointState(name=names, position=values)
@@ -153,6 +158,10 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         self._viewer.on_twist = lambda *wish: self._wishes.append(("send_twist", *wish))
         self.get_logger().info(f"open {self._viewer.url} in a browser")
 
+    def activate(self) -> None:
+        """Forget what was clicked while nobody listened."""
+        self._wishes.clear()
+
     def tick(self, dt: float) -> None:
         """Send what people asked for, show what is new."""
         assert self._viewer is not None
@@ -163,9 +172,9 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
 
     def halt(self) -> None:
         """Stop what the page was driving."""
-        self._send_wishes()
+        self._wishes.clear()
         for watched in self._watched.values():
-            watched.send_twist(0.0, 0.0, 0.0)
+            watched.let_go()
 
     def release(self) -> None:
         """Close the page."""

@@ -23,6 +23,9 @@ from motion_nodes.ros.robot_node import RobotNode, RobotParams
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transforms import TransformSender, frame_id
 
+STALE = 1.0
+"""[s] Joint states older than this are reported."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RobotStateParams(RobotParams):
@@ -47,15 +50,16 @@ class RobotStateNode(RobotNode[RobotStateParams]):
 
     def configure(self) -> None:
         """Compile the kinematics, publish what does not change."""
-        robot, tree = self.robot, self.robot.tree
+        tree = self.robot.tree
         self._kinematics = Kinematics(tree)
         self._kinematics.warm_up()
-        self._q = robot.home.copy()
         packed = tree.packed
         moving = packed.q_index >= 0
         self._moving = np.flatnonzero(moving)
         self._parents = packed.parent[self._moving]
-        self._state = JointStateReader(self.poll(JointState, "joint_states"), tree.joint_names)
+        self._state = JointStateReader(
+            self.poll(JointState, "joint_states", qos.STATES), tree.joint_names
+        )
         self._sender = TransformSender(
             self.advertise(TFMessage, "/tf", qos.TF), self._pairs(self._moving)
         )
@@ -83,15 +87,10 @@ class RobotStateNode(RobotNode[RobotStateParams]):
 
     def diagnose(self, report: Report) -> None:
         """Say whether joint states come."""
-        age = self._state.age()
-        if not self._state.received:
-            text = "waiting for joint_states"
-            if self._state.missing:
-                text += f"; the messages lack {', '.join(self._state.missing)}"
-            report.note("WARN", text)
-        elif age > 1.0:
-            report.note("WARN", f"no joint_states for {age:.1f} s")
-        report.value("age of joint_states [s]", age)
+        trouble = self._state.trouble(STALE)
+        if trouble:
+            report.note("WARN", trouble)
+        report.value("age of joint_states [s]", self._state.age())
 
     def _pairs(self, rows: np.ndarray) -> list[tuple[str, str]]:
         prefix = self.params.tf_frame_prefix

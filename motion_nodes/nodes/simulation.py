@@ -115,6 +115,8 @@ class SimulatedRobot:
         for name in message.name:
             if name not in self._where:
                 raise UnknownJoint(name, self._joints, self.name)
+        if len(set(message.name)) != count:
+            raise BadCommand("a joint is named more than once")
         columns = [self._where[name] for name in message.name]
         channels = []
         for channel in ("position", "velocity", "effort"):

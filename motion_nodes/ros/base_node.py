@@ -165,7 +165,7 @@ class BaseNode(RobotNode[B]):
             self.poll(Twist, "~/cmd_vel_unstamped"),
             self.poll(plain, "cmd_vel"),
         )
-        self._state = JointStateReader(self.poll(JointState, "joint_states"), wheels)
+        self._state = JointStateReader(self.poll(JointState, "joint_states", qos.STATES), wheels)
         self._command = JointStateWriter(
             self, self.advertise(JointState, "joint_command"), wheels, position=False
         )
@@ -186,10 +186,11 @@ class BaseNode(RobotNode[B]):
         """Measure, command, report."""
         now_ns = self.now_ns()
         now = now_ns * 1e-9
-        self._take_commands(now)
         if self._state.update():
             self._measure()
-        if self._lost:
+        hindrance = self._hindrance()
+        self._take_commands(now, hindrance)
+        if hindrance:
             self.controller.halt()
         twist, wheels = self.controller.step(now, dt)
         self._command.velocity[:] = wheels
@@ -215,14 +216,11 @@ class BaseNode(RobotNode[B]):
 
     def diagnose(self, report: Report) -> None:
         """Say whether commands and states come."""
-        age = self._state.age()
-        if not self._state.received:
-            text = f"waiting for joint_states of {', '.join(self._state.joint_names)}"
-            if self._state.missing:
-                text += f"; the messages lack {', '.join(self._state.missing)}"
-            report.note("WARN", text)
-        elif self._lost:
-            report.note("ERROR", f"no joint_states for {age:.1f} s; wheels stopped")
+        trouble = self._state.trouble(self.params.state_timeout)
+        if trouble and self._state.received:
+            report.note("ERROR", f"{trouble}; wheels stopped")
+        elif trouble:
+            report.note("WARN", trouble)
         command_age = self.controller.command_age(self.now())
         if command_age < self.params.cmd_vel_timeout:
             report.note("OK", "driving")
@@ -230,12 +228,19 @@ class BaseNode(RobotNode[B]):
             report.note("OK", f"no command for {command_age:.1f} s; standing")
         else:
             report.note("OK", "no command yet")
-        report.value("age of joint_states [s]", age)
+        report.value("age of joint_states [s]", self._state.age())
         report.value("age of command [s]", command_age)
 
-    @property
-    def _lost(self) -> bool:
-        return self._state.age() > self.params.state_timeout
+    def _hindrance(self) -> str:
+        """Say why the base must not move, or nothing."""
+        if self.time_stands:
+            return "time stands still, so no timeout would end it"
+        trouble = self._state.trouble(self.params.state_timeout)
+        if trouble and self._state.received:
+            # The wheels may be counted from zero when they come back.
+            self.controller.forget_wheels()
+            self._last_stamp = None
+        return trouble
 
     def _core_parts(self, params: B) -> tuple[WheeledBase, BaseControllerConfig]:
         config = BaseControllerConfig(
@@ -243,10 +248,12 @@ class BaseNode(RobotNode[B]):
         )
         return self.make_base(params), config
 
-    def _take_commands(self, now: float) -> None:
+    def _take_commands(self, now: float, hindrance: str) -> None:
         for subscription in self._inputs:
             message = subscription.newest()
-            if isinstance(message, Twist):
+            if message is not None and hindrance:
+                self.warn("refused", f"command refused: {hindrance}")
+            elif isinstance(message, Twist):
                 self._command_base(message, now)
             elif message is not None:
                 given = self._time_of(message, now)

@@ -6,13 +6,13 @@ from __future__ import annotations
 import array
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
-from motion_nodes.ros import qos
 from motion_nodes.ros.polled import PolledSubscription
 
 Array = NDArray[np.float64]
@@ -30,10 +30,26 @@ def stamp_ns(message: object) -> int:
     return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
 
 
+MOST_LAYOUTS = 16
+"""Orders of names that a reader remembers; publishers hardly ever change theirs."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Which joints of a reader a message speaks of, and where."""
+
+    places: NDArray[np.intp]
+    """Indices into the reader's joints."""
+    columns: NDArray[np.intp]
+    """Indices into the message."""
+
+
 class JointStateReader:
     """The newest measured state of some joints, whatever else the messages carry.
 
-    A message that lacks one of the joints, or has a non-finite position for one, is not used.
+    Several publishers may share the topic, each with its own joints (an arm and its gripper). What
+    a message says of a joint counts when its position is a finite number; a message whose lengths
+    do not fit together is not used at all.
     """
 
     def __init__(self, subscription: PolledSubscription[JointState], joints: Sequence[str]) -> None:
@@ -46,51 +62,106 @@ class JointStateReader:
         self.velocity: Array = np.zeros(n)
         """Measured velocities [rad/s or m/s], 0 where the message has none."""
         self.stamp_ns = 0
-        """Time of the measurement [ns]."""
-        self.received = False
-        """True once a usable message came."""
-        self.missing: tuple[str, ...] = ()
-        """Joints that the newest unusable message lacked."""
-        self._names: list[str] | None = None
-        self._indices: NDArray[np.intp] | None = None
-        self._usable_at: float | None = None
+        """Time of the newest measurement [ns]."""
+        self.problem = ""
+        """What was wrong with the newest message that could not be used."""
+        self._heard: Array = np.full(n, -np.inf)
+        self._oldest = -float("inf")
+        self._layouts: dict[tuple[str, ...], _Layout] = {}
+
+    @property
+    def received(self) -> bool:
+        """True once the position of every joint is known."""
+        return self._oldest > -float("inf")
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Joints of which nothing was heard, once messages came."""
+        if self.received or not self._subscription.count:
+            return ()
+        return self._unheard_since(-float("inf"))
 
     def update(self) -> bool:
-        """Take the newest message; True when the state is newer than before."""
-        message = self._subscription.newest()
-        if message is None or not self._map(message.name):
+        """Take what came; True when it was news, and every joint's position is known."""
+        fresh = np.zeros(len(self.joint_names), dtype=bool)
+        for message in reversed(self._subscription.all()):
+            self._take(message, fresh)
+            if fresh.all():
+                break
+        if not fresh.any():
             return False
-        position = np.frombuffer(message.position) if message.position else np.empty(0)
-        if len(position) != len(message.name):
-            return False
-        chosen = position[self._indices]
-        if not np.isfinite(chosen).all():
-            return False
-        self.position[:] = chosen
-        if len(message.velocity) == len(message.name):
-            self.velocity[:] = np.nan_to_num(np.frombuffer(message.velocity)[self._indices])
-        else:
-            self.velocity[:] = 0.0
-        self.stamp_ns = stamp_ns(message)
-        self.received = True
-        self._usable_at = time.monotonic()
-        return True
+        self._heard[fresh] = time.monotonic()
+        self._oldest = float(self._heard.min())
+        return self.received
 
     def age(self) -> float:
-        """Seconds of wall time since the last usable message arrived; infinite before."""
-        return float("inf") if self._usable_at is None else time.monotonic() - self._usable_at
+        """Seconds of wall time since the joint heard of longest ago; infinite before the first."""
+        return time.monotonic() - self._oldest
 
-    def _map(self, names: list[str]) -> bool:
-        if names == self._names:
-            return self._indices is not None
-        self._names = list(names)
-        where = {name: i for i, name in enumerate(names)}
-        self.missing = tuple(name for name in self.joint_names if name not in where)
-        if self.missing:
-            self._indices = None
-            return False
-        self._indices = np.array([where[name] for name in self.joint_names], dtype=np.intp)
-        return True
+    def trouble(self, timeout: float) -> str:
+        """Say in words what is missing, or nothing when all joints are younger than ``timeout``."""
+        if not self.received:
+            text = "waiting for joint_states"
+            lacking = self.missing
+            if lacking:
+                text += f"; the messages lack {', '.join(lacking)}"
+        elif self.age() > timeout:
+            text = f"no joint_states for {self.age():.1f} s"
+            silent = self._unheard_since(time.monotonic() - timeout)
+            if len(silent) < len(self.joint_names):
+                text += f" of {', '.join(silent)}"
+        else:
+            return ""
+        return f"{text} ({self.problem})" if self.problem else text
+
+    def _unheard_since(self, moment: float) -> tuple[str, ...]:
+        return tuple(n for n, t in zip(self.joint_names, self._heard, strict=True) if t <= moment)
+
+    def _take(self, message: JointState, fresh: NDArray[np.bool_]) -> None:
+        """Use what a message says of joints that no newer message spoke of."""
+        count = len(message.name)
+        if len(message.position) != count or len(message.velocity) not in (0, count):
+            self.problem = (
+                f"a message has {count} names, {len(message.position)} positions and "
+                f"{len(message.velocity)} velocities"
+            )
+            return
+        layout = self._layout(message.name)
+        if not len(layout.places):
+            return
+        position = np.frombuffer(message.position)[layout.columns]
+        usable = np.isfinite(position) & ~fresh[layout.places]
+        bad = ~np.isfinite(position)
+        if bad.any():
+            joint = self.joint_names[layout.places[int(np.argmax(bad))]]
+            self.problem = f"the position of {joint} is {position[bad][0]}"
+        if not usable.any():
+            return
+        places, columns = layout.places[usable], layout.columns[usable]
+        if not fresh.any():
+            self.stamp_ns = stamp_ns(message)
+            self.problem = self.problem if bad.any() else ""
+        self.position[places] = position[usable]
+        self.velocity[places] = 0.0
+        if message.velocity:
+            velocity = np.frombuffer(message.velocity)[columns]
+            self.velocity[places] = np.where(np.isfinite(velocity), velocity, 0.0)
+        fresh[places] = True
+
+    def _layout(self, names: list[str]) -> _Layout:
+        key = tuple(names)
+        layout = self._layouts.get(key)
+        if layout is None:
+            if len(self._layouts) >= MOST_LAYOUTS:
+                self._layouts.clear()
+            where = {name: i for i, name in enumerate(names)}
+            pairs = [(i, where[n]) for i, n in enumerate(self.joint_names) if n in where]
+            layout = _Layout(
+                np.array([place for place, _ in pairs], dtype=np.intp),
+                np.array([column for _, column in pairs], dtype=np.intp),
+            )
+            self._layouts[key] = layout
+        return layout
 
 
 class JointStateWriter:
@@ -127,8 +198,3 @@ class JointStateWriter:
         """Publish with a time stamp [ns]."""
         set_stamp(self.message, nanoseconds)
         self._publisher.publish(self.message)  # type: ignore[attr-defined]
-
-
-def joint_states(node: object, topic: str, joints: Sequence[str]) -> JointStateReader:
-    """Subscribe a :class:`~motion_nodes.ros.node.MotionNode` to a topic of joint states."""
-    return JointStateReader(node.poll(JointState, topic, qos.NEWEST), joints)  # type: ignore[attr-defined]

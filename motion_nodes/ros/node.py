@@ -4,8 +4,8 @@
 A node has a fast part and a slow part. The fast part is :meth:`MotionNode.tick`, called by a loop
 of its own at ``update_rate``; it takes the newest messages of polled subscriptions, does the work
 and publishes. The slow part (services, parameters, lifecycle, diagnostics) is spun by an executor
-in another thread. What the slow part wants changed in the core goes through
-:meth:`MotionNode.in_loop`, so the core needs no locks.
+in another thread, which also runs all transitions. What the slow part wants changed in the core
+goes through :meth:`MotionNode.in_loop`, so the core needs no locks.
 
 A node's life: ``configure`` reads the robot, builds the core and compiles its kernels;
 ``activate`` starts the loop; ``deactivate`` halts the robot's part. With ``autostart`` (default)
@@ -15,6 +15,7 @@ the node does this by itself; otherwise a lifecycle manager does.
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 import traceback
 from collections import deque
@@ -22,6 +23,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
+from rclpy._rclpy_pybind11 import RCLError
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
@@ -31,9 +33,10 @@ from motion_nodes.errors import MotionError
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report, Warnings
 from motion_nodes.ros.instance_lock import InstanceLock
-from motion_nodes.ros.parameters import ParameterSet, param
-from motion_nodes.ros.polled import PolledGroup, PolledSubscription, take_all
+from motion_nodes.ros.parameters import ParameterSet, declare_early, param
+from motion_nodes.ros.polled import PolledGroup, PolledSubscription
 from motion_nodes.ros.rate_loop import RateLoop
+from motion_nodes.ros.ros_time import RosTime, StepClock
 
 M = TypeVar("M")
 T = TypeVar("T")
@@ -66,10 +69,17 @@ class MotionNode(LifecycleNode, Generic[P]):
         Raises:
             SecondInstance: a node of the same full name runs on this machine.
         """
-        self._clock_feed: tuple[Any, Callable[[Any], None]] | None = None
+        self._time = RosTime(self)
+        self._instance: InstanceLock | None = None
         super().__init__(name, cli_args=ros_args, use_global_arguments=ros_args is None)
-        self._instance = InstanceLock(self.get_fully_qualified_name())
-        self.declare_parameter("autostart", True)
+        try:
+            self._instance = InstanceLock(self.get_fully_qualified_name())
+            self.autostart: bool = declare_early(self, "autostart", True)
+            """Whether the node configures and activates itself."""
+        except MotionError:
+            self._give_name_back()
+            super().destroy_node()
+            raise
         self.failure: str | None = None
         """Why the last transition failed, in words."""
         self.on_crash: Callable[[], None] | None = None
@@ -77,14 +87,17 @@ class MotionNode(LifecycleNode, Generic[P]):
         self.warn = Warnings(self)
         self._parameters_set: ParameterSet[P] | None = None
         self._loop: RateLoop | None = None
+        self._starting = threading.RLock()
+        self._leaving = False
         self._jobs: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
-        self._last_now: float | None = None
         self._polled: list[PolledSubscription[Any]] = []
         self._entities: list[Any] = []
         self._diagnostics = DiagnosticsPublisher(self, name)
         self._diagnostics_timer = self.create_timer(
-            1.0, self._publish_diagnostics, clock=Clock(clock_type=ClockType.STEADY_TIME)
+            1.0, self._diagnose_safely, clock=Clock(clock_type=ClockType.STEADY_TIME)
         )
+        self._change_state = self._service_change_state.callback
+        self._service_change_state.callback = self._answer_change_state
 
     # ---- what a node fills in
 
@@ -104,7 +117,11 @@ class MotionNode(LifecycleNode, Generic[P]):
         """Prepare for ticking."""
 
     def tick(self, dt: float) -> None:
-        """Do one step of work; ``dt`` is the ROS time since the last tick [s], never negative."""
+        """Do one step of work.
+
+        ``dt`` is the ROS time since the last tick [s], never negative; after a delay it is cut to
+        a few periods, so that nothing driven makes up for it in one leap.
+        """
         raise NotImplementedError
 
     def halt(self) -> None:
@@ -117,7 +134,7 @@ class MotionNode(LifecycleNode, Generic[P]):
         """Take over new parameters; called in the loop."""
 
     def time_jumped(self, before: float, after: float) -> None:
-        """React to time that went backwards (simulation reset, bag replay)."""
+        """React to time that went back or leapt ahead (simulation reset, bag replay)."""
 
     def diagnose(self, report: Report) -> None:
         """Add the node's own findings and figures."""
@@ -146,8 +163,20 @@ class MotionNode(LifecycleNode, Generic[P]):
 
     def now_ns(self) -> int:
         """ROS time [ns]."""
-        self._feed_clock()
-        return int(self.get_clock().now().nanoseconds)
+        return self._time.now_ns()
+
+    @property
+    def time_stands(self) -> bool:
+        """True when simulated time does not advance (paused, not there yet, or lost).
+
+        No timeout in ROS time ends while this is so; whoever drives a robot must stop it.
+        """
+        return self._time.stands
+
+    @property
+    def wall_dt(self) -> float:
+        """Wall time between the last two ticks [s], for what must go on when ROS time stands."""
+        return self._wall_dt
 
     def poll(
         self, kind: type[M], topic: str, profile: QoSProfile = qos.NEWEST
@@ -164,8 +193,19 @@ class MotionNode(LifecycleNode, Generic[P]):
         return publisher
 
     def serve(self, kind: type[Any], name: str, handler: Callable[[Any, Any], Any]) -> None:
-        """Create a service, run by the slow part, that ends with the configuration."""
-        service = self.create_service(kind, name, handler)
+        """Create a service, run by the slow part, that ends with the configuration.
+
+        A handler that raises is logged and answers with what the response holds until then.
+        """
+
+        def answer(request: Any, response: Any) -> Any:
+            try:
+                return handler(request, response)
+            except Exception:
+                self.get_logger().error(f"service {name} failed:\n{traceback.format_exc()}")
+                return response
+
+        service = self.create_service(kind, name, answer)
         self._entities.append((self.destroy_service, service))
 
     def in_loop(self, job: Callable[[], T], timeout: float = 1.0) -> T:
@@ -179,7 +219,10 @@ class MotionNode(LifecycleNode, Generic[P]):
             return job()
         future: Future[T] = Future()
         self._jobs.append((job, future))
-        return future.result(timeout)
+        try:
+            return future.result(timeout)
+        finally:
+            future.cancel()
 
     # ---- lifecycle, called by rclpy
 
@@ -207,10 +250,19 @@ class MotionNode(LifecycleNode, Generic[P]):
         """Come back to unconfigured after an error."""
         return self._guarded("recover", self._shut_down)
 
+    def stop(self) -> None:
+        """Halt what the node drives, at once and for good; any thread may call this."""
+        self._leaving = True
+        try:
+            self._deactivate()
+        except Exception as error:
+            self.get_logger().error(f"halting failed: {error}")
+
     def destroy_node(self) -> None:
         """Halt, release, and leave the graph."""
-        self._shut_down()
-        self._instance.release()
+        self.stop()
+        self._guarded("shut down", self._shut_down)
+        self._give_name_back()
         super().destroy_node()
 
     def create_subscription(self, *args: Any, **kwargs: Any) -> Any:
@@ -219,14 +271,13 @@ class MotionNode(LifecycleNode, Generic[P]):
             subscription = super().create_subscription(
                 *args, **kwargs, callback_group=PolledGroup()
             )
-            self._clock_feed = (subscription, args[2])
+            self._time.follow(subscription, args[2])
             return subscription
         return super().create_subscription(*args, **kwargs)
 
     def destroy_subscription(self, subscription: Any) -> bool:
         """Destroy a subscription."""
-        if self._clock_feed is not None and subscription is self._clock_feed[0]:
-            self._clock_feed = None
+        self._time.unfollow(subscription)
         return bool(super().destroy_subscription(subscription))
 
     # ---- inside
@@ -244,34 +295,68 @@ class MotionNode(LifecycleNode, Generic[P]):
             return TransitionCallbackReturn.SUCCESS
         self.get_logger().error(f"cannot {what}: {self.failure}")
         if what == "configure":
-            self._release()
+            try:
+                self._release()
+            except Exception:
+                self.get_logger().error(f"giving up failed too:\n{traceback.format_exc()}")
         return TransitionCallbackReturn.FAILURE
+
+    def _answer_change_state(self, request: Any, response: Any) -> Any:
+        """Refuse a transition that is not possible now; rclpy's own handler would raise."""
+        try:
+            return self._change_state(request, response)
+        except RCLError:
+            possible = [label for _, label, *_ in self._state_machine.available_transitions]
+            self.get_logger().warning(
+                f"transition {request.transition.label or request.transition.id} is not possible "
+                f"in state '{self.state_label}'; possible: {', '.join(possible) or 'none'}"
+            )
+            response.success = False
+            return response
+
+    def _give_name_back(self) -> None:
+        if self._instance is not None:
+            self._instance.release()
 
     def _configure(self) -> None:
         begin = time.monotonic()
         self._parameters_set = ParameterSet(self, self.params_type, self.prepare(), self.check)
-        self._parameters_set.on_change(
-            lambda params: self.in_loop(lambda: self.parameters_changed(params))
-        )
         self.configure()
+        # Only now: what a client sets while configure runs is seen when it has ended.
+        self._parameters_set.on_change(self._parameters_swapped)
         self.get_logger().info(f"configured in {time.monotonic() - begin:.2f} s")
 
+    def _parameters_swapped(self, params: P) -> None:
+        try:
+            self.in_loop(lambda: self.parameters_changed(params))
+        except Exception:
+            self.get_logger().error(f"new parameters failed:\n{traceback.format_exc()}")
+
     def _activate(self) -> None:
-        self._last_now = None
-        self.activate()
-        self._loop = RateLoop(
-            self.params.update_rate, self._tick, self._crashed, name=self.get_name()
-        )
-        self._loop.start()
+        with self._starting:
+            if self._leaving:
+                raise MotionError("the process is being stopped")
+            # What was sent to an inactive node was not meant for now.
+            for subscription in self._polled:
+                subscription.drop()
+            self.activate()
+            loop = RateLoop(
+                self.params.update_rate, self._tick, self._crashed, name=self.get_name()
+            )
+            self._steps = StepClock(self._time, loop.period)
+            self._wall_dt = 0.0
+            self._loop = loop
+            loop.start()
 
     def _deactivate(self) -> None:
-        loop, self._loop = self._loop, None
-        if loop is None:
-            return
-        if not loop.stop():
-            self.get_logger().error("the loop did not stop within 2 s")
-        self._run_jobs()
-        self.halt()
+        with self._starting:
+            loop, self._loop = self._loop, None
+            if loop is None:
+                return
+            if not loop.stop():
+                self.get_logger().error("the loop did not stop within 2 s")
+            self._run_jobs()
+            self.halt()
 
     def _release(self) -> None:
         self.release()
@@ -290,26 +375,21 @@ class MotionNode(LifecycleNode, Generic[P]):
         if self._parameters_set is not None:
             self._release()
 
-    def _feed_clock(self) -> None:
-        feed = self._clock_feed
-        if feed is not None:
-            messages = take_all(feed[0])
-            if messages:
-                feed[1](messages[-1])
-
     def _tick(self) -> None:
-        now = self.now()
-        before, self._last_now = self._last_now, now
+        step = self._steps.step()
+        self._wall_dt = step.wall_dt
         self._run_jobs()
-        if before is not None and now < before:
-            self.warn("time", f"time went back from {before:.3f} s to {now:.3f} s; starting anew")
-            self.time_jumped(before, now)
-        dt = 0.0 if before is None else max(now - before, 0.0)
-        self.tick(dt)
+        if step.jump is not None:
+            before, after = step.jump
+            self.warn("time", f"time went from {before:.3f} s to {after:.3f} s; starting anew")
+            self.time_jumped(before, after)
+        self.tick(step.dt)
 
     def _run_jobs(self) -> None:
         while self._jobs:
             job, future = self._jobs.popleft()
+            if not future.set_running_or_notify_cancel():
+                continue
             try:
                 future.set_result(job())
             except Exception as error:
@@ -326,6 +406,12 @@ class MotionNode(LifecycleNode, Generic[P]):
             self.get_logger().fatal(f"halting failed too: {second}")
         if self.on_crash is not None:
             self.on_crash()
+
+    def _diagnose_safely(self) -> None:
+        try:
+            self._publish_diagnostics()
+        except Exception:
+            self.get_logger().error(f"diagnostics failed:\n{traceback.format_exc()}")
 
     def _publish_diagnostics(self) -> None:
         report = Report()
@@ -345,6 +431,8 @@ class MotionNode(LifecycleNode, Generic[P]):
             report.value("busy", statistics.busy)
             if statistics.rate < 0.8 * nominal:
                 report.note("WARN", f"loop runs at {statistics.rate:.0f} of {nominal:.0f} Hz")
+            if self.time_stands:
+                report.note("WARN", "time stands still (use_sim_time is set; nothing moves /clock)")
             self.diagnose(report)
         if self._twins() > 1:
             report.note("ERROR", "another node of the same name is in the graph")

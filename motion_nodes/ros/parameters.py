@@ -293,6 +293,24 @@ class ParameterSet(Generic[P]):
             )
 
 
+def declare_early(
+    node: Node, name: str, default: Any, descriptor: ParameterDescriptor | None = None
+) -> Any:
+    """Declare a parameter that is needed before the others, and return its value.
+
+    Raises:
+        BadConfig: a value of another type was given.
+    """
+    try:
+        return node.declare_parameter(name, default, descriptor or ParameterDescriptor()).value
+    except InvalidParameterTypeException:
+        given = node._parameter_overrides[name].value
+        raise BadConfig(
+            f"{node.get_fully_qualified_name()}: parameter '{name}' is {given!r}; it must be of "
+            f"type {Parameter.Type.from_parameter_value(default).name.lower()}"
+        ) from None
+
+
 def _widened(entry: Declared, given: Parameter) -> Parameter:
     """Return 50 as 50.0 where that is meant: YAML files and people often leave the point out."""
     if entry.kind is float and given.type_ is Parameter.Type.INTEGER:

@@ -84,6 +84,10 @@ class PolledSubscription(Generic[M]):
         messages = self.all()
         return messages[-1] if messages else None
 
+    def drop(self) -> int:
+        """Throw away what waits, as if it had not come; return how many messages that was."""
+        return len(take_all(self._subscription))
+
     def age(self) -> float:
         """Seconds of wall time since the last message; infinite before the first."""
         return float("inf") if self.arrived is None else time.monotonic() - self.arrived

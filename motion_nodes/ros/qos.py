@@ -21,11 +21,11 @@ NEWEST = _profile(1, reliable=False)
 COMMANDS = _profile(10, reliable=False)
 """Reader of a stream whose partial messages all count (joint commands); accepts any publisher."""
 
+STATES = _profile(10, reliable=False)
+"""Reader of joint_states, which several publishers may share, each with some of the joints."""
+
 STREAM = _profile(10, reliable=True)
 """Publisher of a stream (joint_states, odom, joint_command): serves best-effort readers too."""
-
-REQUESTS = _profile(10, reliable=True)
-"""One-shot commands."""
 
 LATCHED = _profile(1, reliable=True, latched=True)
 """The last value stays for those who come later (robot_description)."""

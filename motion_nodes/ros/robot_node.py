@@ -10,7 +10,7 @@ from motion_nodes.errors import BadConfig
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros.node import MotionNode, NodeParams
-from motion_nodes.ros.parameters import declared, param
+from motion_nodes.ros.parameters import declare_early, declared, param
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,7 @@ class RobotNode(MotionNode[R]):
         """Load the robot that the parameter names."""
         if not self.has_parameter("robot"):
             entry = next(e for e in declared(self.params_type) if e.name == "robot")
-            self.declare_parameter("robot", "", entry.descriptor())
+            declare_early(self, "robot", "", entry.descriptor())
         name = self.get_parameter("robot").value
         if not name:
             raise BadConfig("parameter 'robot' must name a robot, such as -p robot:=franka")

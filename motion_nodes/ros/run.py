@@ -1,17 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs nodes in this process: one executor for all slow parts, signals, clean exit."""
+"""Runs nodes in this process: one executor for all slow parts, signals, clean exit.
+
+All transitions, services and timers run in one thread, the executor's; each active node has a loop
+of its own; the main thread only waits for a signal. So a signal stops what moves at once, even
+while the executor compiles kernels.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 import threading
+import time
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import rclpy
+from rclpy._rclpy_pybind11 import RCLError
+from rclpy.exceptions import InvalidNamespaceException, InvalidNodeNameException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.logging import get_logger
 from rclpy.signals import SignalHandlerOptions
 
 from motion_nodes.errors import MotionError
@@ -23,7 +34,13 @@ SWITCH_INTERVAL = 0.0005
 make a control loop wait that long for a busy service."""
 
 EXIT_DEADLINE = 5.0
-"""[s] A process that has not left this long after a stop is ended."""
+"""[s] A process that has not left this long after a stop was asked for is ended."""
+
+EXECUTOR_GRACE = 1.5
+"""[s] How long a stop waits for a service or a compilation under way."""
+
+USER_ERRORS = (MotionError, RCLError, InvalidNamespaceException, InvalidNodeNameException)
+"""What wrong arguments can cause: told in one line, without a traceback."""
 
 
 def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | None = None) -> int:
@@ -39,32 +56,50 @@ def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | N
     signals.stop_quietly()
     sys.setswitchinterval(SWITCH_INTERVAL)
     os.environ.setdefault("HOME", "/")
-    rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
-    signals.nodes_exist()
+    threading.Thread(target=_end_if_stuck, name="exit deadline", daemon=True).start()
     failed = threading.Event()
     nodes: list[MotionNode[Any]] = []
-    executor = SingleThreadedExecutor()
-    spinner = threading.Thread(target=_spin, args=(executor,), name="executor", daemon=True)
     try:
+        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+        signals.nodes_exist()
         for create in make:
             if signals.STOP.is_set():
                 break
-            node = create()
-            node.on_crash = functools.partial(_fail, failed)
-            nodes.append(node)
-            executor.add_node(node)
-        spinner.start()
-        for node in nodes:
-            if not signals.STOP.is_set() and not _autostart(node):
-                failed.set()
-                signals.STOP.set()
-        signals.STOP.wait()
-    except MotionError as error:
-        rclpy.logging.get_logger("motion_nodes").fatal(str(error))
-        failed.set()
-    finally:
-        _leave(executor, nodes, spinner)
+            nodes.append(create())
+            nodes[-1].on_crash = functools.partial(_fail, failed)
+    except USER_ERRORS as error:
+        text = re.sub(r",? at /\S+:\d+", "", " ".join(str(error).split()))
+        print(f"cannot start: {text}", file=sys.stderr, flush=True)
+        _fail(failed)
+    except Exception:
+        traceback.print_exc()
+        _fail(failed)
+    executor = SingleThreadedExecutor() if rclpy.ok() else None
+    if executor is not None:
+        _serve_until_stopped(executor, nodes, failed)
     return 1 if failed.is_set() else 0
+
+
+def _serve_until_stopped(
+    executor: SingleThreadedExecutor, nodes: list[MotionNode[Any]], failed: threading.Event
+) -> None:
+    for node in nodes:
+        executor.add_node(node)
+    spinner = threading.Thread(
+        target=_serve, args=(executor, nodes, failed), name="executor", daemon=True
+    )
+    spinner.start()
+    signals.STOP.wait()
+    for node in nodes:
+        node.stop()
+    executor.shutdown(timeout_sec=EXECUTOR_GRACE)
+    spinner.join(EXECUTOR_GRACE)
+    if spinner.is_alive():
+        # It compiles, or a service hangs. Nothing moves any more, so the process may just end.
+        return
+    for node in nodes:
+        node.destroy_node()
+    rclpy.try_shutdown()
 
 
 def _fail(failed: threading.Event) -> None:
@@ -72,38 +107,39 @@ def _fail(failed: threading.Event) -> None:
     signals.STOP.set()
 
 
-def _spin(executor: SingleThreadedExecutor) -> None:
-    try:
-        executor.spin()
-    except ExternalShutdownException:
-        pass
-
-
-def _autostart(node: MotionNode[Any]) -> bool:
-    if not node.get_parameter("autostart").value:
-        return True
-    node.trigger_configure()
-    if node.failure is None:
-        node.trigger_activate()
-    return node.failure is None
-
-
-def _leave(
-    executor: SingleThreadedExecutor, nodes: list[MotionNode[Any]], spinner: threading.Thread
+def _serve(
+    executor: SingleThreadedExecutor, nodes: list[MotionNode[Any]], failed: threading.Event
 ) -> None:
-    watchdog = threading.Timer(EXIT_DEADLINE, os._exit, (1,))
-    watchdog.daemon = True
-    watchdog.start()
+    """Start the nodes that start by themselves, then run what clients ask for."""
     for node in nodes:
-        if node.state_label == "active":
-            node.trigger_deactivate()
-    executor.shutdown(timeout_sec=2.0)
-    if spinner.is_alive():
-        spinner.join(2.0)
-    for node in nodes:
-        node.destroy_node()
-    rclpy.try_shutdown()
-    watchdog.cancel()
+        if signals.STOP.is_set():
+            return
+        if node.autostart and not _start(node):
+            _fail(failed)
+            return
+    while not signals.STOP.is_set():
+        try:
+            executor.spin()
+            return
+        except ExternalShutdownException:
+            return
+        except Exception:
+            # One failed callback must not leave the node without services and diagnostics.
+            get_logger("motion_nodes").error(f"a callback failed:\n{traceback.format_exc()}")
+
+
+def _start(node: MotionNode[Any]) -> bool:
+    node.trigger_configure()
+    if node.failure is None and not signals.STOP.is_set():
+        node.trigger_activate()
+    return node.failure is None or signals.STOP.is_set()
+
+
+def _end_if_stuck() -> None:
+    signals.STOP.wait()
+    time.sleep(EXIT_DEADLINE)
+    print(f"did not stop within {EXIT_DEADLINE:g} s; ended", file=sys.stderr, flush=True)
+    os._exit(1)
 
 
 def run_node(node_type: Callable[[], MotionNode[Any]]) -> None:
