@@ -44,6 +44,7 @@ class BaseController:
         self.wanted = Twist2()
         self._wanted_at = -float("inf")
         self._wheels: Array | None = None
+        self._unmeasured = 0.0
 
     def reconfigure(self, base: WheeledBase, config: BaseControllerConfig) -> None:
         """Take over another geometry or other limits; motion and odometry go on."""
@@ -60,7 +61,8 @@ class BaseController:
             now: time it was given [s].
 
         Raises:
-            BadCommand: not finite or beyond :data:`ABSURD_SPEED`; the last command stays.
+            BadCommand: not finite, beyond :data:`ABSURD_SPEED`, or nothing that this base can
+                drive; the last command stays.
         """
         if not twist.finite:
             raise BadCommand(f"twist (vx, vy, wz) = {tuple(twist)} is not finite; ignored")
@@ -83,26 +85,54 @@ class BaseController:
         return np.zeros(len(self.base.wheel_names))
 
     def step(self, now: float, dt: float) -> tuple[Twist2, Array]:
-        """Return the twist and wheel speeds [rad/s] to drive now."""
+        """Return the twist and wheel speeds [rad/s] to drive now.
+
+        The limit of the wheels holds before the ramps as well as after them: were the ramps to
+        run on beyond what the wheels can do, the base would be late to brake.
+
+        Args:
+            now: time, on the clock of :meth:`command` [s].
+            dt: time since the last step [s]; unless it is above 0 nothing changes.
+        """
         fresh = 0.0 <= self.command_age(now) <= self.config.cmd_vel_timeout
-        twist = self.limiter.step(self.wanted if fresh else Twist2(), dt)
-        wheels = self.limiter.wheels(self.base.wheels_from_twist(twist))
-        return twist, wheels
+        wanted = self.limiter.within_velocity(self.wanted if fresh else Twist2())
+        self.limiter.step(self._within_wheels(wanted)[0], dt)
+        self.limiter.before, wheels = self._within_wheels(self.limiter.before)
+        return self.limiter.before, wheels
 
     def measure(self, wheels: Array, dt: float) -> None:
         """Take measured wheel angles [rad] and add the motion since the last ones to the odometry.
 
         Args:
-            wheels: angles in the order of ``base.wheel_names``, shape (wheels,).
+            wheels: angles in the order of ``base.wheel_names``, shape (wheels,); when one is not
+                finite the measurement is passed over, and its time counts for the next.
             dt: time between the two measurements [s].
+
+        Raises:
+            BadCommand: for an array of another length; nothing changes.
         """
-        if not np.isfinite(wheels).all():
+        angles = np.array(wheels, dtype=np.float64)
+        if angles.shape != (len(self.base.wheel_names),):
+            raise BadCommand(
+                f"{angles.size} wheel angles given; the base has {len(self.base.wheel_names)}"
+            )
+        if not np.isfinite(angles).all():
+            self._unmeasured += dt
             return
         if self._wheels is not None:
-            self.odometry.advance(self.base.twist_from_wheels(wheels - self._wheels), dt)
-        self._wheels = np.array(wheels)
+            path = self.base.twist_from_wheels(angles - self._wheels)
+            self.odometry.advance(path, self._unmeasured + dt)
+        self._wheels, self._unmeasured = angles, 0.0
+
+    def _within_wheels(self, twist: Twist2) -> tuple[Twist2, Array]:
+        """Return the twist that the wheels can drive, and their speeds."""
+        asked = self.base.wheels_from_twist(twist)
+        wheels = self.limiter.wheels(asked)
+        if np.array_equal(wheels, asked):
+            return twist, asked
+        return self.base.twist_from_wheels(wheels), wheels
 
     def forget_wheels(self) -> None:
         """Begin measuring anew: the next angles are where the wheels are, not how far they went."""
-        self._wheels = None
+        self._wheels, self._unmeasured = None, 0.0
         self.odometry.twist = Twist2()

@@ -46,8 +46,11 @@ class AxisLimits:
             needed = abs(before - goal)
             if fall * dt < needed:
                 return before - math.copysign(fall * dt, before)
+            if goal == wanted:
+                return goal
             left = dt - (needed / fall if math.isfinite(fall) else 0.0)
-            return goal if goal == wanted else _toward(0.0, wanted, rise * left)
+            # Without a limit, rise * 0 would be NaN.
+            return _toward(0.0, wanted, rise * left) if left > 0.0 else 0.0
         return _toward(before, wanted, rise * dt)
 
 
@@ -77,6 +80,14 @@ class BaseLimits:
     clip_wheels: bool = False
     """Clip each wheel on its own (changes the curve driven) instead of scaling the twist."""
 
+    def __post_init__(self) -> None:
+        """Check the limit of the wheels."""
+        if math.isinf(self.max_wheel_velocity):
+            raise BadConfig(
+                f"max_wheel_velocity is {self.max_wheel_velocity}; give a finite number, or 0 for "
+                "no limit"
+            )
+
 
 class TwistLimiter:
     """Brings wanted twists within the limits, step by step."""
@@ -91,6 +102,19 @@ class TwistLimiter:
         """Forget the motion: the base stands."""
         self.before = Twist2()
 
+    def within_velocity(self, wanted: Twist2) -> Twist2:
+        """Return the twist scaled, as a whole, to within the velocity limits of the body."""
+        lim = self.limits
+        scale = 1.0
+        for axis, value in ((lim.x, wanted.vx), (lim.y, wanted.vy), (lim.yaw, wanted.wz)):
+            if value != 0.0:
+                scale = min(scale, abs(axis.velocity(value) / value))
+        scaled = wanted.scaled(scale)
+        # Scaling may round to just above a limit.
+        return Twist2(
+            lim.x.velocity(scaled.vx), lim.y.velocity(scaled.vy), lim.yaw.velocity(scaled.wz)
+        )
+
     def step(self, wanted: Twist2, dt: float) -> Twist2:
         """Return the twist to drive now.
 
@@ -99,16 +123,12 @@ class TwistLimiter:
 
         Args:
             wanted: what was asked for, finite.
-            dt: time since the last step [s]; with 0 or less nothing changes.
+            dt: time since the last step [s]; unless it is above 0 nothing changes.
         """
-        if dt <= 0.0:
+        if not dt > 0.0:
             return self.before
         lim = self.limits
-        scale = 1.0
-        for axis, value in ((lim.x, wanted.vx), (lim.y, wanted.vy), (lim.yaw, wanted.wz)):
-            if abs(value) > 0.0:
-                scale = min(scale, abs(axis.velocity(value) / value))
-        wanted = wanted.scaled(scale)
+        wanted = self.within_velocity(wanted)
         self.before = Twist2(
             lim.x.step(wanted.vx, self.before.vx, dt),
             lim.y.step(wanted.vy, self.before.vy, dt),

@@ -21,17 +21,14 @@ def arc_displacement(path: Twist2) -> tuple[float, float]:
     Args:
         path: twist times duration: (x, y, yaw) travelled along the body's own axes.
 
-    Source: exponential of a planar twist (Lynch and Park, Modern Robotics, eq. 3.84 in the plane);
-    the series is used below 1e-4 rad, where the closed form loses digits.
+    Source: exponential of a planar twist (Lynch and Park, Modern Robotics, eq. 3.84 in the plane),
+    written as the arc's chord: its length is ``sin(a/2)/(a/2)`` of the path's and it points half
+    the angle aside. So no digits cancel at any angle.
     """
-    angle = path.wz
-    if abs(angle) < 1e-4:
-        s = 1.0 - angle * angle / 6.0
-        c = 0.5 * angle
-    else:
-        s = math.sin(angle) / angle
-        c = (1.0 - math.cos(angle)) / angle
-    return s * path.vx - c * path.vy, c * path.vx + s * path.vy
+    half = 0.5 * path.wz
+    chord = math.sin(half) / half if abs(half) > 1e-9 else 1.0
+    c, s = chord * math.cos(half), chord * math.sin(half)
+    return c * path.vx - s * path.vy, s * path.vx + c * path.vy
 
 
 class Odometry:
@@ -62,7 +59,8 @@ class Odometry:
         """Add the motion of one step.
 
         Args:
-            path: (x, y, yaw) travelled in the body frame [m, m, rad], a constant twist's share.
+            path: (x, y, yaw) travelled in the body frame [m, m, rad], a constant twist's share;
+                one that is not finite is passed over.
             dt: duration of the step [s]; 0 or less leaves the velocity as it was.
         """
         if not path.finite:

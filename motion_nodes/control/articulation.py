@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,13 @@ from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.online import OnlineLimiter
 
 Array = NDArray[np.float64]
+
+STREAM_GAP = 0.1
+"""[s] For so long a position target that came with a velocity moves on at that velocity. A stream
+of targets is followed smoothly when its period is shorter; when it ends, the joint comes to rest
+at its last position target."""
+
+_UNKNOWN_STATE = "the robot's state is not known yet; command it after it is"
 
 
 class ControlMode(enum.Enum):
@@ -57,8 +65,9 @@ class ArticulationController:
 
     Before the first :meth:`reset` (the measured state) every command is refused. After it the
     joints hold where they are. A position target is approached under the joint's velocity,
-    acceleration and jerk limits; a velocity target under its acceleration and jerk limits; an
-    effort is cut to the effort limit.
+    acceleration and jerk limits; a velocity target, cut to the velocity limit, under its
+    acceleration and jerk limits, until a position limit; an effort is cut to the effort limit.
+    A velocity beside a position makes it a moving target, see :data:`STREAM_GAP`.
     """
 
     def __init__(self, limits: JointLimits, modes: Mapping[str, ControlMode] | None = None) -> None:
@@ -82,7 +91,9 @@ class ArticulationController:
         self._velocities: Array = np.zeros(n)
         self._efforts: Array = np.zeros(n)
         self._limiter = OnlineLimiter(limits)
-        self._stopping = False
+        self._age: Array = np.zeros(n)
+        """Time since the last target of a joint's position or velocity [s]."""
+        self._stopping = np.zeros(n, dtype=np.bool_)
         self._ready = False
         self._mask_modes()
 
@@ -107,7 +118,10 @@ class ArticulationController:
         Raises:
             BadCommand: wrong length, or a position that is not finite; nothing changes.
         """
-        position = np.asarray(measured, dtype=np.float64)
+        try:
+            position = np.asarray(measured, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise BadCommand(f"a measured state needs numbers: {error}") from error
         if position.shape != (len(self.joint_names),) or not np.isfinite(position).all():
             raise BadCommand(
                 f"a measured state needs {len(self.joint_names)} finite positions, got {position}"
@@ -116,11 +130,14 @@ class ArticulationController:
         self._positions[:] = np.clip(position, self.limits.lower, self.limits.upper)
         self._velocities[:] = 0.0
         self._efforts[:] = 0.0
-        self._stopping = False
+        self._stopping[:] = False
         self._ready = True
 
     def apply(self, command: JointCommand) -> None:
         """Take a command, whole or not at all.
+
+        A position without a velocity means: arrive and stand there. Joints that :meth:`stop`
+        brakes go on braking unless the command gives them a target.
 
         Raises:
             MotionError: before the first :meth:`reset`.
@@ -129,7 +146,7 @@ class ArticulationController:
             UnknownJoint: for a name that is not among the joints.
         """
         if not self._ready:
-            raise MotionError("the robot's state is not known yet; command it after it is")
+            raise MotionError(_UNKNOWN_STATE)
         checked = check_command(command, self.limits)
         self._check_modes(checked)
         for kept, new in (
@@ -138,13 +155,16 @@ class ArticulationController:
             (self._efforts, checked.efforts),
         ):
             np.copyto(kept, new, where=~np.isnan(new))
-        # A position without a velocity means: arrive and stand there.
-        alone = ~np.isnan(checked.positions) & np.isnan(checked.velocities)
-        self._velocities[alone] = 0.0
-        self._stopping = False
+        positioned, driven = ~np.isnan(checked.positions), ~np.isnan(checked.velocities)
+        self._velocities[positioned & ~driven] = 0.0
+        self._age[positioned | driven] = 0.0
+        self._stopping[positioned | driven | ~np.isnan(checked.efforts)] = False
 
     def switch_mode(self, mode: ControlMode, joints: Sequence[str] | None = None) -> None:
-        """Change the control mode of some joints (all where none are named); they hold.
+        """Change the control mode of some joints (all where none are named).
+
+        Their targets are forgotten: a joint at rest stays where it is, a moving one is braked.
+        Under effort control it gets no effort until one is commanded.
 
         Raises:
             UnknownJoint: for a name that is not among the joints; nothing changes.
@@ -159,13 +179,14 @@ class ArticulationController:
             self._positions[i] = self._limiter.position[i]
             self._velocities[i] = 0.0
             self._efforts[i] = 0.0
+            self._stopping[i] = mode is ControlMode.POSITION
         self._mask_modes()
 
     def stop(self) -> None:
         """Bring all joints to rest as fast as their limits allow, and hold there."""
         self._velocities[:] = 0.0
         self._efforts[:] = 0.0
-        self._stopping = True
+        self._stopping[:] = True
 
     @property
     def moving(self) -> bool:
@@ -176,21 +197,39 @@ class ArticulationController:
         """Advance by ``dt`` [s] and return what the drives shall follow.
 
         Args:
-            dt: time since the last step [s].
+            dt: time since the last step [s]; nothing moves unless it is finite and above 0.
             measured: positions [rad or m], shape (n,): the reference of joints that are not under
-                position control follows them.
+                position control follows them, NaN where unknown.
+
+        Raises:
+            MotionError: before the first :meth:`reset`.
         """
-        if measured is not None and self._effort.any():
-            self._limiter.follow(self._effort, measured)
-        by_velocity = np.ones_like(self._velocity_led) if self._stopping else self._velocity_led
-        self._limiter.step(by_velocity, self._positions, self._velocities, dt)
-        if self._stopping and not self.moving:
-            self._positions[:] = np.clip(
-                self._limiter.position, self.limits.lower, self.limits.upper
-            )
-            self._stopping = False
+        if not self._ready:
+            raise MotionError(_UNKNOWN_STATE)
+        if measured is not None and self._velocity_led.any():
+            self._limiter.follow(self._velocity_led, measured)
+        by_velocity = self._velocity_led | self._stopping
+        self._limiter.step(by_velocity, self._moved_targets(dt), self._velocities, dt)
+        self._end_stops()
         efforts = self._efforts.clip(-self.limits.effort, self.limits.effort)
         return self._by_mode(self._limiter.position, self._limiter.velocity, efforts)
+
+    def _moved_targets(self, dt: float) -> Array:
+        """Return where position targets are at the end of this step; ends those that lapsed."""
+        if not self._velocities.any() or not 0.0 < dt < math.inf:
+            return self._positions
+        self._age += dt
+        self._velocities[self._position & (self._age > STREAM_GAP)] = 0.0
+        ahead = np.where(self._position, self._velocities * self._age, 0.0)
+        return np.asarray(self._positions + ahead)
+
+    def _end_stops(self) -> None:
+        """Let joints that have been braked to rest hold there."""
+        still = self._stopping & (self._limiter.velocity == 0.0)
+        if still.any():
+            held = self._limiter.position.clip(self.limits.lower, self.limits.upper)
+            np.copyto(self._positions, held, where=still)
+            self._stopping[still] = False
 
     def _mask_modes(self) -> None:
         self._position = np.array([m is ControlMode.POSITION for m in self._modes])

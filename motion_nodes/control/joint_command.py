@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import BadCommand, UnknownJoint
 from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.online import FARTHEST
 
 Array = NDArray[np.float64]
 Channel = Sequence[float | None] | Array
@@ -56,6 +57,8 @@ def select_joints(command: JointCommand, joint_names: Sequence[str]) -> NDArray[
         BadCommand: a joint is addressed twice, or an index is out of range.
         UnknownJoint: for a name that is not among the joints.
     """
+    if isinstance(command.names, str):
+        raise BadCommand(f"names is the text '{command.names}'; give a list of joint names")
     if command.names is not None and len(command.names) > 0:
         where = {name: i for i, name in enumerate(joint_names)}
         for name in command.names:
@@ -63,19 +66,22 @@ def select_joints(command: JointCommand, joint_names: Sequence[str]) -> NDArray[
                 raise UnknownJoint(name, joint_names, "this controller")
         chosen = [where[name] for name in command.names]
     elif command.indices is not None:
-        for index in command.indices:
-            if isinstance(index, bool) or index != int(index) or not 0 <= index < len(joint_names):
-                raise BadCommand(
-                    f"joint index {index} is not allowed; this controller has indices 0 to "
-                    f"{len(joint_names) - 1}"
-                )
-        chosen = [int(index) for index in command.indices]
+        chosen = [_checked_index(index, len(joint_names)) for index in command.indices]
     else:
         chosen = list(range(len(joint_names)))
     twice = sorted({joint_names[i] for i in chosen if chosen.count(i) > 1})
     if twice:
         raise BadCommand(f"joint {', '.join(twice)} is addressed more than once in one command")
     return np.array(chosen, dtype=np.intp)
+
+
+def _checked_index(index: object, count: int) -> int:
+    whole = not isinstance(index, bool | np.bool_) and index in range(count)
+    if not whole:
+        raise BadCommand(
+            f"joint index {index} is not allowed; this controller has indices 0 to {count - 1}"
+        )
+    return int(index)  # type: ignore[call-overload, no-any-return]
 
 
 def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
@@ -89,8 +95,8 @@ def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
         The command spread over all joints.
 
     Raises:
-        BadCommand: wrong length, infinite value, position outside its limits, or effort together
-            with position or velocity on one joint.
+        BadCommand: wrong length, infinite value, position outside its limits or absurdly far, or
+            effort together with position or velocity on one joint.
         UnknownJoint: for a name that is not among the joints.
     """
     chosen = select_joints(command, limits.names)
@@ -102,16 +108,22 @@ def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
             f"joint {_list(limits.names, mixed)} is given an effort together with a position or "
             "velocity; give either the effort, or position and velocity"
         )
-    given = ~np.isnan(positions)
-    outside = given & (
-        (positions < limits.lower - POSITION_TOLERANCE)
-        | (positions > limits.upper + POSITION_TOLERANCE)
+    # Comparisons with NaN are false: what was not given is not outside.
+    outside = (positions < limits.lower - POSITION_TOLERANCE) | (
+        positions > limits.upper + POSITION_TOLERANCE
     )
     if outside.any():
         i = int(np.argmax(outside))
         raise BadCommand(
             f"position {positions[i]:.6g} of joint {limits.names[i]} is outside its limits "
             f"{limits.lower[i]:.6g} to {limits.upper[i]:.6g}"
+        )
+    absurd = np.abs(positions) > FARTHEST
+    if absurd.any():
+        i = int(np.argmax(absurd))
+        raise BadCommand(
+            f"position {positions[i]:.6g} of joint {limits.names[i]} is beyond {FARTHEST:g}; "
+            "that is taken for a fault"
         )
     return CheckedCommand(np.clip(positions, limits.lower, limits.upper), velocities, efforts)
 
@@ -123,12 +135,17 @@ def _spread(
     given: Channel | None = getattr(command, channel)
     if given is None:
         return spread
-    if len(given) != len(chosen):
+    try:
+        values = np.array([np.nan if value is None else value for value in given], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise BadCommand(f"{channel} must be a list of numbers: {error}") from error
+    if values.ndim != 1:
+        raise BadCommand(f"{channel} must be a plain list, not one of shape {values.shape}")
+    if len(values) != len(chosen):
         raise BadCommand(
-            f"{len(given)} {channel} given for {len(chosen)} joints "
+            f"{len(values)} {channel} given for {len(chosen)} joints "
             f"({', '.join(names[i] for i in chosen)}); give one each, NaN to leave one as it is"
         )
-    values = np.array([np.nan if value is None else value for value in given], dtype=np.float64)
     if np.isinf(values).any():
         i = int(np.argmax(np.isinf(values)))
         raise BadCommand(f"{channel} of joint {names[chosen[i]]} is {values[i]}; give a number")

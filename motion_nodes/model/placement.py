@@ -43,7 +43,9 @@ class Placement:
     def word(self) -> str:
         """The placement as one word that :func:`parse_placement` reads back."""
         start = f"{self.namespace}:=" if self.namespace else ""
-        return f"{start}{self.robot}@{self.x:g},{self.y:g},{self.yaw:g}"
+        # repr() loses no digit.
+        place = (repr(float(number)).removesuffix(".0") for number in (self.x, self.y, self.yaw))
+        return f"{start}{self.robot}@{','.join(place)}"
 
 
 def parse_placement(word: str) -> Placement:
@@ -57,7 +59,7 @@ def parse_placement(word: str) -> Placement:
         raise BadConfig(
             f"'{word}': namespace '{namespace}' must be made of letters, digits and underscores"
         )
-    robot, _, place = rest.partition("@")
+    robot, _, place = rest.strip().rpartition("@") if "@" in rest else (rest.strip(), "", "")
     if not robot:
         raise BadConfig(f"'{word}' names no robot; write [NAMESPACE:=]ROBOT[@X,Y,YAW]")
     try:
@@ -83,7 +85,6 @@ def parse_placements(words: Sequence[str]) -> tuple[Placement, ...]:
     twice = sorted({name for name in seen if seen.count(name) > 1})
     if twice:
         which = ", ".join(p.word for p in placements if p.namespace == twice[0])
-        raise BadConfig(
-            f"{which} share the namespace '{twice[0]}'; give each robot its own, as in a:=franka"
-        )
+        shared = f"share the namespace '{twice[0]}'" if twice[0] else "have no namespace"
+        raise BadConfig(f"{which} {shared}; give each robot its own, as in a:=franka")
     return placements

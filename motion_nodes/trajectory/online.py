@@ -3,10 +3,13 @@
 
 Each joint moves by itself, as fast as its limits allow, from its present state to its target.
 Computed by Ruckig (Berscheid and Kröger, "Jerk-limited real-time trajectory generation with
-arbitrary target states", RSS 2021) from state to state, without intermediate waypoints.
+arbitrary target states", RSS 2021) from state to state, without intermediate waypoints. Ruckig
+knows no position limits; they are kept by choosing targets from which nothing overshoots.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import ruckig
@@ -16,9 +19,50 @@ from motion_nodes.errors import MotionError
 from motion_nodes.model.limits import JointLimits
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
+FARTHEST = 1e6
+"""[rad or m] Limits beyond this are none: Ruckig loses its footing over such distances."""
+_HORIZON = 1000.0
+"""[s] Ruckig plans at most two hours; what is further than this on the way has time."""
 _UNLIMITED_VELOCITY = 1e6
 """[rad/s or m/s] Ruckig wants a finite velocity limit."""
+_STANDING = 1e-6
+"""[rad/s or m/s] Towards a position limit, slower than this is standing still."""
+_ROUNDING = 1e-9
+"""[rad, m, or per second] Ruckig ends this close to its targets; the rest is rounding."""
+_ROUNDING_ACCELERATION = 1e-6
+"""[rad/s^2 or m/s^2]"""
+
+
+def stopping_speed(room: float, acceleration: float, jerk: float) -> float:
+    """Return the greatest speed [rad/s or m/s] that ends within a distance when braked.
+
+    Args:
+        room: the distance [rad or m]; 0 or less leaves no speed.
+        acceleration: limit, may be infinite [rad/s^2 or m/s^2].
+        jerk: limit, may be infinite [rad/s^3 or m/s^3].
+
+    Source: braking from v takes ``v/a + a/j`` at the mean speed v/2, or ``2 sqrt(v/j)`` where the
+    acceleration limit is not reached (v below ``a^2/j``); solved for v.
+    """
+    if room <= 0.0:
+        return 0.0
+    corner = acceleration * acceleration / jerk if math.isfinite(acceleration) else math.inf
+    by_jerk = float(np.cbrt(room * room * jerk))
+    if by_jerk <= corner:
+        return by_jerk
+    return 0.5 * (math.sqrt(corner * corner + 8.0 * acceleration * room) - corner)
+
+
+def _solvable_acceleration(limits: JointLimits) -> Array:
+    """Return acceleration limits that Ruckig masters: finite where the jerk has a limit.
+
+    Between opposite greatest velocities V the acceleration peaks at sqrt(2 V jerk); a limit of
+    twice that never binds, while with none Ruckig misses targets.
+    """
+    peak = 2.0 * np.sqrt(2.0 * np.minimum(limits.velocity, _UNLIMITED_VELOCITY) * limits.jerk)
+    return np.where(np.isinf(limits.acceleration), peak, limits.acceleration)
 
 
 class OnlineLimiter:
@@ -28,58 +72,185 @@ class OnlineLimiter:
         """Begin at zero; call :meth:`reset` with where the joints are."""
         self._n = len(limits.names)
         self._limits = limits
+        self._lower = np.where(limits.lower < -FARTHEST, -np.inf, limits.lower)
+        self._upper = np.where(limits.upper > FARTHEST, np.inf, limits.upper)
         self._input = ruckig.InputParameter(self._n)
         self._output = ruckig.OutputParameter(self._n)
         self._solver = ruckig.Ruckig(self._n, 0.001)
         self._input.synchronization = ruckig.Synchronization.No
+        self._acceleration_limit = _solvable_acceleration(limits)
+        self._brake = ruckig.InputParameter(self._n)
+        self._brake.control_interface = ruckig.ControlInterface.Velocity
+        self._brake.synchronization = ruckig.Synchronization.No
+        self._brake.target_velocity = [0.0] * self._n
+        self._brake.max_velocity = [_UNLIMITED_VELOCITY] * self._n
+        # No brake is needed where there are no limits: any finite one does for Ruckig.
+        self._brake.max_acceleration = self._acceleration_limit.clip(max=1e9).tolist()
+        self._brake.max_jerk = limits.jerk.tolist()
+        self._brake_solver = ruckig.Ruckig(self._n)
+        self._brake_way = ruckig.Trajectory(self._n)
+        self._sudden = np.isinf(limits.acceleration) & np.isinf(limits.jerk)
         self._velocity_limit = np.minimum(limits.velocity, _UNLIMITED_VELOCITY)
-        self._input.max_velocity = self._velocity_limit.tolist()
-        self._input.max_acceleration = limits.acceleration.tolist()
+        self._input.max_acceleration = self._acceleration_limit.tolist()
         self._input.max_jerk = limits.jerk.tolist()
+        self._asked: tuple[bytes, bytes, bytes, float] | None = None
+        """What the targets in force were made from; None when they must be made anew."""
+        self._lasting = self._resting = False
+        self._targets = (np.zeros(self._n, dtype=np.bool_), np.zeros(self._n), np.zeros(self._n))
+        """Led by velocity, goals and speeds, as given to Ruckig."""
         self.position: Array = np.zeros(self._n)
         """Reference positions [rad or m]."""
         self.velocity: Array = np.zeros(self._n)
         """Reference velocities [rad/s or m/s]."""
+        self.acceleration: Array = np.zeros(self._n)
+        """Reference accelerations [rad/s^2 or m/s^2]."""
 
     def reset(self, position: Array) -> None:
         """Stand at ``position`` [rad or m], shape (n,)."""
-        zeros = [0.0] * self._n
         self.position[:] = position
         self.velocity[:] = 0.0
-        self._input.current_position = self.position.tolist()
-        self._input.current_velocity = zeros
-        self._input.current_acceleration = zeros
+        self.acceleration[:] = 0.0
+        self._tell_state()
         self._solver.reset()
+        self._asked = None
 
-    def follow(self, joints: NDArray[np.bool_], position: Array) -> None:
-        """Put the reference of some joints where they are [rad or m], shape (n,)."""
-        np.copyto(self.position, position, where=joints)
+    def follow(self, joints: Mask, position: Array) -> None:
+        """Put the reference of some joints where they are [rad or m], shape (n,); skips NaN."""
+        np.copyto(self.position, position, where=joints & np.isfinite(position))
         self._input.current_position = self.position.tolist()
+        self._asked = None
 
-    def step(self, by_velocity: NDArray[np.bool_], goal: Array, speed: Array, dt: float) -> None:
+    def step(self, by_velocity: Mask, goal: Array, speed: Array, dt: float) -> None:
         """Advance the reference by one step.
 
+        A joint that starts within its position limits stays within; one that starts outside
+        comes back to the nearest limit, or stands where it was when it is led by velocity.
+
         Args:
-            by_velocity: joints that follow ``speed`` alone, shape (n,); the others go to ``goal``.
-            goal: target positions [rad or m], shape (n,), finite where used.
-            speed: target velocities [rad/s or m/s], shape (n,), finite.
-            dt: duration of the step [s]; with 0 nothing moves.
+            by_velocity: joints that follow ``speed`` alone, shape (n,), until a position limit;
+                the others go to ``goal``.
+            goal: target positions [rad or m], shape (n,), finite where used; beyond a position
+                limit they count as on it.
+            speed: target velocities [rad/s or m/s], shape (n,), finite. At a goal it is cut to
+                what leaves room to brake before the position limits on either side.
+            dt: duration of the step [s]; nothing moves unless it is finite and above 0.
 
         Raises:
-            MotionError: the limits and state contradict each other.
+            MotionError: the limits and state contradict each other; nothing moved.
         """
-        if dt <= 0.0:
+        if not 0.0 < dt < math.inf:
             return
-        velocity, position = ruckig.ControlInterface.Velocity, ruckig.ControlInterface.Position
-        given = self._input
-        given.per_dof_control_interface = [velocity if v else position for v in by_velocity]
-        given.target_position = np.where(by_velocity, self.position, goal).tolist()
-        given.target_velocity = speed.clip(-self._velocity_limit, self._velocity_limit).tolist()
+        asked = (by_velocity.tobytes(), goal.tobytes(), speed.tobytes(), dt)
+        if asked != self._asked:
+            self._resting = False
+            self._set_targets(by_velocity, goal, speed, dt)
+            self._asked = asked if self._lasting else None
+        if self._resting:
+            return
         self._solver.delta_time = dt
         try:
-            self._solver.update(given, self._output)
-        except ruckig.RuckigError as error:
+            self._plan()
+        except (ruckig.RuckigError, ValueError) as error:
+            self._asked = None
+            self._tell_state()
             raise MotionError(f"no way to the target within the limits: {error}") from error
-        self._output.pass_to_input(given)
+        self._output.pass_to_input(self._input)
         self.position[:] = self._output.new_position
         self.velocity[:] = self._output.new_velocity
+        self.acceleration[:] = self._output.new_acceleration
+        self._round_off()
+
+    def _plan(self) -> None:
+        """Let Ruckig compute the next state; brake where there is no way to the targets."""
+        by_velocity, goal, speed = self._targets
+        try:
+            self._solver.update(self._input, self._output)
+        except (ruckig.RuckigError, ValueError):
+            # Rounding, where a speed limit is met exactly: the next state will have a way.
+            self._asked = None
+            self._targets = np.ones_like(by_velocity), goal, np.zeros_like(speed)
+            self._input.per_dof_control_interface = [ruckig.ControlInterface.Velocity] * self._n
+            self._input.target_velocity = self._targets[2].tolist()
+            self._solver.update(self._input, self._output)
+            return
+        late = self._late_to_brake() if np.any(speed[~by_velocity]) else None
+        if late is not None and late.any():
+            # A run-up turns round faster than it could stop, and so ends too near a limit.
+            self._asked = None
+            self._targets = by_velocity, goal, np.where(late, 0.0, speed)
+            self._input.target_velocity = self._targets[2].tolist()
+            self._solver.update(self._input, self._output)
+
+    def _late_to_brake(self) -> Mask:
+        """Return which joints, braked from the next state, would leave their position limits."""
+        brake = self._brake
+        brake.current_position = self._output.new_position
+        brake.current_velocity = self._output.new_velocity
+        brake.current_acceleration = self._output.new_acceleration
+        self._brake_solver.calculate(brake, self._brake_way)
+        extrema = self._brake_way.position_extrema
+        lowest, highest = np.array([(bound.min, bound.max) for bound in extrema]).T
+        return np.asarray((lowest < self._lower) | (highest > self._upper)) & ~self._sudden
+
+    def _set_targets(self, by_velocity: Mask, goal: Array, speed: Array, dt: float) -> None:
+        """Give Ruckig targets, and speed limits on the way, that never lead out of the limits."""
+        by_velocity, fastest = by_velocity.copy(), self._velocity_limit.copy()
+        goal = np.where(by_velocity, self.position, goal.clip(self._lower, self._upper))
+        speed = speed.clip(-fastest, fastest)
+        led_on = False
+        for i in np.flatnonzero(speed).tolist():
+            if not by_velocity[i]:
+                bound = self._passing_speed(i, goal[i], abs(speed[i]), dt)
+                speed[i] = min(max(speed[i], -bound), bound)
+                continue
+            limit = self._upper[i] if speed[i] > 0.0 else self._lower[i]
+            if math.isinf(limit):
+                continue
+            # "At this speed, until the limit" is "to the limit, no faster than this".
+            led_on = True
+            room = (limit - self.position[i]) * math.copysign(1.0, speed[i])
+            if room > 0.0 and abs(speed[i]) >= _STANDING:
+                by_velocity[i], goal[i], fastest[i] = False, limit, abs(speed[i])
+            speed[i] = 0.0
+        reach = _HORIZON * fastest
+        near = goal.clip(self.position - reach, self.position + reach)
+        sudden = by_velocity & self._sudden
+        self._lasting = not led_on and not sudden.any() and np.array_equal(near, goal)
+        self._targets = (by_velocity, near, speed)
+        given = self._input
+        velocity, position = ruckig.ControlInterface.Velocity, ruckig.ControlInterface.Position
+        given.per_dof_control_interface = [velocity if v else position for v in by_velocity]
+        given.target_position = near.tolist()
+        given.target_velocity = speed.tolist()
+        given.max_velocity = fastest.tolist()
+        if sudden.any():
+            # Ruckig finds no way between velocities without a limit to go by; there is none.
+            given.current_velocity = np.where(sudden, speed, self.velocity).tolist()
+
+    def _passing_speed(self, i: int, goal: float, wanted: float, dt: float) -> float:
+        """Return the speed at a goal that leaves room to brake, even one step late."""
+        room = float(min(goal - self._lower[i], self._upper[i] - goal))
+        limits = float(self._acceleration_limit[i]), float(self._limits.jerk[i])
+        return stopping_speed(room - min(wanted, stopping_speed(room, *limits)) * dt, *limits)
+
+    def _round_off(self) -> None:
+        """Put joints that have arrived exactly on their targets, so that nothing creeps."""
+        by_velocity, goal, speed = self._targets
+        near = (
+            (np.abs(self.velocity) < _ROUNDING)
+            & (np.abs(self.acceleration) < _ROUNDING_ACCELERATION)
+            & (speed == 0.0)
+            & (by_velocity | (np.abs(self.position - goal) < _ROUNDING))
+        )
+        exact = np.where(by_velocity, self.position, goal)
+        if np.any(near & ((self.velocity != 0.0) | (self.position != exact))):
+            np.copyto(self.position, exact, where=near)
+            self.velocity[near] = 0.0
+            self.acceleration[near] = 0.0
+            self._tell_state()
+        self._resting = self._asked is not None and bool(near.all())
+
+    def _tell_state(self) -> None:
+        self._input.current_position = self.position.tolist()
+        self._input.current_velocity = self.velocity.tolist()
+        self._input.current_acceleration = self.acceleration.tolist()
