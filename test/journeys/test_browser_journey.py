@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Journey C: a person at the page and the whole suite behind it, over DDS between processes.
+
+Chromium here, the suite's processes, and a ROS client of this test's own that looks at what the
+robots in MuJoCo really do.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser.chromium import Page, chromium_page, difference, spread
+from nav_msgs.msg import Odometry
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from ros_processes import RosClient, Suite, SuiteProcess
+from sensor_msgs.msg import JointState
+
+from motion_nodes.bringup.compose import BringupConfig, commands_for, nodes_for
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.placement import parse_placements
+
+pytestmark = pytest.mark.timeout(240)
+
+LIVE = "connected"
+LOST = "no joint_states"
+START = 30.0
+"""[s] Longest wait for the suite to be up, on a busy machine with no kernel in the cache."""
+TOLERANCE = 0.01
+"""[rad or m]"""
+STILL = 0.005
+"""[m or rad] A base that moved less than this in a second stands."""
+
+NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+
+class Newest:
+    """The last message of a topic: what counts here is the present, not the history."""
+
+    def __init__(self, client: RosClient, kind: Any, topic: str) -> None:
+        """Begin to listen."""
+        self.message: Any = None
+        client.node.create_subscription(kind, topic, self._take, NEWEST)
+
+    def _take(self, message: Any) -> None:
+        self.message = message
+
+
+class Cell:
+    """The running suite: a Franka and a JetBot in MuJoCo, and the page open on them."""
+
+    def __init__(self, page: Page, suite: Suite, client: RosClient) -> None:
+        """Start the suite as ``motion up`` does, and open its page."""
+        self.page, self.client, self._suite = page, client, suite
+        config = BringupConfig(
+            placements=parse_placements(["franka:=franka", "jetbot:=jetbot@0.6,-0.5,0"]),
+            viewer_port=0,
+        )
+        self._commands = commands_for(nodes_for(config), composed=True)
+        self.running = {name: suite.run(command) for name, command in self._commands.items()}
+        self._joints = Newest(client, JointState, "/franka/joint_states")
+        self._truth = Newest(client, Odometry, "/jetbot/ground_truth")
+        self._odom = Newest(client, Odometry, "/jetbot/diff_drive_controller/odom")
+        self.container.wait_for("in a browser", START)
+        found = re.search(r"open (http://\S+) in a browser", self.container.output)
+        assert found is not None
+        self.url = found[1]
+        page.open(self.url)
+
+    @property
+    def container(self) -> SuiteProcess:
+        """The process of all nodes but the simulation."""
+        return self.running["container"]
+
+    @property
+    def simulation(self) -> SuiteProcess:
+        """The process that plays the robots."""
+        return self.running["mujoco_sim"]
+
+    def restart_simulation(self) -> None:
+        """Start it again."""
+        self.running["mujoco_sim"] = self._suite.run(self._commands["mujoco_sim"])
+
+    def joints(self) -> dict[str, float]:
+        """Return where MuJoCo's arm is now [rad or m]."""
+        self._joints.message = None
+        self.client.wait(lambda: self._joints.message, "joint_states of the Franka")
+        return dict(zip(self._joints.message.name, self._joints.message.position, strict=True))
+
+    def base(self) -> tuple[float, float, float]:
+        """Return where MuJoCo's base is now: x, y [m], yaw [rad]."""
+        return self._pose(self._truth)
+
+    def odometry(self) -> tuple[float, float, float]:
+        """Return where the base believes to be: x, y [m], yaw [rad]."""
+        return self._pose(self._odom)
+
+    def wait(self, condition: Callable[[], Any], what: str, within: float = 20.0) -> None:
+        """Wait for what the page or the robots are to show."""
+        try:
+            self.client.wait(condition, what, within)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the page says: {self.page.text()!r:.600}") from None
+
+    def wait_for_status(self, robot: str, text: str) -> None:
+        """Wait until the page says something of a robot."""
+        self.wait(lambda: text in self.status(robot), f"the page says '{text}' of {robot}", START)
+
+    def status(self, robot: str) -> str:
+        """Return the text of a robot's part of the panel."""
+        return str(
+            self.page.driver.find_element(
+                "xpath",
+                "//div[contains(@class, 'Paper')]"
+                f"[./div[starts-with(normalize-space(text()), '{robot}')]]",
+            ).text
+        )
+
+    def wait_for_joints(self, goal: dict[str, float]) -> None:
+        """Wait until MuJoCo's arm is at a goal."""
+        self.wait(
+            lambda: max(abs(self.joints()[name] - goal[name]) for name in goal) < TOLERANCE,
+            f"the arm is at {goal}",
+        )
+
+    def stands(self) -> bool:
+        """Return whether MuJoCo's base stands still for a second."""
+        before = self.base()
+        self.client.spin(1.0)
+        return float(np.abs(np.subtract(self.base(), before)).max()) < STILL
+
+    def _pose(self, newest: Newest) -> tuple[float, float, float]:
+        newest.message = None
+        self.client.wait(lambda: newest.message, "the pose of the JetBot")
+        p, q = newest.message.pose.pose.position, newest.message.pose.pose.orientation
+        return p.x, p.y, math.atan2(2 * (q.w * q.z + q.x * q.y), 1 - 2 * (q.y**2 + q.z**2))
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """One Chromium; skips, before anything else is started, when there is none."""
+    with chromium_page(tmp_path_factory.mktemp("chromium")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def cell(page: Page, module_suite: Suite, module_client: RosClient) -> Cell:
+    """The suite that all tests of this file share; none depends on what another left behind."""
+    return Cell(page, module_suite, module_client)
+
+
+@pytest.fixture(autouse=True)
+def _both_live(cell: Cell) -> None:
+    """Each test begins with both robots connected."""
+    for robot in ("franka", "jetbot"):
+        cell.wait_for_status(robot, LIVE)
+
+
+def moved(start: tuple[float, float, float], end: tuple[float, float, float]) -> float:
+    """Return how far a base went straight ahead, as it stood at the start [m]."""
+    dx, dy = end[0] - start[0], end[1] - start[1]
+    return math.cos(start[2]) * dx + math.sin(start[2]) * dy
+
+
+def test_page_shows_both_robots(cell: Cell, tmp_path: Path) -> None:
+    image = cell.page.canvas().astype(int)
+    assert spread(image) > 10.0
+    # The dark parts of the arm and the green of the JetBot: nothing else on the page has them.
+    red, green, blue = (image[..., channel] for channel in range(3))
+    assert (image.max(axis=-1) < 60).mean() > 0.001
+    assert ((green > red + 30) & (green > blue + 60)).sum() > 50
+    assert LOST not in cell.page.text()
+    assert spread(cell.page.screenshot(tmp_path / "page.png")) > 10.0
+
+
+@pytest.mark.parametrize(("joint", "value"), [("panda_joint1", 0.6), ("panda_joint4", -1.9)])
+def test_slider_moves_the_arm_in_mujoco(cell: Cell, joint: str, value: float) -> None:
+    before = cell.joints()
+    label = joint.removeprefix("panda_")
+    cell.page.set_slider(label, value, "franka")
+    cell.wait_for_joints({joint: value})
+    # It stays there, and no other joint went anywhere.
+    cell.client.spin(0.5)
+    cell.wait_for_joints(before | {joint: value})
+    assert cell.page.slider_value(label, "franka") == pytest.approx(value)
+
+
+def test_page_follows_what_another_client_commands(cell: Cell) -> None:
+    cell.page.check("Follow", True, "franka")
+    before = cell.page.canvas()
+    goal = {"panda_joint1": -0.9, "panda_joint2": -0.3}
+    publisher = cell.client.publisher(JointState, "/franka/joint_trajectory_controller/reference")
+    publisher.publish(JointState(name=list(goal), position=list(goal.values())))
+    cell.wait_for_joints(goal)
+    for joint, value in goal.items():
+        label = joint.removeprefix("panda_")
+        cell.wait(
+            lambda label=label, value=value: (  # type: ignore[misc]
+                abs(cell.page.slider_value(label, "franka") - value) < TOLERANCE
+            ),
+            f"the slider of {joint} shows {value}",
+        )
+    cell.wait(lambda: difference(before, cell.page.canvas()) > 0.003, "the drawn arm has moved")
+
+
+def test_named_state_button_moves_the_arm(cell: Cell) -> None:
+    robot = load_robot("franka")
+    for state in ("extended", "home"):
+        goal = dict(zip(robot.joint_names, map(float, robot.named_state(state)), strict=True))
+        cell.page.click(state, "franka")
+        cell.wait_for_joints(goal)
+
+
+def test_held_button_drives_and_release_stops(cell: Cell) -> None:
+    page, start, believed = cell.page, cell.base(), cell.odometry()
+    with page.held("Forward", "jetbot"):
+        cell.wait(lambda: moved(start, cell.base()) > 0.1, "the base goes forward")
+    cell.wait(cell.stands, "the base stands after the release", 5.0)
+    assert moved(believed, cell.odometry()) == pytest.approx(moved(start, cell.base()), abs=0.02)
+
+
+def test_latched_turn_goes_on_until_stop(cell: Cell) -> None:
+    page, start = cell.page, cell.base()
+    page.check("Keep going", True, "jetbot")
+    try:
+        page.click("Left", "jetbot")
+        cell.wait(
+            lambda: (cell.base()[2] - start[2]) % math.tau > 0.5, "the base turns to the left"
+        )
+        assert not cell.stands()
+        page.click("Stop", "jetbot")
+        cell.wait(cell.stands, "the base stands after Stop", 5.0)
+    finally:
+        page.check("Keep going", False, "jetbot")
+
+
+def test_killed_simulation_is_told_and_comes_back(cell: Cell) -> None:
+    cell.simulation.kill()
+    for robot in ("franka", "jetbot"):
+        cell.wait_for_status(robot, LOST)
+        assert LIVE not in cell.status(robot)
+    assert cell.container.running
+    cell.restart_simulation()
+    for robot in ("franka", "jetbot"):
+        cell.wait_for_status(robot, LIVE)
+    cell.page.set_slider("joint1", 0.3, "franka")
+    cell.wait_for_joints({"panda_joint1": 0.3})
+    start = cell.base()
+    with cell.page.held("Back", "jetbot"):
+        cell.wait(lambda: moved(start, cell.base()) < -0.05, "the base goes back")
+
+
+def test_closing_a_page_stops_what_it_drives(cell: Cell) -> None:
+    page, driver = cell.page, cell.page.driver
+    first = driver.current_window_handle
+    # The other page stays open: it is not the one at the controls.
+    driver.switch_to.new_window("tab")
+    try:
+        page.open(cell.url)
+        page.check("Keep going", True, "jetbot")
+        start = cell.base()
+        page.click("Forward", "jetbot")
+        cell.wait(lambda: moved(start, cell.base()) > 0.1, "the base drives")
+    finally:
+        driver.close()
+        driver.switch_to.window(first)
+    cell.wait(cell.stands, "the base stands once the page is gone", 8.0)
+
+
+def test_suite_ends_cleanly_while_the_page_drives(cell: Cell) -> None:
+    """The last one: it stops the suite."""
+    cell.page.check("Keep going", True, "jetbot")
+    start = cell.base()
+    cell.page.click("Forward", "jetbot")
+    cell.wait(lambda: moved(start, cell.base()) > 0.05, "the base drives")
+    assert cell.container.stop() == 0
+    assert cell.stands()
+    assert cell.simulation.stop() == 0
