@@ -24,6 +24,9 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
+from motion_nodes.bringup.compose import BringupConfig, commands_for, nodes_for
+from motion_nodes.model.placement import parse_placements
+
 LIMIT = 10.0
 """[s] How long a condition may take to come true: far more than it needs on a busy machine."""
 
@@ -154,6 +157,12 @@ class Suite:
         """Start several nodes in one process."""
         python = [sys.executable, "-m", "motion_nodes.nodes"]
         return self.run([*python, "container", "--nodes", json.dumps(list(nodes))])
+
+    def bring_up(self, *robots: str, **settings: Any) -> dict[str, SuiteProcess]:
+        """Start the bring-up's composition for some robots; return its processes by name."""
+        config = BringupConfig(placements=parse_placements(robots), **{"viewer": "none"} | settings)
+        commands = commands_for(nodes_for(config), composed=True)
+        return {name: self.run(command) for name, command in commands.items()}
 
     def close(self) -> None:
         """Stop everything."""

@@ -233,13 +233,13 @@ class BaseNode(RobotNode[B]):
 
     def _hindrance(self) -> str:
         """Say why the base must not move, or nothing."""
-        if self.time_stands:
-            return "time stands still, so no timeout would end it"
         trouble = self._state.trouble(self.params.state_timeout)
         if trouble and self._state.received:
             # The wheels may be counted from zero when they come back.
             self.controller.forget_wheels()
             self._last_stamp = None
+        if not trouble and self.time_stands:
+            return "time stands still, so no timeout would end it"
         return trouble
 
     def _core_parts(self, params: B) -> tuple[WheeledBase, BaseControllerConfig]:

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Journey A: twists move two JetBots in MuJoCo, over DDS between processes."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import Twist, TwistStamped
+from nav_msgs.msg import Odometry
+from ros_processes import RosClient, SuiteProcess, values_of
+from sensor_msgs.msg import JointState
+from std_srvs.srv import SetBool, Trigger
+
+from motion_nodes.nodes.demo_tour import SquareDrive
+
+TIMEOUT = 0.5
+"""[s] The default of cmd_vel_timeout."""
+pytestmark = pytest.mark.timeout(180)
+
+
+class JetBot:
+    """The endpoints of one robot, seen from outside."""
+
+    def __init__(self, client: RosClient, namespace: str) -> None:
+        self.client = client
+        self.node = f"/{namespace}/diff_drive_controller"
+        self.odom = client.listen(Odometry, f"{self.node}/odom")
+        self.truth = client.listen(Odometry, f"/{namespace}/ground_truth")
+        self.states = client.listen(JointState, f"/{namespace}/joint_states")
+        self.commands = client.listen(JointState, f"/{namespace}/joint_command")
+        self.stamped = client.publisher(TwistStamped, f"{self.node}/cmd_vel")
+        self.plain = client.publisher(Twist, f"{self.node}/cmd_vel_unstamped")
+
+    def heard(self) -> bool:
+        return bool(self.odom and self.truth and self.states and self.commands)
+
+    def drive(self, vx: float, wz: float = 0.0, stamp: float = 0.0) -> None:
+        message = TwistStamped()
+        message.twist.linear.x, message.twist.angular.z = vx, wz
+        seconds = math.floor(stamp)
+        message.header.stamp.sec = seconds
+        message.header.stamp.nanosec = int((stamp - seconds) * 1e9)
+        self.stamped.publish(message)
+
+    def drive_plain(self, vx: float, wz: float = 0.0) -> None:
+        message = Twist()
+        message.linear.x, message.angular.z = vx, wz
+        self.plain.publish(message)
+
+    @property
+    def now(self) -> float:
+        """Simulated time of the newest state [s]."""
+        return time_of(self.states.newest)
+
+    @property
+    def speed(self) -> float:
+        """Fastest wheel [rad/s]."""
+        return max(map(abs, self.states.newest.velocity))
+
+    def stands(self) -> bool:
+        return self.speed < 0.2
+
+    def clear(self) -> None:
+        for heard in (self.odom, self.truth, self.states, self.commands):
+            heard.clear()
+
+    def halt(self) -> None:
+        """Bring it to rest."""
+        self.client.wait(self.heard, "all topics")
+        self.client.wait(self.stands, "the robot to stand")
+
+    def roll(self, vx: float = 0.2) -> None:
+        """Bring it to a steady speed."""
+        self.client.repeat(
+            lambda: self.drive(vx),
+            lambda: abs(pose_speed(self.truth.newest) - vx) < 0.02,
+            f"{vx} m/s",
+        )
+
+
+def time_of(message: Any) -> float:
+    return message.header.stamp.sec + message.header.stamp.nanosec * 1e-9
+
+
+def pose_speed(message: Odometry) -> float:
+    return message.twist.twist.linear.x
+
+
+def pose(message: Odometry) -> tuple[float, float, float]:
+    p, q = message.pose.pose.position, message.pose.pose.orientation
+    return p.x, p.y, math.atan2(2 * (q.w * q.z + q.x * q.y), 1 - 2 * (q.y**2 + q.z**2))
+
+
+def moved(start: Odometry, end: Odometry) -> tuple[float, float]:
+    """Return the displacement in the frame of the start [m]."""
+    (x0, y0, yaw), (x1, y1, _) = pose(start), pose(end)
+    dx, dy = x1 - x0, y1 - y0
+    c, s = math.cos(yaw), math.sin(yaw)
+    return c * dx + s * dy, c * dy - s * dx
+
+
+@pytest.fixture(scope="module")
+def cell(module_suite: Any, module_client: RosClient) -> SimpleNamespace:
+    """Two JetBots, three metres apart, in one simulation."""
+    robots = ("a:=jetbot@0,0,0", "b:=jetbot@0,3,0.5")
+    processes = module_suite.bring_up(*robots)
+    a, b = JetBot(module_client, "a"), JetBot(module_client, "b")
+    module_client.wait(lambda: a.heard() and b.heard(), "both robots")
+    for robot in (a, b):
+        module_client.wait_for_diagnosis(robot.node, "no command yet")
+
+    def bring_back(which: str) -> None:
+        """Start a process of the same command line as one that has ended."""
+        processes[which] = module_suite.run(processes[which].command)
+
+    return SimpleNamespace(a=a, b=b, client=module_client, processes=processes, again=bring_back)
+
+
+@pytest.fixture
+def a(cell: SimpleNamespace) -> JetBot:
+    """The first robot, at rest."""
+    cell.a.halt()
+    return cell.a
+
+
+def container(cell: SimpleNamespace) -> SuiteProcess:
+    return cell.processes["container"]
+
+
+def test_square_comes_back_to_where_the_odometry_says(cell):
+    """Robot a is driven with TwistStamped, robot b with Twist, both at 20 Hz."""
+    robots = ((cell.a, cell.a.drive), (cell.b, cell.b.drive_plain))
+    runs = [
+        SimpleNamespace(
+            robot=robot,
+            send=send,
+            tour=SquareDrive(1.0, speed=0.5, turn_rate=3.0),
+            odom=robot.odom.newest,
+            truth=robot.truth.newest,
+        )
+        for robot, send in robots
+    ]
+
+    def send() -> None:
+        for run in runs:
+            twist = run.tour.step(*pose(run.robot.odom.newest))
+            run.send(twist.vx, twist.wz)
+
+    cell.client.repeat(send, lambda: all(r.tour.done for r in runs), "two squares", within=60.0)
+    for run in runs:
+        run.robot.halt()
+        claimed = moved(run.odom, run.robot.odom.newest)
+        true = moved(run.truth, run.robot.truth.newest)
+        assert math.hypot(claimed[0] - true[0], claimed[1] - true[1]) < 0.05
+        assert math.hypot(*true) < 0.15
+        path = [moved(run.truth, m) for m in run.robot.truth.messages]
+        assert max(x for x, _ in path) > 0.9
+        assert max(y for _, y in path) > 0.9
+
+
+def test_robots_do_not_hear_each_other(cell, a):
+    cell.b.halt()
+    cell.b.clear()
+    before = cell.client.wait(lambda: cell.b.truth.newest, "ground truth of b")
+    a.roll(0.2)
+    after = cell.b.truth.newest
+    assert math.hypot(*moved(before, after)) < 1e-3
+    assert not any(any(m.velocity) for m in cell.b.commands.messages)
+
+
+def test_stands_still_after_the_timeout(cell, a):
+    """The best of three: a busy machine may hold up a tick, but not each time."""
+    took = []
+    for _ in range(3):
+        a.roll(0.3)
+        a.drive(0.3, stamp=a.now)
+        given = a.now
+        a.clear()
+        cell.client.wait(lambda: a.states and a.stands(), "the robot to stand")
+        stood = next(time_of(m) for m in a.states.messages if max(map(abs, m.velocity)) < 0.2)
+        took.append(stood - given)
+        assert took[-1] >= TIMEOUT - 0.05
+        if took[-1] < TIMEOUT + 0.1:
+            break
+    assert min(took) < TIMEOUT + 0.1, took
+
+
+BAD = [math.nan, math.inf, -math.inf, 1e9]
+
+
+def test_nonsense_is_ignored_with_one_warning(cell, a):
+    a.roll(0.2)
+    a.commands.clear()
+    said_before = container(cell).output.count("command ignored")
+
+    def send() -> None:
+        a.drive(0.2)
+        for value in BAD:
+            a.drive(value, 0.0)
+            a.drive(0.0, value)
+            a.drive_plain(value, value)
+        a.drive(0.2)
+
+    cell.client.repeat_for(send, 1.0)
+    wheels = [v for m in a.commands.messages for v in m.velocity]
+    assert len(wheels) > 40
+    assert max(wheels) - min(wheels) < 1e-9
+    assert all(math.isfinite(v) for v in wheels)
+    said = container(cell).output
+    assert said.count("command ignored") - said_before == 1
+    assert "is not finite" in said or "is beyond" in said
+    status = cell.client.wait_for_diagnosis(a.node, "")
+    cell.client.wait(
+        lambda: "last warning" in values_of(cell.client.diagnostics(a.node)), "the warning"
+    )
+    assert status.level == DiagnosticStatus.OK
+
+
+def test_nonsense_alone_moves_nothing(cell, a):
+    a.commands.clear()
+    cell.client.repeat_for(lambda: a.drive_plain(math.nan, 1.0), 0.4)
+    assert a.commands
+    assert not any(any(m.velocity) for m in a.commands.messages)
+
+
+def test_stale_stamps_are_ignored(cell, a):
+    a.commands.clear()
+    cell.client.repeat_for(lambda: a.drive(0.2, stamp=max(a.now - 5.0, 0.01)), 0.6)
+    assert not any(any(m.velocity) for m in a.commands.messages)
+    container(cell).wait_for("a command's stamp is")
+    assert "s old, more than the timeout of 0.5 s; ignored" in container(cell).output
+
+
+def test_future_stamps_count_as_now(cell, a):
+    """Else a client with another clock could drive for as long as it likes."""
+    cell.client.repeat_for(lambda: a.drive(0.2, stamp=a.now + 1e6), 0.6)
+    assert a.speed > 1.0
+    assert "ahead of this node's time; counted as given now" in container(cell).output
+    a.halt()
+
+
+def test_stands_when_time_stands(cell, a):
+    """With simulated time paused no timeout in that time could end a command."""
+    a.roll(0.2)
+    pause = SetBool.Request(data=True)
+    assert cell.client.call(SetBool, "/mujoco_sim/pause", pause).success
+    try:
+        cell.client.repeat(
+            lambda: a.drive(0.2),
+            lambda: not any(a.commands.newest.velocity),
+            "the wheels to be told to stop",
+        )
+        cell.client.wait_for_diagnosis(a.node, "time stands still", DiagnosticStatus.WARN)
+        a.commands.clear()
+        cell.client.repeat_for(lambda: a.drive(0.2), 0.3)
+        assert not any(any(m.velocity) for m in a.commands.messages)
+        container(cell).wait_for("command refused: time stands still")
+    finally:
+        pause.data = False
+        assert cell.client.call(SetBool, "/mujoco_sim/pause", pause).success
+    a.commands.clear()
+    a.halt()
+    assert not any(any(m.velocity) for m in a.commands.messages)
+    a.roll(0.2)
+
+
+def test_reset_of_the_simulation(cell, a):
+    a.roll(0.2)
+    before = a.odom.newest
+    a.clear()
+    assert cell.client.call(Trigger, "/mujoco_sim/reset").success
+    cell.client.wait(lambda: a.states and a.now < 5.0, "time to begin anew")
+    a.halt()
+    cell.client.wait(lambda: len(a.odom) > 5, "odometry")
+    for message in a.odom.messages:
+        assert all(map(math.isfinite, pose(message)))
+        # The wheels jumped to zero; the odometry must not take that for a drive back.
+        assert math.hypot(*moved(before, message)) < 0.1
+    a.roll(0.2)
+    a.halt()
+
+
+def test_deactivate_halts_and_activate_goes_on(cell, a):
+    a.roll(0.2)
+    assert cell.client.change_state(a.node, "deactivate")
+    cell.client.wait(a.stands, "the robot to stand")
+    for _ in range(20):
+        a.drive(0.3)
+    assert cell.client.change_state(a.node, "activate")
+    a.commands.clear()
+    cell.client.wait(lambda: len(a.commands) > 20, "commands again")
+    assert not any(any(m.velocity) for m in a.commands.messages), "an old command was carried out"
+    a.roll(0.2)
+
+
+def test_cleanup_and_configure_again(cell, a):
+    for verb in ("deactivate", "cleanup"):
+        assert cell.client.change_state(a.node, verb)
+    assert cell.client.state(a.node) == "unconfigured"
+    for verb in ("configure", "activate"):
+        assert cell.client.change_state(a.node, verb)
+    cell.client.wait(lambda: a.stamped.get_subscription_count() > 0, "the subscription")
+    a.clear()
+    cell.client.wait(a.heard, "the topics")
+    a.roll(0.2)
+
+
+def test_new_parameters_take_effect_while_driving(cell, a):
+    result = cell.client.set_parameters(a.node, linear__x__max_velocity=0.1)
+    assert result.successful, result.reason
+    cell.client.repeat(
+        lambda: a.drive(0.4),
+        lambda: abs(pose_speed(a.truth.newest) - 0.1) < 0.01,
+        "the new limit",
+    )
+    bad = cell.client.set_parameters(a.node, linear__x__max_velocity=0.5, wheel_radius=-1.0)
+    assert not bad.successful
+    assert cell.client.get_parameter(a.node, "linear.x.max_velocity") == 0.1
+    assert cell.client.set_parameters(a.node, linear__x__max_velocity=0.5).successful
+
+
+def test_killed_controller(cell, a):
+    """The robot's own watchdog stops the wheels when nobody commands them any more."""
+    a.roll(0.3)
+    container(cell).kill()
+    a.states.clear()
+    cell.client.wait(lambda: a.states and a.stands(), "the watchdog", within=5.0)
+    cell.again("container")
+    cell.client.wait(lambda: a.stamped.get_subscription_count() > 0, "the controller's return")
+    a.commands.clear()
+    cell.client.wait(lambda: a.commands, "commands")
+    a.roll(0.2)
+
+
+def test_killed_simulation(cell, a):
+    a.roll(0.2)
+    cell.processes["mujoco_sim"].kill()
+    cell.client.wait_for_diagnosis(a.node, "wheels stopped", DiagnosticStatus.ERROR)
+    assert not any(a.commands.newest.velocity)
+    cell.client.repeat(
+        lambda: a.drive(0.2),
+        lambda: "command refused: no joint_states" in container(cell).output,
+        "the refusal",
+    )
+    assert not any(a.commands.newest.velocity)
+    before = a.odom.newest
+    a.clear()
+    cell.again("mujoco_sim")
+    cell.client.wait(a.heard, "the robot's return")
+    assert not any(any(m.velocity) for m in a.commands.messages)
+    assert math.hypot(*moved(before, a.odom.messages[0])) < 0.1
+    a.roll(0.2)
+    cell.client.wait_for_diagnosis(a.node, "driving", DiagnosticStatus.OK)
+
+
+def test_sigterm_stops_the_wheels(cell, a):
+    """Even while commands keep coming."""
+    a.roll(0.3)
+    process = container(cell)
+    process.send(15)
+    cell.client.repeat(lambda: a.drive(0.3), lambda: not process.running, "the end")
+    assert process.exit_code() == 0
+    cell.client.wait(a.stands, "the wheels to stand")
+    assert not any(a.commands.newest.velocity)

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Journey B: joint commands move a Franka in MuJoCo under gravity, over DDS between processes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from control_msgs.msg import JointTrajectoryControllerState
+from diagnostic_msgs.msg import DiagnosticStatus
+from ros_processes import BEST_EFFORT, LATCHED, RosClient, SuiteProcess, values_of
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import SetBool, Trigger
+from tf2_msgs.msg import TFMessage
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_quat, inverse
+
+CONTROLLER = "/joint_trajectory_controller"
+ROBOT = load_robot("franka")
+ARM = [name for name in ROBOT.joint_names if "finger" not in name]
+HOME = dict(zip(ROBOT.joint_names, ROBOT.home.tolist(), strict=True))
+pytestmark = pytest.mark.timeout(180)
+
+
+class Arm:
+    """The endpoints of the Franka, seen from outside."""
+
+    def __init__(self, client: RosClient) -> None:
+        self.client = client
+        self.states = client.listen(JointState, "/joint_states", BEST_EFFORT)
+        self.reports = client.listen(
+            JointTrajectoryControllerState, f"{CONTROLLER}/controller_state"
+        )
+        self.commands = client.listen(JointState, "/joint_command", BEST_EFFORT)
+        self.publisher = client.publisher(JointState, f"{CONTROLLER}/reference")
+
+    @property
+    def joints(self) -> dict[str, float]:
+        message = self.states.newest
+        return dict(zip(message.name, message.position, strict=True))
+
+    def send(
+        self, goal: Mapping[str, float] | None = None, stamp: float = 0.0, **channels: Any
+    ) -> None:
+        message = JointState(**channels)
+        if goal is not None:
+            message.name, message.position = list(goal), list(goal.values())
+        message.header.stamp.sec = int(stamp)
+        self.publisher.publish(message)
+
+    def away(self, goal: Mapping[str, float]) -> float:
+        """Greatest distance of a joint from its goal [rad]."""
+        joints = self.joints
+        return max(abs(joints[name] - value) for name, value in goal.items())
+
+    def move(self, goal: Mapping[str, float], within: float = 15.0) -> None:
+        self.client.repeat(
+            lambda: self.send(goal),
+            lambda: self.away(goal) < 0.005,
+            f"the arm at {goal}, it is at {self.joints}",
+            rate=2.0,
+            within=within,
+        )
+
+    def targets(self) -> list[float]:
+        """The reference's positions that the controller reports next."""
+        self.reports.clear()
+        self.client.wait(lambda: len(self.reports) > 1, "the controller's reports")
+        return list(self.reports.newest.reference.positions)
+
+    def fastest(self) -> float:
+        return max(map(abs, self.states.newest.velocity))
+
+    def clear(self) -> None:
+        for heard in (self.states, self.reports, self.commands):
+            heard.clear()
+
+
+def goal_near_home(offset: float) -> dict[str, float]:
+    return {name: HOME[name] + offset for name in ARM}
+
+
+@pytest.fixture(scope="module")
+def cell(module_suite: Any, module_client: RosClient) -> SimpleNamespace:
+    """A Franka whose controller was there before the robot."""
+    client = module_client
+    container_only = module_suite.bring_up("franka", backend="hardware", use_sim_time=True)
+    arm = Arm(client)
+    waiting = client.wait_for_diagnosis(CONTROLLER, "waiting for joint_states")
+    arm.send({ARM[0]: 0.3})
+    container_only["container"].wait_for("command refused: the robot's state is not known")
+    sim = module_suite.node("mujoco_sim", robots=["franka"])
+    processes = {"container": container_only["container"], "mujoco_sim": sim}
+    holding = client.wait_for_diagnosis(CONTROLLER, "holding")
+    client.wait(lambda: arm.states and arm.reports, "the arm")
+
+    def bring_back(which: str) -> SuiteProcess:
+        processes[which] = module_suite.run(processes[which].command)
+        return processes[which]
+
+    return SimpleNamespace(
+        arm=arm, client=client, processes=processes, again=bring_back,
+        waiting=waiting, holding=holding,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def arm(cell: SimpleNamespace) -> Arm:
+    """The arm at rest near home."""
+    cell.client.wait_for_diagnosis(CONTROLLER, "", DiagnosticStatus.OK)
+    cell.arm.move({name: HOME[name] for name in ARM})
+    cell.client.wait(lambda: cell.arm.fastest() < 0.01, "the arm to rest")
+    return cell.arm
+
+
+def log(cell: SimpleNamespace) -> str:
+    return cell.processes["container"].output
+
+
+def test_a_controller_that_is_early_waits_and_says_so(cell):
+    assert cell.waiting.level == DiagnosticStatus.WARN
+    assert cell.holding.level == DiagnosticStatus.OK
+    # The command sent before the robot was there was refused, not kept for later.
+    assert cell.arm.away(HOME) < 0.02
+
+
+def test_moves_by_name_and_holds_under_gravity(cell, arm):
+    goal = dict(zip(ARM, (0.4, -0.3, 0.3, -2.0, 0.2, 1.9, 0.3), strict=True))
+    arm.move(dict(reversed(goal.items())))
+    cell.client.wait(lambda: arm.fastest() < 0.005, "the arm to rest")
+    arm.states.clear()
+    cell.client.spin(1.0)
+    assert len(arm.states) > 20
+    for message in arm.states.messages:
+        joints = dict(zip(message.name, message.position, strict=True))
+        assert max(abs(joints[name] - value) for name, value in goal.items()) < 0.01
+
+
+def test_joints_that_are_not_named_stay(cell, arm):
+    before = arm.joints
+    arm.move({"panda_joint2": HOME["panda_joint2"] + 0.2})
+    others = {name: before[name] for name in ROBOT.joint_names if name != "panda_joint2"}
+    assert arm.away(others) < 0.01
+
+
+NAN, INF = math.nan, math.inf
+REFUSED = {
+    "wrong length": (
+        {"name": ARM[:3], "position": [0.1, 0.2]}, "2 positions given for 3 joints"
+    ),
+    "no names, wrong length": ({"position": [0.1] * 3}, "3 positions given for 9 joints"),
+    "unknown joint": (
+        {"name": [ARM[0], "panda_jiont2"], "position": [0.1, 0.1]},
+        "joint 'panda_jiont2' is not known in this controller. Did you mean 'panda_joint2'?",
+    ),
+    "effort and position": (
+        {"name": ARM[:2], "position": [0.1, 0.1], "effort": [NAN, 1.0]},
+        "joint panda_joint2 is given an effort together with a position",
+    ),
+    "effort under position control": (
+        {"name": ARM[:1], "effort": [1.0]}, "is under position control"
+    ),
+    "infinite": ({"name": ARM[:2], "position": [0.1, INF]}, "of joint panda_joint2 is inf"),
+    "outside its limits": (
+        {"name": ARM[:2], "position": [0.1, 9.0]}, "position 9 of joint panda_joint2 is outside"
+    ),
+    "twice": ({"name": [ARM[0]] * 2, "position": [0.1, 0.2]}, "more than once in one command"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_bad_command_is_refused_whole(cell, arm, case):
+    channels, text = REFUSED[case]
+    before = arm.targets()
+    # A warning of one kind is repeated after some seconds only, but diagnostics have the newest.
+    arm.send(**channels)
+    cell.client.wait(
+        lambda: text in values_of(cell.client.diagnostics(CONTROLLER)).get("last warning", ""),
+        f"'{text}' in the diagnostics",
+    )
+    assert arm.targets() == before
+    assert "command refused, nothing moves: " in log(cell)
+
+
+def test_nan_leaves_a_joint_as_it_is(cell, arm):
+    before = arm.targets()
+    arm.send(name=ARM[:2], position=[NAN, NAN])
+    cell.client.spin(0.1)
+    assert arm.targets() == before
+
+
+def test_stale_commands_are_refused(cell, arm):
+    before = arm.targets()
+    cell.client.wait(lambda: arm.states.newest.header.stamp.sec > 5, "some seconds")
+    arm.send({ARM[0]: 0.5}, stamp=1)
+    cell.client.wait(lambda: "s old, more than the timeout" in log(cell), "the warning")
+    assert arm.targets() == before
+
+
+def test_pause_stops_and_resume_goes_on(cell, arm):
+    goal = goal_near_home(0.5)
+    arm.send(goal)
+    cell.client.wait(lambda: arm.fastest() > 0.3, "motion")
+    pause = SetBool.Request(data=True)
+    assert cell.client.call(SetBool, "/mujoco_sim/pause", pause).success
+    try:
+        cell.client.wait(
+            lambda: arm.commands and not np.nan_to_num(arm.commands.newest.velocity).any(),
+            "no speed to be commanded",
+        )
+        cell.client.wait_for_diagnosis(CONTROLLER, "time stands still", DiagnosticStatus.WARN)
+    finally:
+        pause.data = False
+        assert cell.client.call(SetBool, "/mujoco_sim/pause", pause).success
+    cell.client.wait(lambda: arm.away(goal) < 0.01, "the goal")
+
+
+def test_reset_of_the_simulation_holds_at_its_start(cell, arm):
+    arm.send(goal_near_home(0.5))
+    cell.client.wait(lambda: arm.fastest() > 0.3, "motion")
+    arm.clear()
+    assert cell.client.call(Trigger, "/mujoco_sim/reset").success
+    cell.client.wait(
+        lambda: arm.states and arm.states.newest.header.stamp.sec == 0, "time to begin anew"
+    )
+    arm.clear()
+    cell.client.wait(lambda: arm.reports, "the controller's return")
+    cell.client.spin(0.5)
+    assert arm.away(HOME) < 0.03
+    assert arm.fastest() < 0.05
+    arm.move(goal_near_home(0.1))
+
+
+def test_deactivate_halts_and_activate_does_not_jump(cell, arm):
+    arm.send(goal_near_home(0.5))
+    cell.client.wait(lambda: arm.fastest() > 0.3, "motion")
+    assert cell.client.change_state(CONTROLLER, "deactivate")
+    cell.client.wait(lambda: arm.fastest() < 0.01, "rest")
+    rested = arm.joints
+    for _ in range(5):
+        arm.send(goal_near_home(-0.5))
+    assert cell.client.change_state(CONTROLLER, "activate")
+    arm.clear()
+    cell.client.wait(lambda: arm.reports, "the controller's return")
+    cell.client.spin(0.3)
+    assert arm.away(rested) < 0.02, "a command from before was carried out"
+
+
+def test_cleanup_and_configure_again(cell, arm):
+    for verb in ("deactivate", "cleanup", "configure", "activate"):
+        assert cell.client.change_state(CONTROLLER, verb), verb
+    cell.client.wait(lambda: arm.publisher.get_subscription_count() > 0, "the subscription")
+    arm.clear()
+    cell.client.wait(lambda: arm.reports and arm.states, "the controller's return")
+    arm.move(goal_near_home(0.1))
+
+
+def test_transform_tree_is_the_forward_kinematics(cell, arm):
+    client = cell.client
+    static = client.listen(TFMessage, "/tf_static", LATCHED)
+    moving = client.listen(TFMessage, "/tf")
+    described = client.listen(String, "/robot_description", LATCHED)
+    client.wait(lambda: static and moving and described, "tf, tf_static, robot_description")
+    assert described.newest.data == ROBOT.urdf
+    transforms = {t.child_frame_id: t for t in static.newest.transforms}
+    transforms |= {t.child_frame_id: t for t in moving.newest.transforms}
+    when = moving.newest.transforms[0].header.stamp
+    states = {(m.header.stamp.sec, m.header.stamp.nanosec): m for m in arm.states.messages}
+    client.wait(lambda: arm.states, "states")
+    message = states.get((when.sec, when.nanosec), arm.states.newest)
+    q = dict(zip(message.name, message.position, strict=True))
+    tree = ROBOT.tree
+    X_WF = Kinematics(tree).frames(np.array([q[name] for name in tree.joint_names]))
+    names = list(tree.packed.frame_names)
+    assert set(transforms) == set(names[1:])
+    for child, transform in transforms.items():
+        t, r = transform.transform.translation, transform.transform.rotation
+        X_PC = from_xyz_quat((t.x, t.y, t.z), (r.x, r.y, r.z, r.w))
+        parent = names.index(transform.header.frame_id)
+        expected = inverse(X_WF[parent]) @ X_WF[names.index(child)]
+        np.testing.assert_allclose(X_PC, expected, atol=2e-4)
+
+
+def test_killed_simulation(cell, arm):
+    arm.move(goal_near_home(-0.3))
+    arm.send(goal_near_home(0.4))
+    cell.client.wait(lambda: arm.fastest() > 0.3, "motion")
+    cell.processes["mujoco_sim"].kill()
+    cell.client.wait_for_diagnosis(CONTROLLER, "commands are refused", DiagnosticStatus.ERROR)
+    assert "joints stopped, commands are refused until the robot is back" in log(cell)
+    arm.clear()
+    arm.send(goal_near_home(0.1))
+    cell.client.spin(0.5)
+    assert not arm.commands, "nobody is there to be commanded"
+    arm.clear()
+    cell.again("mujoco_sim")
+    cell.client.wait_for_diagnosis(CONTROLLER, "holding", DiagnosticStatus.OK)
+    # The robot came back at home, far from where it was led: it is held there, without a jump.
+    for message in arm.states.messages:
+        joints = dict(zip(message.name, message.position, strict=True))
+        assert max(abs(joints[name] - HOME[name]) for name in ARM) < 0.01
+    arm.move(goal_near_home(0.2))
+
+
+def test_sigterm_leaves_the_arm_holding(cell, arm):
+    arm.send(goal_near_home(0.5))
+    cell.client.wait(lambda: arm.fastest() > 0.3, "motion")
+    assert cell.processes["container"].stop(15) == 0
+    cell.client.wait(
+        lambda: not np.nan_to_num(arm.commands.newest.velocity).any(), "the last command to stand"
+    )
+    cell.client.wait(lambda: arm.fastest() < 0.01, "rest")
+    rested = arm.joints
+    cell.client.spin(0.5)
+    assert arm.away(rested) < 0.01
