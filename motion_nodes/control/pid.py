@@ -122,7 +122,12 @@ class Pid:
         self._integral = np.where(np.asarray(config.ki) > 0.0, self._integral, 0.0)
 
     def step(
-        self, reference: ArrayLike, measured: ArrayLike, dt: float, feed_forward: ArrayLike = 0.0
+        self,
+        reference: ArrayLike,
+        measured: ArrayLike,
+        dt: float,
+        feed_forward: ArrayLike = 0.0,
+        velocity: ArrayLike | None = None,
     ) -> Array:
         """Return the output for one sample.
 
@@ -134,6 +139,8 @@ class Pid:
             measured: measured positions [rad], shape (n,).
             dt: time since the last sample [s], above 0.
             feed_forward: added to the output, such as gravity [N m], shape (n,) or a number.
+            velocity: measured velocities [rad/s], shape (n,); where they are known the derivative
+                is taken from them instead of from the filtered differences.
 
         Returns:
             Outputs within the limits [N m], shape (n,).
@@ -149,14 +156,20 @@ class Pid:
             raise BadCommand(
                 f"PID of {n} joints was given shapes {r.shape}, {y.shape} and {ff.shape}"
             )
-        if not (np.isfinite(r).all() and np.isfinite(y).all() and np.isfinite(ff).all()):
+        v = None if velocity is None else np.asarray(velocity, dtype=np.float64)
+        if v is not None and v.shape != (n,):
+            raise BadCommand(f"PID of {n} joints was given velocities of shape {v.shape}")
+        if not all(np.isfinite(a).all() for a in (r, y, ff, 0.0 if v is None else v)):
             raise BadCommand("PID was given a number that is not finite")
         if not (np.isfinite(dt) and dt > 0.0):
             raise BadCommand(f"PID was given dt = {dt} s; it must be finite and above 0")
         gains = self.config
         kd, corner = np.asarray(gains.kd), np.asarray(gains.derivative_corner)
         before = y if self._measured is None else self._measured
-        self._derivative = (self._derivative - kd * corner * (y - before)) / (1.0 + corner * dt)
+        if v is None:
+            self._derivative = (self._derivative - kd * corner * (y - before)) / (1.0 + corner * dt)
+        else:
+            self._derivative = -kd * v
         self._measured = y.copy()
         error = r - y
         wanted = np.asarray(gains.kp) * error + self._integral + self._derivative + ff

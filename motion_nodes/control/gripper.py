@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A gripper closing or opening: has it arrived, or has something stopped it?"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+from motion_nodes.errors import BadCommand, BadConfig
+
+
+class GripStatus(enum.Enum):
+    """How a grip goes."""
+
+    MOVING = "moving"
+    REACHED = "reached"
+    STALLED = "stalled"
+    """It stands short of its goal: it holds something, or something is in the way."""
+    TIMED_OUT = "timed out"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GripperConfig:
+    """What counts as arrived and as stopped; names as in ros2_controllers' gripper controllers."""
+
+    lower: float
+    """Least position [m or rad]."""
+    upper: float
+    """Greatest position [m or rad]."""
+    goal_tolerance: float = 0.002
+    """[m or rad]"""
+    stall_velocity_threshold: float = 0.001
+    """Slower than this counts as standing [m/s or rad/s]."""
+    stall_timeout: float = 0.3
+    """Standing this long short of the goal is a stall [s]."""
+    timeout: float = 10.0
+    """A grip that takes longer than this is given up [s]."""
+
+    def __post_init__(self) -> None:
+        """Check every number."""
+        if not (math.isfinite(self.lower) and math.isfinite(self.upper)) or self.lower > self.upper:
+            raise BadConfig(f"gripper limits {self.lower} to {self.upper} are no range")
+        for name in ("goal_tolerance", "stall_velocity_threshold", "stall_timeout", "timeout"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0.0):
+                raise BadConfig(f"{name} is {value}; it must be finite and above 0")
+
+
+class GripperMove:
+    """One move of a gripper to a position."""
+
+    def __init__(self, goal: float, config: GripperConfig) -> None:
+        """Begin a move to ``goal`` [m or rad].
+
+        Raises:
+            BadCommand: not finite, or outside the limits by more than the goal's tolerance.
+        """
+        if not math.isfinite(goal):
+            raise BadCommand(f"gripper position is {goal}; give a finite number")
+        slack = config.goal_tolerance
+        if not config.lower - slack <= goal <= config.upper + slack:
+            raise BadCommand(
+                f"gripper position {goal:g} is outside its limits {config.lower:g} to "
+                f"{config.upper:g}"
+            )
+        self.goal = min(max(goal, config.lower), config.upper)
+        self.status = GripStatus.MOVING
+        self._config = config
+        self._standing = 0.0
+        self._elapsed = 0.0
+
+    def judge(self, position: float, velocity: float, dt: float) -> GripStatus:
+        """Take a measurement and return how the move goes.
+
+        Args:
+            position: of the fingers [m or rad].
+            velocity: of the fingers [m/s or rad/s].
+            dt: time since the last measurement [s].
+        """
+        if self.status is not GripStatus.MOVING:
+            return self.status
+        config = self._config
+        self._elapsed += dt
+        standing = abs(velocity) < config.stall_velocity_threshold
+        self._standing = self._standing + dt if standing else 0.0
+        if abs(position - self.goal) <= config.goal_tolerance:
+            self.status = GripStatus.REACHED
+        elif self._standing >= config.stall_timeout:
+            self.status = GripStatus.STALLED
+        elif self._elapsed > config.timeout:
+            self.status = GripStatus.TIMED_OUT
+        return self.status

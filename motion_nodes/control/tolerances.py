@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far joints may be from their trajectory, with the special values that clients send.
+
+Source: control_msgs/JointTolerance: 0 means "not given, take the default", -1 means "none".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.model.tree import frozen
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ToleranceRequest:
+    """What a client asks for one joint; 0: the default, negative: none."""
+
+    joint: str
+    position: float = 0.0
+    """[rad or m]"""
+    velocity: float = 0.0
+    """[rad/s or m/s]"""
+
+
+@dataclass(frozen=True, eq=False)
+class Tolerances:
+    """Bounds of n joints, infinite where there is none."""
+
+    position: Array
+    """[rad or m], shape (n,)."""
+    velocity: Array
+    """[rad/s or m/s], shape (n,)."""
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays."""
+        object.__setattr__(self, "position", frozen(self.position))
+        object.__setattr__(self, "velocity", frozen(self.velocity))
+
+    @classmethod
+    def uniform(cls, n: int, position: float, velocity: float = 0.0) -> Tolerances:
+        """Return the same bounds for n joints; 0 or less means none."""
+        return cls(
+            np.full(n, position if position > 0.0 else np.inf),
+            np.full(n, velocity if velocity > 0.0 else np.inf),
+        )
+
+    def requested(
+        self, requests: Iterable[ToleranceRequest], joint_names: Sequence[str]
+    ) -> Tolerances:
+        """Return these bounds with a client's wishes in their place.
+
+        Raises:
+            UnknownJoint: for a joint that is not among ``joint_names``.
+            BadCommand: for a value that is NaN or infinite.
+        """
+        position, velocity = self.position.copy(), self.velocity.copy()
+        for request in requests:
+            if request.joint not in joint_names:
+                raise UnknownJoint(request.joint, joint_names, "the goal's tolerances")
+            i = list(joint_names).index(request.joint)
+            for values, wish in ((position, request.position), (velocity, request.velocity)):
+                if not np.isfinite(wish):
+                    raise BadCommand(f"a tolerance of joint {request.joint} is {wish}")
+                if wish != 0.0:
+                    values[i] = wish if wish > 0.0 else np.inf
+        return Tolerances(position, velocity)
+
+    def violation(
+        self, position_error: Array, velocity_error: Array, joint_names: Sequence[str]
+    ) -> str | None:
+        """Say which joint is too far away, or None.
+
+        Args:
+            position_error: reference minus measured [rad or m], shape (n,).
+            velocity_error: likewise [rad/s or m/s], shape (n,).
+            joint_names: for the text, length n.
+        """
+        rows = (
+            ("position", position_error, self.position),
+            ("velocity", velocity_error, self.velocity),
+        )
+        for what, error, bound in rows:
+            excess = np.abs(error) > bound
+            if excess.any():
+                i = int(np.argmax(excess))
+                return (
+                    f"{what} of joint {joint_names[i]} is off by {abs(error[i]):.4g}, "
+                    f"tolerance {bound[i]:.4g}"
+                )
+        return None

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follows one trajectory in time and judges how it goes."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.control.tolerances import Tolerances
+from motion_nodes.trajectory.joint_trajectory import JointSample, JointTrajectory
+
+Array = NDArray[np.float64]
+
+
+class FollowStatus(enum.Enum):
+    """How a trajectory goes."""
+
+    WAITING = "waiting"
+    """Its start time lies ahead."""
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    PATH_TOLERANCE_VIOLATED = "path tolerance violated"
+    GOAL_TOLERANCE_VIOLATED = "goal tolerance violated"
+
+    @property
+    def ended(self) -> bool:
+        """True when nothing more will happen."""
+        return self not in (FollowStatus.WAITING, FollowStatus.RUNNING)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FollowGoal:
+    """A trajectory and what counts as having followed it."""
+
+    trajectory: JointTrajectory
+    path: Tolerances
+    """On the way."""
+    goal: Tolerances
+    """At the end."""
+    goal_time: float = 0.0
+    """How long after the end the goal may still be reached [s]; 0: as long as it takes."""
+
+
+class TrajectoryFollower:
+    """The progress of one goal.
+
+    Time advances by ``dt`` times the speed scaling, so slowing down keeps the path.
+    """
+
+    def __init__(self, goal: FollowGoal, delay: float = 0.0) -> None:
+        """Begin ``delay`` [s] from now; a negative delay begins within the trajectory."""
+        self.goal = goal
+        self.status = FollowStatus.WAITING if delay > 0.0 else FollowStatus.RUNNING
+        self.text = ""
+        """What went wrong, in words."""
+        self._time = -delay
+        self._over = 0.0
+
+    @property
+    def joint_names(self) -> Sequence[str]:
+        """Joints of the trajectory, in its order."""
+        return self.goal.trajectory.joint_names
+
+    @property
+    def time(self) -> float:
+        """Time within the trajectory [s]; negative before its start."""
+        return self._time
+
+    def advance(self, dt: float, scaling: float = 1.0) -> JointSample | None:
+        """Advance by ``dt`` [s] and return where the joints shall be; None before the start."""
+        self._time += dt if self.status is FollowStatus.WAITING else dt * scaling
+        if self._time < 0.0:
+            return None
+        if self.status is FollowStatus.WAITING:
+            self.status = FollowStatus.RUNNING
+        sample = self.goal.trajectory.sample(self._time)
+        if scaling != 1.0:
+            return JointSample(
+                sample.position, sample.velocity * scaling, sample.acceleration * scaling**2
+            )
+        return sample
+
+    def judge(self, sample: JointSample, position: Array, velocity: Array, dt: float) -> None:
+        """Compare the reference with what was measured; may end the goal.
+
+        Args:
+            sample: the reference now in force.
+            position: measured, of the trajectory's joints [rad or m], shape (n,).
+            velocity: measured [rad/s or m/s], shape (n,).
+            dt: time since the last look [s].
+        """
+        if self.status is not FollowStatus.RUNNING:
+            return
+        position_error = sample.position - position
+        velocity_error = sample.velocity - velocity
+        if self._time < self.goal.trajectory.end_time:
+            text = self.goal.path.violation(position_error, velocity_error, self.joint_names)
+            if text is not None:
+                self._end(FollowStatus.PATH_TOLERANCE_VIOLATED, f"on the way, {text}")
+            return
+        text = self.goal.goal.violation(position_error, velocity_error, self.joint_names)
+        if text is None:
+            self._end(FollowStatus.SUCCEEDED, "")
+            return
+        self._over += dt
+        if 0.0 < self.goal.goal_time < self._over:
+            self._end(
+                FollowStatus.GOAL_TOLERANCE_VIOLATED,
+                f"{self.goal.goal_time:g} s after the end, {text}",
+            )
+
+    def _end(self, status: FollowStatus, text: str) -> None:
+        self.status, self.text = status, text

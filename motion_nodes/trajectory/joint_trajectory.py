@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A trajectory of joints through points in time, sampled as ros2_controllers samples one.
+
+Between two points that both have velocities and accelerations the path is quintic, with
+velocities alone cubic, else a straight line. Source: ros2_controllers,
+joint_trajectory_controller, "Trajectory Representation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.tree import frozen
+
+Array = NDArray[np.float64]
+
+
+class JointSample(NamedTuple):
+    """Where the joints of a trajectory shall be at one time; arrays of shape (n,)."""
+
+    position: Array
+    """[rad or m]"""
+    velocity: Array
+    """[rad/s or m/s]"""
+    acceleration: Array
+    """[rad/s^2 or m/s^2]"""
+
+
+@dataclass(frozen=True, eq=False)
+class JointTrajectory:
+    """Points in time for some joints, checked and frozen.
+
+    Raises:
+        BadCommand: empty, lengths that differ, numbers that are not finite, times that do not
+            rise, or accelerations without velocities.
+    """
+
+    joint_names: tuple[str, ...]
+    times: Array
+    """Time of each point from the start [s], shape (m,), rising."""
+    positions: Array
+    """[rad or m], shape (m, n)."""
+    velocities: Array | None = None
+    """[rad/s or m/s], shape (m, n), or None."""
+    accelerations: Array | None = None
+    """[rad/s^2 or m/s^2], shape (m, n), or None."""
+
+    def __post_init__(self) -> None:
+        """Check and freeze the arrays."""
+        m, n = len(np.atleast_1d(self.times)), len(self.joint_names)
+        if m == 0 or n == 0:
+            raise BadCommand("a trajectory needs at least one joint and one point")
+        object.__setattr__(self, "times", frozen(self.times, (m,)))
+        for name in ("positions", "velocities", "accelerations"):
+            values = getattr(self, name)
+            if values is None:
+                continue
+            array = frozen(values)
+            if array.shape != (m, n):
+                raise BadCommand(f"{name} have shape {array.shape}; {m} points of {n} joints")
+            if not np.isfinite(array).all():
+                point, joint = np.argwhere(~np.isfinite(array))[0]
+                raise BadCommand(
+                    f"{name} of joint {self.joint_names[joint]} at point {point} are "
+                    f"{array[point, joint]}"
+                )
+            object.__setattr__(self, name, array)
+        if not np.isfinite(self.times).all() or self.times[0] < 0.0:
+            raise BadCommand("times of a trajectory must be finite and not negative")
+        falls = np.flatnonzero(np.diff(self.times) <= 0.0)
+        if len(falls):
+            i = int(falls[0])
+            raise BadCommand(
+                f"time of point {i + 1} ({self.times[i + 1]:g} s) is not after that of point {i} "
+                f"({self.times[i]:g} s)"
+            )
+        if self.accelerations is not None and self.velocities is None:
+            raise BadCommand("a trajectory with accelerations needs velocities too")
+
+    @property
+    def start_time(self) -> float:
+        """Time of the first point [s]."""
+        return float(self.times[0])
+
+    @property
+    def end_time(self) -> float:
+        """Time of the last point [s]."""
+        return float(self.times[-1])
+
+    def starting_from(self, start: JointSample) -> JointTrajectory:
+        """Return the trajectory with where the joints are put before it, at time 0.
+
+        A trajectory whose first point is at time 0 stays as it is.
+
+        Args:
+            start: present reference of the trajectory's joints, in its order.
+        """
+        if self.times[0] <= 0.0:
+            return self
+
+        def stack(first: Array, rest: Array | None) -> Array | None:
+            return None if rest is None else np.vstack([first, rest])
+
+        positions = stack(start.position, self.positions)
+        assert positions is not None
+        return JointTrajectory(
+            self.joint_names,
+            np.concatenate([[0.0], self.times]),
+            positions,
+            stack(start.velocity, self.velocities),
+            stack(start.acceleration, self.accelerations),
+        )
+
+    def sample(self, time: float) -> JointSample:
+        """Return position, velocity and acceleration at a time [s].
+
+        Before the first point the joints stand at it, after the last they stand there.
+        """
+        if time <= self.times[0] or len(self.times) == 1:
+            return self._at(0, moving=time == self.times[0])
+        if time >= self.times[-1]:
+            return self._at(len(self.times) - 1, moving=False)
+        i = int(np.searchsorted(self.times, time, side="right")) - 1
+        span = float(self.times[i + 1] - self.times[i])
+        return self._between(i, time - float(self.times[i]), span)
+
+    def sequence(self, time_step: float) -> list[tuple[float, JointSample]]:
+        """Return samples every ``time_step`` [s] from start to end, the end point included.
+
+        Raises:
+            BadCommand: for a step that is not finite and positive.
+        """
+        if not (np.isfinite(time_step) and time_step > 0.0):
+            raise BadCommand(f"time step is {time_step} s; it must be finite and above 0")
+        span = self.end_time - self.start_time
+        times = [self.start_time + k * time_step for k in range(int(span / time_step + 1e-9) + 1)]
+        if times[-1] < self.end_time - 1e-9:
+            times.append(self.end_time)
+        return [(time, self.sample(time)) for time in times]
+
+    def _at(self, i: int, *, moving: bool) -> JointSample:
+        zeros = np.zeros(len(self.joint_names))
+        if not moving:
+            return JointSample(self.positions[i], zeros, zeros)
+        velocity = zeros if self.velocities is None else self.velocities[i]
+        acceleration = zeros if self.accelerations is None else self.accelerations[i]
+        return JointSample(self.positions[i], velocity, acceleration)
+
+    def _between(self, i: int, t: float, T: float) -> JointSample:
+        q0, q1 = self.positions[i], self.positions[i + 1]
+        if self.velocities is None:
+            slope = (q1 - q0) / T
+            return JointSample(q0 + slope * t, slope, np.zeros_like(slope))
+        v0, v1 = self.velocities[i], self.velocities[i + 1]
+        if self.accelerations is None:
+            return _evaluate(_cubic(q0, v0, q1, v1, T), t)
+        a0, a1 = self.accelerations[i], self.accelerations[i + 1]
+        return _evaluate(_quintic(q0, v0, a0, q1, v1, a1, T), t)
+
+
+def _cubic(q0: Array, v0: Array, q1: Array, v1: Array, T: float) -> Sequence[Array]:
+    """Return coefficients, lowest first, of the cubic with these end positions and velocities."""
+    d = q1 - q0
+    return q0, v0, (3.0 * d - (2.0 * v0 + v1) * T) / T**2, (-2.0 * d + (v0 + v1) * T) / T**3
+
+
+def _quintic(
+    q0: Array, v0: Array, a0: Array, q1: Array, v1: Array, a1: Array, T: float
+) -> Sequence[Array]:
+    """Return coefficients, lowest first, of the quintic with these end states."""
+    d = q1 - q0
+    return (
+        q0,
+        v0,
+        0.5 * a0,
+        (20.0 * d - (8.0 * v1 + 12.0 * v0) * T - (3.0 * a0 - a1) * T**2) / (2.0 * T**3),
+        (-30.0 * d + (14.0 * v1 + 16.0 * v0) * T + (3.0 * a0 - 2.0 * a1) * T**2) / (2.0 * T**4),
+        (12.0 * d - 6.0 * (v1 + v0) * T + (a1 - a0) * T**2) / (2.0 * T**5),
+    )
+
+
+def _evaluate(coefficients: Sequence[Array], t: float) -> JointSample:
+    """Return value and two derivatives of a polynomial, lowest coefficient first (Horner)."""
+    q = np.zeros_like(coefficients[0])
+    v, a = q.copy(), q.copy()
+    for c in reversed(coefficients):
+        a = a * t + 2.0 * v
+        v = v * t + q
+        q = q * t + c
+    return JointSample(q, v, a)

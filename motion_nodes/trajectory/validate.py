@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is a trajectory one that the joints can and may follow? One named check after the other.
+
+The first problem found is told with joint, point and numbers; a trajectory with one is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+
+Array = NDArray[np.float64]
+
+MAX_POINTS = 100_000
+"""More points than this are taken for a fault of the sender."""
+
+POSITION_TOLERANCE = 1e-6
+"""[rad or m] A point this far outside a limit counts as on it."""
+
+LIMIT_TOLERANCE = 1e-3
+"""Share by which velocities and accelerations may exceed their limits."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with a trajectory."""
+
+    check: str
+    """Name of the check that failed."""
+    text: str
+    """What was given, what is allowed, where."""
+
+
+def validate(trajectory: JointTrajectory, limits: JointLimits) -> Problem | None:
+    """Check a trajectory against the limits of its joints.
+
+    Args:
+        trajectory: checked for its form already, by being one.
+        limits: of the trajectory's joints, in its order.
+
+    Returns:
+        The first problem, or None.
+    """
+    for check in (_positions, _velocities, _segment_speeds, _accelerations):
+        text = check(trajectory, limits)
+        if text is not None:
+            return Problem(check.__name__.strip("_"), text)
+    return None
+
+
+def validate_start(
+    trajectory: JointTrajectory, reference: Array, tolerance: float
+) -> Problem | None:
+    """Check that a trajectory that begins at time 0 begins where the joints are.
+
+    Args:
+        trajectory: to follow.
+        reference: present positions of its joints [rad or m], shape (n,).
+        tolerance: greatest distance allowed [rad or m]; 0 for any.
+
+    Returns:
+        The problem, or None.
+    """
+    if tolerance <= 0.0 or trajectory.times[0] > 0.0:
+        return None
+    away = np.abs(trajectory.positions[0] - reference)
+    j = int(np.argmax(away))
+    if away[j] <= tolerance:
+        return None
+    return Problem(
+        "start",
+        f"the trajectory starts with joint {trajectory.joint_names[j]} at "
+        f"{trajectory.positions[0, j]:.4f}, but it is at {reference[j]:.4f}; they may differ by "
+        f"{tolerance:g}",
+    )
+
+
+def check_point_count(count: int) -> None:
+    """Refuse absurdly long trajectories before anything is made of them.
+
+    Raises:
+        BadCommand: for none or more than :data:`MAX_POINTS`.
+    """
+    if count == 0:
+        raise BadCommand("the trajectory has no points")
+    if count > MAX_POINTS:
+        raise BadCommand(f"the trajectory has {count} points; at most {MAX_POINTS} are taken")
+
+
+def _positions(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
+    q = trajectory.positions
+    outside = (q < limits.lower - POSITION_TOLERANCE) | (q > limits.upper + POSITION_TOLERANCE)
+    at = _first(outside)
+    if at is None:
+        return None
+    i, j = at
+    return (
+        f"position {q[i, j]:.6g} of joint {trajectory.joint_names[j]} at point {i} is outside its "
+        f"limits {limits.lower[j]:.6g} to {limits.upper[j]:.6g}"
+    )
+
+
+def _velocities(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
+    return _bounded(trajectory, trajectory.velocities, limits.velocity, "velocity")
+
+
+def _accelerations(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
+    return _bounded(trajectory, trajectory.accelerations, limits.acceleration, "acceleration")
+
+
+def _segment_speeds(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
+    if len(trajectory.times) < 2:
+        return None
+    mean = np.abs(np.diff(trajectory.positions, axis=0)) / np.diff(trajectory.times)[:, None]
+    at = _first(mean > limits.velocity * (1.0 + LIMIT_TOLERANCE))
+    if at is None:
+        return None
+    i, j = at
+    return (
+        f"joint {trajectory.joint_names[j]} would have to move at {mean[i, j]:.4g} between points "
+        f"{i} and {i + 1}; its velocity limit is {limits.velocity[j]:.4g}"
+    )
+
+
+def _bounded(
+    trajectory: JointTrajectory, values: Array | None, limit: Array, what: str
+) -> str | None:
+    if values is None:
+        return None
+    at = _first(np.abs(values) > limit * (1.0 + LIMIT_TOLERANCE))
+    if at is None:
+        return None
+    i, j = at
+    return (
+        f"{what} {values[i, j]:.4g} of joint {trajectory.joint_names[j]} at point {i} exceeds its "
+        f"limit {limit[j]:.4g}"
+    )
+
+
+def _first(mask: NDArray[np.bool_]) -> tuple[int, int] | None:
+    if not mask.any():
+        return None
+    i, j = np.argwhere(mask)[0]
+    return int(i), int(j)
+
+
+def joint_order(given: Sequence[str], joint_names: Sequence[str]) -> list[int]:
+    """Return the place of each given joint among the controller's.
+
+    Raises:
+        BadCommand: none given, one given twice.
+        UnknownJoint: for a name that is not among them.
+    """
+    from motion_nodes.model.limits import joint_indices
+
+    if not given:
+        raise BadCommand("the trajectory names no joints")
+    twice = sorted({name for name in given if list(given).count(name) > 1})
+    if twice:
+        raise BadCommand(f"the trajectory names joint {', '.join(twice)} more than once")
+    return [int(i) for i in joint_indices(given, joint_names)]

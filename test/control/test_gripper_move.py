@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A gripper's move: arrived, stalled on something, timed out, refused."""
+
+import pytest
+
+from motion_nodes.control.gripper import GripperConfig, GripperMove, GripStatus
+from motion_nodes.errors import BadCommand, BadConfig
+
+CONFIG = GripperConfig(lower=0.0, upper=0.04)
+
+
+def close(goal, stop_at, speed=0.05, dt=0.01, seconds=20.0):
+    move, position, elapsed = GripperMove(goal, CONFIG), 0.04, 0.0
+    while elapsed < seconds:
+        free = position > stop_at
+        position = max(position - speed * dt, stop_at)
+        elapsed += dt
+        status = move.judge(position, -speed if free else 0.0, dt)
+        if status is not GripStatus.MOVING:
+            return status, elapsed
+    return move.status, elapsed
+
+
+def test_an_empty_hand_reaches_its_goal():
+    status, _ = close(0.01, 0.0)
+    assert status is GripStatus.REACHED
+
+
+def test_an_object_stalls_it_after_the_stall_time():
+    status, elapsed = close(0.0, 0.02)
+    assert status is GripStatus.STALLED
+    assert elapsed == pytest.approx(0.4 + CONFIG.stall_timeout, abs=0.03)
+
+
+def test_creeping_for_ever_times_out():
+    move = GripperMove(0.0, CONFIG)
+    for _ in range(1100):
+        status = move.judge(0.03, 0.01, 0.01)
+    assert status is GripStatus.TIMED_OUT
+    assert move.judge(0.0, 0.0, 0.01) is GripStatus.TIMED_OUT
+
+
+@pytest.mark.parametrize(
+    ("goal", "text"), [(0.2, "0.2 is outside its limits 0 to 0.04"), (float("nan"), "is nan")]
+)
+def test_bad_goals_are_refused(goal, text):
+    with pytest.raises(BadCommand, match=text):
+        GripperMove(goal, CONFIG)
+
+
+def test_goals_at_the_edge_are_brought_inside():
+    assert GripperMove(0.0415, CONFIG).goal == 0.04
+
+
+@pytest.mark.parametrize(
+    "settings", [{"upper": -1.0}, {"stall_timeout": 0.0}, {"goal_tolerance": float("nan")}]
+)
+def test_bad_settings_are_refused(settings):
+    with pytest.raises(BadConfig):
+        GripperConfig(**({"lower": 0.0, "upper": 0.04} | settings))

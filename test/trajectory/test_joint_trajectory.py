@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sampling a trajectory: end conditions, continuity, consistency, splicing, checks."""
+
+import numpy as np
+import pytest
+from scipy.interpolate import CubicHermiteSpline
+
+from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.joint_trajectory import JointSample, JointTrajectory
+from motion_nodes.trajectory.validate import (
+    MAX_POINTS,
+    check_point_count,
+    joint_order,
+    validate,
+    validate_start,
+)
+
+JOINTS = ("a", "b", "c")
+
+
+def random_trajectory(order, seed=0, points=6):
+    rng = np.random.default_rng(seed)
+    times = np.cumsum(rng.uniform(0.2, 1.0, points)) - 0.1
+    return JointTrajectory(
+        JOINTS,
+        times,
+        rng.normal(size=(points, 3)),
+        rng.normal(size=(points, 3)) if order >= 3 else None,
+        rng.normal(size=(points, 3)) if order == 5 else None,
+    )
+
+
+@pytest.mark.parametrize("order", [1, 3, 5])
+@pytest.mark.parametrize("seed", range(5))
+def test_points_are_met_and_derivatives_agree(order, seed):
+    trajectory = random_trajectory(order, seed)
+    for i, time in enumerate(trajectory.times[:-1]):
+        sample = trajectory.sample(time)
+        np.testing.assert_allclose(sample.position, trajectory.positions[i], atol=1e-9)
+        if order >= 3:
+            np.testing.assert_allclose(sample.velocity, trajectory.velocities[i], atol=1e-9)
+        if order == 5:
+            np.testing.assert_allclose(sample.acceleration, trajectory.accelerations[i], atol=1e-8)
+    rng = np.random.default_rng(seed)
+    h = 1e-6
+    for time in rng.uniform(trajectory.start_time, trajectory.end_time, 50):
+        if np.abs(trajectory.times - time).min() < 2 * h:
+            continue
+        before, here, after = (trajectory.sample(time + d) for d in (-h, 0.0, h))
+        np.testing.assert_allclose(
+            here.velocity, (after.position - before.position) / (2 * h), atol=1e-4
+        )
+        np.testing.assert_allclose(
+            here.acceleration, (after.velocity - before.velocity) / (2 * h), atol=1e-3
+        )
+
+
+def test_cubic_equals_scipys_hermite_spline():
+    trajectory = random_trajectory(3)
+    oracle = CubicHermiteSpline(trajectory.times, trajectory.positions, trajectory.velocities)
+    for time in np.linspace(trajectory.start_time, trajectory.end_time, 40)[:-1]:
+        sample = trajectory.sample(time)
+        np.testing.assert_allclose(sample.position, oracle(time), atol=1e-9)
+        np.testing.assert_allclose(sample.velocity, oracle(time, 1), atol=1e-8)
+
+
+def test_outside_its_time_the_joints_stand_at_its_ends():
+    trajectory = random_trajectory(5)
+    for time, i in ((-1.0, 0), (trajectory.end_time + 1.0, -1)):
+        sample = trajectory.sample(time)
+        np.testing.assert_array_equal(sample.position, trajectory.positions[i])
+        np.testing.assert_array_equal(sample.velocity, np.zeros(3))
+
+
+def test_splicing_begins_at_the_present_reference():
+    trajectory = random_trajectory(5)
+    start = JointSample(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.2, 0.3]), np.zeros(3))
+    spliced = trajectory.starting_from(start)
+    sample = spliced.sample(0.0)
+    np.testing.assert_allclose(sample.position, start.position)
+    np.testing.assert_allclose(sample.velocity, start.velocity)
+    assert spliced.end_time == trajectory.end_time
+    at_zero = JointTrajectory(JOINTS, [0.0, 1.0], np.zeros((2, 3)))
+    assert at_zero.starting_from(start) is at_zero
+
+
+def test_a_sequence_includes_the_end():
+    trajectory = JointTrajectory(JOINTS, [0.0, 1.0], np.array([[0.0] * 3, [1.0] * 3]))
+    times = [time for time, _ in trajectory.sequence(0.3)]
+    np.testing.assert_allclose(times, [0.0, 0.3, 0.6, 0.9, 1.0])
+    assert len(trajectory.sequence(0.25)) == 5
+    np.testing.assert_array_equal(trajectory.sequence(0.3)[-1][1].position, [1.0] * 3)
+    with pytest.raises(BadCommand, match="time step is 0"):
+        trajectory.sequence(0)
+
+
+def test_a_single_point_is_a_trajectory():
+    trajectory = JointTrajectory(JOINTS, [0.0], np.ones((1, 3)))
+    np.testing.assert_array_equal(trajectory.sample(0.5).position, np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"times": []}, "at least one joint and one point"),
+        ({"times": [0.0, 0.0]}, "time of point 1 .0 s. is not after that of point 0"),
+        ({"times": [1.0, 0.5]}, "is not after"),
+        ({"times": [-1.0, 0.5]}, "not negative"),
+        ({"times": [0.0, np.nan]}, "must be finite"),
+        ({"positions": np.zeros((2, 2))}, "shape .2, 2.; 2 points of 3 joints"),
+        ({"positions": np.array([[0, 0, 0], [0, np.nan, 0]])}, "joint b at point 1 are nan"),
+        ({"velocities": np.zeros((3, 3))}, "velocities have shape"),
+        ({"accelerations": np.zeros((2, 3))}, "needs velocities too"),
+    ],
+)
+def test_ill_formed_trajectories_are_refused(change, text):
+    good = {"joint_names": JOINTS, "times": [0.0, 1.0], "positions": np.zeros((2, 3))}
+    with pytest.raises(BadCommand, match=text):
+        JointTrajectory(**(good | change))
+
+
+def limits():
+    ones = np.ones(3)
+    return JointLimits(JOINTS, -ones, ones, 2 * ones, 10 * ones, 5 * ones, 100 * ones)
+
+
+@pytest.mark.parametrize(
+    ("positions", "velocities", "accelerations", "check", "text"),
+    [
+        ([0.5, 0.5, 0.5], None, None, None, None),
+        ([0.5, 1.5, 0.5], None, None, "positions", "1.5 of joint b at point 1 is outside its"),
+        ([0.5, 0.5, 0.5], [0, 0, 2.5], None, "velocities", "velocity 2.5 of joint c at point 1"),
+        ([0.5, 0.5, 0.5], [0, 0, 0], [6, 0, 0], "accelerations", "acceleration 6 of joint a"),
+    ],
+)
+def test_limits_are_checked_with_joint_and_point(positions, velocities, accelerations, check, text):
+    def rows(last):
+        return None if last is None else np.array([[0.0] * 3, last])
+
+    trajectory = JointTrajectory(
+        JOINTS, [0.0, 1.0], rows(positions), rows(velocities), rows(accelerations)
+    )
+    problem = validate(trajectory, limits())
+    if text is None:
+        assert problem is None
+    else:
+        assert problem.check == check
+        assert text in problem.text
+
+
+def test_a_segment_that_is_too_fast_is_told():
+    trajectory = JointTrajectory(JOINTS, [0.0, 0.1], np.array([[0.0] * 3, [0.0, 0.9, 0.0]]))
+    problem = validate(trajectory, limits())
+    assert problem.check == "segment_speeds"
+    assert "joint b would have to move at 9 between points 0 and 1" in problem.text
+
+
+def test_a_start_too_far_away_is_told_only_where_it_counts():
+    here = np.array([0.0, 0.0, 0.3])
+    at_zero = JointTrajectory(JOINTS, [0.0, 1.0], np.zeros((2, 3)))
+    assert "joint c at 0.0000, but it is at 0.3000" in validate_start(at_zero, here, 0.1).text
+    assert validate_start(at_zero, here, 0.5) is None
+    assert validate_start(at_zero, here, 0.0) is None
+    later = JointTrajectory(JOINTS, [0.5, 1.0], np.zeros((2, 3)))
+    assert validate_start(later, here, 0.1) is None
+
+
+def test_counts_and_names_are_checked_first():
+    check_point_count(MAX_POINTS)
+    with pytest.raises(BadCommand, match="no points"):
+        check_point_count(0)
+    with pytest.raises(BadCommand, match="1000000 points; at most 100000"):
+        check_point_count(1_000_000)
+    assert joint_order(["c", "a"], JOINTS) == [2, 0]
+    with pytest.raises(UnknownJoint, match="joint 'aa' is not known"):
+        joint_order(["aa"], JOINTS)
+    with pytest.raises(BadCommand, match="joint a more than once"):
+        joint_order(["a", "a"], JOINTS)
+    with pytest.raises(BadCommand, match="names no joints"):
+        joint_order([], JOINTS)
