@@ -27,6 +27,8 @@ _HORIZON = 1000.0
 """[s] Ruckig plans at most two hours; what is further than this on the way has time."""
 _UNLIMITED_VELOCITY = 1e6
 """[rad/s or m/s] Ruckig wants a finite velocity limit."""
+_CHASE = 0.999
+"""A goal may move at this share of the speed limit, so that it can be caught."""
 _STANDING = 1e-6
 """[rad/s or m/s] Towards a position limit, slower than this is standing still."""
 _ROUNDING = 1e-9
@@ -97,7 +99,11 @@ class OnlineLimiter:
         """What the targets in force were made from; None when they must be made anew."""
         self._lasting = self._resting = False
         self._targets = (np.zeros(self._n, dtype=np.bool_), np.zeros(self._n), np.zeros(self._n))
-        """Led by velocity, goals and speeds, as given to Ruckig."""
+        """Led by velocity, goals and speeds, as they are now."""
+        self._frame: Array = np.zeros(self._n)
+        """Speeds of goals that move; 0 for others."""
+        self._fastest: Array = self._velocity_limit.copy()
+        """Speed limits on the way."""
         self.position: Array = np.zeros(self._n)
         """Reference positions [rad or m]."""
         self.velocity: Array = np.zeros(self._n)
@@ -131,8 +137,9 @@ class OnlineLimiter:
                 the others go to ``goal``.
             goal: target positions [rad or m], shape (n,), finite where used; beyond a position
                 limit they count as on it.
-            speed: target velocities [rad/s or m/s], shape (n,), finite. At a goal it is cut to
-                what leaves room to brake before the position limits on either side.
+            speed: target velocities [rad/s or m/s], shape (n,), finite. A goal with a speed moves
+                on at it: ``goal`` is where it is at the end of this step. It is cut to what
+                leaves room to brake before the position limits on either side.
             dt: duration of the step [s]; nothing moves unless it is finite and above 0.
 
         Raises:
@@ -149,43 +156,52 @@ class OnlineLimiter:
             return
         self._solver.delta_time = dt
         try:
-            self._plan()
+            self._plan(dt)
         except (ruckig.RuckigError, ValueError) as error:
             self._asked = None
+            self._frame[:] = 0.0
             self._tell_state()
             raise MotionError(f"no way to the target within the limits: {error}") from error
         self._output.pass_to_input(self._input)
         self.position[:] = self._output.new_position
-        self.velocity[:] = self._output.new_velocity
+        self.velocity[:] = self._frame + self._output.new_velocity
         self.acceleration[:] = self._output.new_acceleration
         self._round_off()
 
-    def _plan(self) -> None:
+    def _plan(self, dt: float) -> None:
         """Let Ruckig compute the next state; brake where there is no way to the targets."""
         by_velocity, goal, speed = self._targets
+        chasing = bool(self._frame.any())
+        if chasing:
+            self._tell_state(dt)
         try:
             self._solver.update(self._input, self._output)
         except (ruckig.RuckigError, ValueError):
             # Rounding, where a speed limit is met exactly: the next state will have a way.
-            self._asked = None
-            self._targets = np.ones_like(by_velocity), goal, np.zeros_like(speed)
             self._input.per_dof_control_interface = [ruckig.ControlInterface.Velocity] * self._n
-            self._input.target_velocity = self._targets[2].tolist()
-            self._solver.update(self._input, self._output)
+            self._input.target_velocity = [0.0] * self._n
+            self._targets = np.ones_like(by_velocity), goal, np.zeros_like(speed)
+            self.velocity[self._sudden] = 0.0
+            self._stop_chasing(np.ones_like(by_velocity), dt)
             return
-        late = self._late_to_brake() if np.any(speed[~by_velocity]) else None
+        late = self._late_to_brake() if chasing else None
         if late is not None and late.any():
             # A run-up turns round faster than it could stop, and so ends too near a limit.
-            self._asked = None
             self._targets = by_velocity, goal, np.where(late, 0.0, speed)
-            self._input.target_velocity = self._targets[2].tolist()
-            self._solver.update(self._input, self._output)
+            self._stop_chasing(late, dt)
+
+    def _stop_chasing(self, joints: Mask, dt: float) -> None:
+        """Compute the next state anew, with some joints' goals at rest."""
+        self._asked = None
+        self._frame[joints] = 0.0
+        self._tell_state(dt)
+        self._solver.update(self._input, self._output)
 
     def _late_to_brake(self) -> Mask:
         """Return which joints, braked from the next state, would leave their position limits."""
         brake = self._brake
         brake.current_position = self._output.new_position
-        brake.current_velocity = self._output.new_velocity
+        brake.current_velocity = (self._frame + self._output.new_velocity).tolist()
         brake.current_acceleration = self._output.new_acceleration
         self._brake_solver.calculate(brake, self._brake_way)
         extrema = self._brake_way.position_extrema
@@ -197,11 +213,14 @@ class OnlineLimiter:
         by_velocity, fastest = by_velocity.copy(), self._velocity_limit.copy()
         goal = np.where(by_velocity, self.position, goal.clip(self._lower, self._upper))
         speed = speed.clip(-fastest, fastest)
-        led_on = False
+        led_on, frame = False, np.zeros(self._n)
         for i in np.flatnonzero(speed).tolist():
+            if not by_velocity[i] and self._sudden[i]:
+                speed[i] = 0.0  # such a joint jumps along with its goal
+                continue
             if not by_velocity[i]:
-                bound = self._passing_speed(i, goal[i], abs(speed[i]), dt)
-                speed[i] = min(max(speed[i], -bound), bound)
+                bound = min(self._passing_speed(i, goal[i], abs(speed[i]), dt), _CHASE * fastest[i])
+                speed[i] = frame[i] = min(max(speed[i], -bound), bound)
                 continue
             limit = self._upper[i] if speed[i] > 0.0 else self._lower[i]
             if math.isinf(limit):
@@ -215,17 +234,19 @@ class OnlineLimiter:
         reach = _HORIZON * fastest
         near = goal.clip(self.position - reach, self.position + reach)
         sudden = by_velocity & self._sudden
-        self._lasting = not led_on and not sudden.any() and np.array_equal(near, goal)
+        self._frame, self._fastest = frame, fastest
+        passing = led_on or bool(frame.any()) or bool(sudden.any())
+        self._lasting = not passing and np.array_equal(near, goal)
         self._targets = (by_velocity, near, speed)
         given = self._input
         velocity, position = ruckig.ControlInterface.Velocity, ruckig.ControlInterface.Position
         given.per_dof_control_interface = [velocity if v else position for v in by_velocity]
         given.target_position = near.tolist()
-        given.target_velocity = speed.tolist()
-        given.max_velocity = fastest.tolist()
+        given.target_velocity = np.where(by_velocity, speed, 0.0).tolist()
         if sudden.any():
             # Ruckig finds no way between velocities without a limit to go by; there is none.
-            given.current_velocity = np.where(sudden, speed, self.velocity).tolist()
+            np.copyto(self.velocity, speed, where=sudden)
+        self._tell_state(dt)
 
     def _passing_speed(self, i: int, goal: float, wanted: float, dt: float) -> float:
         """Return the speed at a goal that leaves room to brake, even one step late."""
@@ -250,7 +271,15 @@ class OnlineLimiter:
             self._tell_state()
         self._resting = self._asked is not None and bool(near.all())
 
-    def _tell_state(self) -> None:
-        self._input.current_position = self.position.tolist()
-        self._input.current_velocity = self.velocity.tolist()
-        self._input.current_acceleration = self.acceleration.tolist()
+    def _tell_state(self, dt: float = 0.0) -> None:
+        """Give Ruckig the present state and the speed limits.
+
+        A goal that moves is chased in a frame that moves with it, where it stands still. The
+        frame is at its place at the end of the step of ``dt`` [s].
+        """
+        given, frame = self._input, self._frame
+        given.current_position = (self.position + frame * dt).tolist()
+        given.current_velocity = (self.velocity - frame).tolist()
+        given.current_acceleration = self.acceleration.tolist()
+        given.max_velocity = (self._fastest - frame).tolist()
+        given.min_velocity = (-self._fastest - frame).tolist()

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of joint commands: passed or rejected as a whole, with words that help."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from motion_nodes.control.articulation import ArticulationController, ControlMode
+from motion_nodes.control.joint_command import JointCommand, check_command, select_joints
+from motion_nodes.errors import BadCommand, MotionError, UnknownJoint
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.loader import load_robot
+
+nan, inf = math.nan, math.inf
+FRANKA = load_robot("franka")
+ARM = [0.1, -1.0, 0.2, -2.2, 0.3, 2.4, 0.8]
+BODY = [*ARM, 0.03, 0.02]
+
+
+def franka(**modes: str) -> ArticulationController:
+    named = {joint: ControlMode.named(mode) for joint, mode in modes.items()}
+    controller = ArticulationController(FRANKA.limits, named)
+    controller.reset(FRANKA.home)
+    return controller
+
+
+def state(controller: ArticulationController) -> bytes:
+    limiter = controller._limiter
+    arrays = (
+        controller._positions, controller._velocities, controller._efforts, controller._age,
+        controller._stopping, limiter.position, limiter.velocity, limiter.acceleration,
+    )  # fmt: skip
+    return (
+        b"".join(a.tobytes() for a in arrays) + str((controller.modes, controller.ready)).encode()
+    )
+
+
+def apply(controller: ArticulationController, positions=None, **rest) -> None:
+    controller.apply(JointCommand(positions=positions, **rest))
+
+
+def test_indices_7_and_8_close_the_fingers_and_leave_the_arm():
+    controller = franka()
+    apply(controller, BODY)
+    before = controller.targets.positions
+    apply(controller, [0, 0], indices=[7, 8])
+    after = controller.targets.positions
+    assert after[:7].tobytes() == before[:7].tobytes()
+    np.testing.assert_array_equal(after[7:], 0.0)
+    for _ in range(500):
+        reference = controller.step(0.004)
+    np.testing.assert_array_equal(reference.positions, [*ARM, 0.0, 0.0])
+
+
+@pytest.mark.parametrize("missing", [None, nan])
+def test_missing_elements_keep_targets_bit_identical_and_zero_is_a_target(missing):
+    controller = franka()
+    odd = 0.1 + 0.2  # no short decimal
+    apply(controller, [0.0] * 3 + [-odd] + [0.0] * 5)
+    apply(controller, [odd, 0.0, 0.0, missing, 0.0, 0.0, 0.0, missing, 0.0])
+    targets = controller.targets.positions
+    assert targets[3] == -odd
+    assert targets[0] == odd
+    assert targets[1] == targets[7] == 0.0
+    before = state(controller)
+    apply(controller, [missing] * 9)
+    assert state(controller) == before
+
+
+def test_an_empty_command_is_legal_and_changes_nothing():
+    controller = franka()
+    apply(controller, BODY)
+    controller.step(0.1)
+    controller.stop()
+    for command in (JointCommand(), JointCommand(names=["panda_joint1"]), JointCommand(indices=[])):
+        before = state(controller)
+        controller.apply(command)
+        assert state(controller) == before
+
+
+def test_index_0_alone_moves_joint_0_alone():
+    controller = franka()
+    apply(controller, [0.5], indices=[0])
+    np.testing.assert_array_equal(controller.targets.positions[1:], FRANKA.home[1:])
+    assert controller.targets.positions[0] == 0.5
+
+
+def test_names_beat_indices_and_the_choice_is_free_each_time():
+    controller = franka()
+    apply(controller, [0.5], names=["panda_joint7"], indices=[0])
+    apply(controller, [0.25, -0.5], names=["panda_joint3", "panda_joint1"])
+    apply(controller, [-0.75], names=[], indices=[4])
+    targets = controller.targets.positions
+    assert targets[[6, 2, 0, 4]].tolist() == [0.5, 0.25, -0.5, -0.75]
+
+
+def test_selection():
+    names = ("a", "b", "c")
+    assert select_joints(JointCommand(), names).tolist() == [0, 1, 2]
+    assert select_joints(JointCommand(indices=np.array([2, 0])), names).tolist() == [2, 0]
+    assert select_joints(JointCommand(names=("c", "b")), names).tolist() == [2, 1]
+
+
+REJECTED = [
+    (BadCommand, "7 positions given for 9 joints .*NaN to leave one", {"positions": ARM}),
+    (
+        BadCommand,
+        "1 velocities given for 2 joints",
+        {"positions": [0.0, 0.0], "velocities": [0.1], "indices": [7, 8]},
+    ),
+    (BadCommand, "0 efforts given for 1 joints", {"efforts": [], "indices": [0]}),
+    (
+        UnknownJoint,
+        "'panda_joint11' is not known.*Did you mean 'panda_joint1'",
+        {"positions": [0.1, 0.2], "names": ["panda_joint2", "panda_joint11"]},
+    ),
+    (UnknownJoint, "'left_wheel'.*Available: panda_joint1", {"names": ["left_wheel"]}),
+    (
+        BadCommand,
+        "names is the text 'panda_joint1'; give a list",
+        {"positions": [0.1], "names": "panda_joint1"},
+    ),
+    (
+        BadCommand,
+        "joint index 9 is not allowed.*0 to 8",
+        {"positions": [0.1, 0.1], "indices": [0, 9]},
+    ),
+    (BadCommand, "joint index -1 is not allowed", {"positions": [0.1], "indices": [-1]}),
+    (BadCommand, "joint index 1.5 is not allowed", {"positions": [0.1], "indices": [1.5]}),
+    (BadCommand, "joint index nan is not allowed", {"positions": [0.1], "indices": [nan]}),
+    (BadCommand, "joint index inf is not allowed", {"positions": [0.1], "indices": [inf]}),
+    (BadCommand, "joint index True is not allowed", {"positions": [0.1], "indices": [True]}),
+    (BadCommand, "joint index True is not allowed", {"positions": [0.1], "indices": [np.True_]}),
+    (BadCommand, "joint index one is not allowed", {"positions": [0.1], "indices": ["one"]}),
+    (
+        BadCommand,
+        "joint panda_joint1 is addressed more than once",
+        {"positions": [0.1, 0.1], "indices": [0, 0]},
+    ),
+    (
+        BadCommand,
+        "joint panda_joint2 is addressed more than once",
+        {"positions": [0.1, 0.1], "names": ["panda_joint2"] * 2},
+    ),
+    (
+        BadCommand,
+        "positions of joint panda_joint2 is inf",
+        {"positions": [0.1, inf], "indices": [0, 1]},
+    ),
+    (
+        BadCommand,
+        "velocities of joint panda_joint1 is -inf",
+        {"velocities": [-inf], "indices": [0]},
+    ),
+    (BadCommand, "efforts of joint panda_joint1 is inf", {"efforts": [inf], "indices": [0]}),
+    (
+        BadCommand,
+        "position 2.9 of joint panda_joint1 is outside its limits -2.8973 to 2.8973",
+        {"positions": [0.1, 2.9], "indices": [1, 0]},
+    ),
+    (
+        BadCommand,
+        "panda_finger_joint1 is outside its limits 0 to 0.04",
+        {"positions": [-1e-5], "indices": [7]},
+    ),
+    (
+        BadCommand,
+        "panda_joint1 is given an effort together with a position or velocity",
+        {"positions": [0.1], "efforts": [1.0], "indices": [0]},
+    ),
+    (
+        BadCommand,
+        "panda_joint1 is given an effort together with",
+        {"velocities": [0.1], "efforts": [0.0], "indices": [0]},
+    ),
+    (
+        BadCommand,
+        "panda_joint1 is given an effort, but is under position control",
+        {"efforts": [1.0], "indices": [0]},
+    ),
+    (BadCommand, "positions must be a list of numbers", {"positions": ["much"], "indices": [0]}),
+    (BadCommand, "positions must be a list of numbers", {"positions": 3.0, "indices": [0]}),
+    (
+        BadCommand,
+        "positions must be a plain list",
+        {"positions": [[0.1], [0.2]], "indices": [0, 1]},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "command"), REJECTED, ids=[r[1][:40] for r in REJECTED]
+)
+def test_rejected_whole_with_nothing_changed(kind, message, command):
+    controller, untouched = franka(), franka()
+    for c in (controller, untouched):
+        apply(c, BODY)
+        c.step(0.05)
+    before = state(controller)
+    with pytest.raises(kind, match=message):
+        controller.apply(JointCommand(**command))
+    assert state(controller) == before
+    for _ in range(20):
+        np.testing.assert_array_equal(
+            controller.step(0.01).positions, untouched.step(0.01).positions
+        )
+
+
+def test_a_position_on_its_limit_but_for_rounding_is_taken_as_on_it():
+    checked = check_command(JointCommand(positions=[2.8973 + 5e-7], indices=[0]), FRANKA.limits)
+    assert checked.positions[0] == 2.8973
+    assert np.isnan(checked.positions[1:]).all()
+
+
+def test_an_absurd_position_is_refused_where_there_are_no_limits():
+    endless, one = np.array([inf]), np.ones(1)
+    limits = JointLimits(("wheel",), -endless, endless, one, one, one, one)
+    with pytest.raises(BadCommand, match="1e\\+300 of joint wheel is beyond 1e\\+06"):
+        check_command(JointCommand(positions=[1e300]), limits)
+
+
+def test_position_with_velocity_is_allowed_and_effort_beside_other_joints_too():
+    controller = franka(panda_joint2="effort")
+    apply(controller, [0.1, nan], velocities=[0.2, nan], efforts=[nan, 3.0], indices=[0, 1])
+    targets = controller.targets
+    assert (targets.positions[0], targets.velocities[0], targets.efforts[1]) == (0.1, 0.2, 3.0)
+    assert np.isnan([targets.efforts[0], targets.positions[1], targets.velocities[1]]).all()
+
+
+@pytest.mark.parametrize(
+    ("mode", "allowed"),
+    [
+        ("position", {"positions", "velocities"}),
+        ("velocity", {"velocities"}),
+        ("effort", {"efforts"}),
+    ],
+)
+def test_channels_of_each_mode(mode, allowed):
+    for channel in ("positions", "velocities", "efforts"):
+        controller = franka(panda_joint1=mode)
+        command = JointCommand(**{channel: [0.1]}, indices=[0])
+        if channel in allowed:
+            controller.apply(command)
+            continue
+        before = state(controller)
+        with pytest.raises(BadCommand, match=f"panda_joint1 is given .* under {mode} control"):
+            controller.apply(command)
+        assert state(controller) == before
+
+
+def test_before_the_state_is_known_every_command_is_refused():
+    controller = ArticulationController(FRANKA.limits)
+    for command in (JointCommand(), JointCommand(positions=BODY)):
+        with pytest.raises(MotionError, match="state is not known yet"):
+            controller.apply(command)
+    with pytest.raises(MotionError, match="state is not known yet"):
+        controller.step(0.01)
+    assert not controller.ready
+    for bad in (np.zeros(8), np.full(9, nan), [0.0] * 8 + [inf], ["a"] * 9):
+        with pytest.raises(BadCommand, match="a measured state needs"):
+            controller.reset(bad)
+        assert not controller.ready
+    controller.reset(FRANKA.home)
+    controller.apply(JointCommand(positions=BODY))
+
+
+def test_unknown_modes_and_joints_are_refused():
+    with pytest.raises(BadCommand, match="'torque' is not known. Available: position, velocity"):
+        ControlMode.named("torque")
+    with pytest.raises(UnknownJoint, match=r"Did you mean 'panda_joint\d'"):
+        ArticulationController(FRANKA.limits, {"panda_joint": ControlMode.EFFORT})
+    controller = franka()
+    before = state(controller)
+    with pytest.raises(UnknownJoint):
+        controller.switch_mode(ControlMode.EFFORT, ["panda_joint1", "nobody"])
+    assert state(controller) == before
