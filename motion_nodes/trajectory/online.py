@@ -4,7 +4,8 @@
 Each joint moves by itself, as fast as its limits allow, from its present state to its target.
 Computed by Ruckig (Berscheid and Kröger, "Jerk-limited real-time trajectory generation with
 arbitrary target states", RSS 2021) from state to state, without intermediate waypoints. Ruckig
-knows no position limits; they are kept by choosing targets from which nothing overshoots.
+knows no position limits; they are kept by choosing targets from which nothing overshoots. (Longer
+than most files here: the cases of that choice belong beside each other.)
 """
 
 from __future__ import annotations

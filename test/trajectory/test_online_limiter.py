@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The online limiter alone: unlimited channels, changing steps, moving goals, no waypoints."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import ruckig
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from motion_nodes.errors import MotionError
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory import online
+from motion_nodes.trajectory.online import OnlineLimiter, stopping_speed
+
+inf = math.inf
+BY_POSITION, BY_VELOCITY = np.array([False]), np.array([True])
+
+
+def limits(acceleration=10.0, jerk=200.0, velocity=2.0, bound=1.0) -> JointLimits:
+    one = np.ones(1)
+    return JointLimits(("j",), -bound * one, bound * one, velocity * one, one,
+                       acceleration * one, jerk * one)  # fmt: skip
+
+
+def at(position: float, **values: float) -> OnlineLimiter:
+    limiter = OnlineLimiter(limits(**values))
+    limiter.reset(np.array([position]))
+    return limiter
+
+
+def lead(limiter, goal=0.0, speed=0.0, dt=0.01, by=BY_POSITION) -> float:
+    limiter.step(by, np.array([goal]), np.array([speed]), dt)
+    return float(limiter.position[0])
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(st.floats(1e-6, 10.0), st.floats(0.1, 100.0), st.floats(0.1, 1e5))
+def test_stopping_speed_brakes_in_just_the_room(room, acceleration, jerk):
+    speed = stopping_speed(room, acceleration, jerk)
+    way = ruckig.InputParameter(1)
+    way.control_interface = ruckig.ControlInterface.Velocity
+    way.current_velocity, way.target_velocity = [speed], [0.0]
+    way.max_velocity, way.max_acceleration, way.max_jerk = [1e9], [acceleration], [jerk]
+    path = ruckig.Trajectory(1)
+    ruckig.Ruckig(1).calculate(way, path)
+    assert path.at_time(path.duration)[0][0] == pytest.approx(room, rel=1e-6)
+
+
+def test_stopping_speed_at_the_edges():
+    assert stopping_speed(0.0, 1.0, 1.0) == stopping_speed(-1.0, 1.0, 1.0) == 0.0
+    assert stopping_speed(0.5, 4.0, inf) == pytest.approx(2.0)
+    assert stopping_speed(2.0, inf, 2.0) == pytest.approx(2.0)
+    assert stopping_speed(1.0, inf, inf) == stopping_speed(inf, 1.0, 1.0) == inf
+
+
+@pytest.mark.parametrize(
+    ("acceleration", "jerk", "duration"),
+    [
+        (inf, inf, 0.8 / 2.0),
+        (10.0, inf, 0.8 / 2.0 + 2.0 / 10.0),
+        (10.0, 200.0, 0.8 / 2.0 + 2.0 / 10.0 + 10.0 / 200.0),
+        (inf, 200.0, 0.8 / 2.0 + 2.0 * math.sqrt(2.0 / 200.0)),
+    ],
+)
+def test_duration_with_and_without_limits(acceleration, jerk, duration):
+    limiter = at(0.0, acceleration=acceleration, jerk=jerk)
+    for _ in range(round(duration / 0.001) - 2):
+        assert lead(limiter, 0.8, dt=0.001) < 0.8
+    for _ in range(4):
+        lead(limiter, 0.8, dt=0.001)
+    assert limiter.position[0] == 0.8
+    assert limiter.velocity[0] == 0.0
+
+
+@pytest.mark.parametrize("jerk", [inf, 200.0])
+@pytest.mark.parametrize("acceleration", [inf, 10.0])
+def test_velocity_drives_with_and_without_limits(acceleration, jerk):
+    limiter = at(0.0, acceleration=acceleration, jerk=jerk, bound=inf)
+    for speed in (1.5, -5.0, 0.0, 0.3):
+        for _ in range(200):
+            lead(limiter, speed=speed, by=BY_VELOCITY)
+        assert limiter.velocity[0] == pytest.approx(np.clip(speed, -2.0, 2.0), abs=1e-9)
+
+
+def test_the_way_does_not_depend_on_the_steps():
+    rng = np.random.default_rng(5)
+    even, uneven = at(-0.9), at(-0.9)
+    for _ in range(60):
+        lead(even, 0.7)
+    cuts = np.sort(rng.uniform(0.0, 0.6, 40))
+    for dt in np.diff([0.0, *cuts, 0.6]):
+        lead(uneven, 0.7, dt=float(dt))
+    assert uneven.position == pytest.approx(even.position, abs=1e-9)
+    assert uneven.velocity == pytest.approx(even.velocity, abs=1e-8)
+
+
+def test_from_outside_the_position_limits_and_goals_beyond_them():
+    limiter = at(-1.5)
+    for _ in range(300):
+        lead(limiter, -3.0)
+    assert limiter.position[0] == -1.0
+    limiter = at(1.5)
+    for _ in range(100):
+        lead(limiter, speed=1.0, by=BY_VELOCITY)
+    assert limiter.position[0] == 1.5  # not further out
+    for _ in range(100):
+        lead(limiter, speed=-1.0, by=BY_VELOCITY)
+    assert limiter.position[0] < 1.0
+
+
+def test_a_steadily_moving_goal_is_caught_and_kept():
+    limiter = at(0.0, bound=inf)
+    for i in range(1, 300):
+        goal = 0.3 + 0.5 * i * 0.01
+        position = lead(limiter, goal, 0.5)
+    assert position == pytest.approx(goal, abs=1e-9)
+    assert limiter.velocity[0] == pytest.approx(0.5, abs=1e-9)
+
+
+def test_far_goals_and_slow_speeds_have_a_way():
+    far = at(0.0, bound=inf, velocity=0.01)
+    for _ in range(300):
+        lead(far, 9e5)
+    assert far.velocity[0] == pytest.approx(0.01)
+    slow = at(0.0)
+    for _ in range(300):
+        lead(slow, speed=1e-5, by=BY_VELOCITY)
+    assert slow.velocity[0] == pytest.approx(1e-5)
+
+
+@pytest.mark.parametrize("dt", [0.0, -1.0, math.nan, inf])
+def test_no_time_no_motion(dt):
+    limiter = at(0.0)
+    lead(limiter, 1.0)
+    before = limiter.position.copy()
+    assert lead(limiter, 1.0, dt=dt) == before
+
+
+def test_an_impossible_target_is_said_and_leaves_the_state():
+    limiter = at(0.0)
+    before = lead(limiter, 0.5)
+    limiter._input.max_jerk = [math.nan]
+    with pytest.raises(MotionError, match="no way to the target"):
+        lead(limiter, 0.6)
+    assert limiter.position[0] == before
+    limiter._input.max_jerk = [200.0]
+    for _ in range(200):
+        lead(limiter, 0.6)
+    assert limiter.position[0] == 0.6
+
+
+def test_ruckig_is_never_given_waypoints(monkeypatch):
+    # With waypoints Ruckig's free edition would send the motion to a server.
+    asked = []
+
+    class Watched(ruckig.Ruckig):
+        def update(self, given, output):
+            asked.append(list(given.intermediate_positions))
+            return super().update(given, output)
+
+    monkeypatch.setattr(online.ruckig, "Ruckig", Watched)
+    limiter = at(0.0)
+    for goal in (0.5, -0.5):
+        for _ in range(20):
+            lead(limiter, goal, 0.2)
+            lead(limiter, goal, by=BY_VELOCITY)
+    assert len(asked) >= 40
+    assert not any(asked)
