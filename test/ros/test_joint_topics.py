@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JointState messages to and from arrays: whatever order and joints they come with."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from sensor_msgs.msg import JointState
+
+from motion_nodes.ros.joint_topics import (
+    MOST_LAYOUTS,
+    JointStateReader,
+    JointStateWriter,
+    set_stamp,
+    stamp_ns,
+)
+
+JOINTS = ("a", "b", "c")
+
+
+class Feed:
+    """Stands in for a polled subscription."""
+
+    def __init__(self) -> None:
+        self.waiting: list[JointState] = []
+        self.count = 0
+
+    def all(self) -> list[JointState]:
+        messages, self.waiting = self.waiting, []
+        self.count += len(messages)
+        return messages
+
+    def send(self, positions: dict[str, float], velocity=None, stamp: float = 0.0) -> None:
+        message = JointState(name=list(positions), position=list(positions.values()))
+        if velocity is not None:
+            message.velocity = velocity
+        set_stamp(message, int(stamp * 1e9))
+        self.waiting.append(message)
+
+
+@pytest.fixture
+def feed() -> Feed:
+    return Feed()
+
+
+@pytest.fixture
+def reader(feed) -> JointStateReader:
+    return JointStateReader(feed, JOINTS)
+
+
+def test_nothing_before_the_first_message(reader):
+    assert not reader.update()
+    assert not reader.received
+    assert np.isnan(reader.position).all()
+    assert reader.age() == math.inf
+    assert reader.missing == ()
+    assert reader.trouble(1.0) == "waiting for joint_states"
+
+
+def test_any_order_and_other_joints(feed, reader):
+    rng = random.Random(4)
+    for _ in range(50):
+        values = {name: rng.uniform(-3, 3) for name in (*JOINTS, "x", "y")}
+        names = list(values)
+        rng.shuffle(names)
+        feed.send({n: values[n] for n in names}, [values[n] * 2 for n in names], stamp=1.5)
+        assert reader.update()
+        expected = np.array([values[n] for n in JOINTS])
+        np.testing.assert_array_equal(reader.position, expected)
+        np.testing.assert_array_equal(reader.velocity, 2 * expected)
+    assert reader.stamp_ns == 1_500_000_000
+    assert reader.received
+    assert reader.trouble(1.0) == ""
+    assert len(reader._layouts) <= MOST_LAYOUTS
+
+
+def test_the_newest_of_several_counts(feed, reader):
+    for i in range(5):
+        feed.send({"a": i, "b": i, "c": i}, stamp=float(i))
+    assert reader.update()
+    assert reader.position.tolist() == [4.0] * 3
+    assert reader.stamp_ns == 4_000_000_000
+    assert not reader.update()
+
+
+def test_a_state_put_together_from_several_publishers(feed, reader):
+    feed.send({"a": 1.0, "b": 2.0})
+    assert not reader.update(), "c is not known yet"
+    assert reader.missing == ("c",)
+    assert reader.trouble(1.0) == "waiting for joint_states; the messages lack c"
+    feed.send({"c": 3.0})
+    assert reader.update()
+    feed.send({"a": 1.5, "b": 2.5})
+    feed.send({"c": 3.5})
+    feed.send({"a": 1.6, "b": 2.6})
+    assert reader.update()
+    assert reader.position.tolist() == [1.6, 2.6, 3.5]
+
+
+def test_the_joint_silent_for_longest_makes_the_age(feed, reader, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("motion_nodes.ros.joint_topics.time.monotonic", lambda: now[0])
+    feed.send({"a": 1.0, "b": 2.0, "c": 3.0})
+    reader.update()
+    for _ in range(4):
+        now[0] += 0.3
+        feed.send({"a": 1.0, "b": 2.0})
+        assert reader.update()
+    assert reader.age() == pytest.approx(1.2)
+    assert reader.trouble(0.5) == "no joint_states for 1.2 s of c"
+    assert reader.trouble(2.0) == ""
+    now[0] += 1.0
+    assert reader.trouble(0.5) == "no joint_states for 2.2 s"
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_position_that_is_no_number_does_not_count(feed, reader, bad):
+    feed.send({"a": 1.0, "b": bad, "c": 3.0})
+    assert not reader.update()
+    assert reader.missing == ("b",)
+    assert f"(the position of b is {bad})" in reader.trouble(1.0)
+    feed.send({"a": 1.0, "b": 2.0, "c": 3.0})
+    assert reader.update()
+    feed.send({"a": 5.0, "b": bad, "c": 6.0})
+    assert reader.update()
+    assert reader.position.tolist() == [5.0, 2.0, 6.0]
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_speed_that_is_no_number_is_zero(feed, reader, bad):
+    feed.send({"a": 1.0, "b": 2.0, "c": 3.0}, [0.5, bad, 0.7])
+    assert reader.update()
+    assert reader.velocity.tolist() == [0.5, 0.0, 0.7]
+
+
+def test_without_speeds_they_are_zero(feed, reader):
+    feed.send({"a": 1.0, "b": 2.0, "c": 3.0}, [1.0, 1.0, 1.0])
+    reader.update()
+    feed.send({"a": 1.0, "b": 2.0, "c": 3.0})
+    reader.update()
+    assert not reader.velocity.any()
+
+
+@pytest.mark.parametrize(
+    ("names", "positions", "velocities"),
+    [
+        (["a", "b", "c"], [1.0, 2.0], []),
+        (["a", "b", "c"], [], []),
+        (["a", "b", "c"], [1.0] * 4, []),
+        (["a", "b", "c"], [1.0] * 3, [1.0]),
+        ([], [1.0] * 3, []),
+    ],
+)
+def test_lengths_that_do_not_fit_are_not_used(feed, reader, names, positions, velocities):
+    feed.waiting.append(JointState(name=names, position=positions, velocity=velocities))
+    assert not reader.update()
+    assert not reader.received
+    assert f"a message has {len(names)} names, {len(positions)} positions" in reader.trouble(1.0)
+
+
+def test_an_empty_message_says_nothing(feed, reader):
+    feed.waiting.append(JointState())
+    assert not reader.update()
+    feed.send({"a": 1.0, "b": 2.0, "c": 3.0})
+    feed.waiting.append(JointState())
+    assert reader.update()
+
+
+class Wire:
+    def __init__(self) -> None:
+        self.sent: list[JointState] = []
+
+    def publish(self, message: JointState) -> None:
+        self.sent.append(message)
+
+
+def test_writer_publishes_what_its_views_hold():
+    wire = Wire()
+    writer = JointStateWriter(None, wire, JOINTS, effort=True)
+    writer.position[:] = (1.0, 2.0, 3.0)
+    writer.velocity[1] = 5.0
+    writer.send(12_345_678_901)
+    (message,) = wire.sent
+    assert message.name == list(JOINTS)
+    assert message.position.tolist() == [1.0, 2.0, 3.0]
+    assert math.isnan(message.velocity[0])
+    assert message.velocity[1] == 5.0
+    assert all(map(math.isnan, message.effort))
+    assert stamp_ns(message) == 12_345_678_901
+
+
+def test_writer_leaves_out_channels_that_are_not_wanted():
+    wire = Wire()
+    writer = JointStateWriter(None, wire, JOINTS, position=False)
+    writer.velocity[:] = 0.0
+    writer.send(0)
+    assert len(wire.sent[0].position) == len(wire.sent[0].effort) == 0
+    assert wire.sent[0].velocity.tolist() == [0.0] * 3
+
+
+@pytest.mark.parametrize("nanoseconds", [0, 1, 999_999_999, 10**9, 1_795_246_000_123_456_789])
+def test_stamps_survive(nanoseconds):
+    message = JointState()
+    set_stamp(message, nanoseconds)
+    assert stamp_ns(message) == nanoseconds

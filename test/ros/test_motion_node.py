@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node base: lifecycle, parameters in the loop, crashes, and threads that meet."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
+from rclpy.executors import SingleThreadedExecutor
+from ros_processes import RosClient, values_of, wait_until
+from std_msgs.msg import Int64
+from std_srvs.srv import Trigger
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.ros import qos
+from motion_nodes.ros.instance_lock import SecondInstance
+from motion_nodes.ros.node import MotionNode, NodeParams
+from motion_nodes.ros.parameters import param
+from motion_nodes.ros.run import _serve
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProbeParams(NodeParams):
+    """Parameters of the node under test."""
+
+    update_rate: float = param(200.0, doc="Rate.", unit="Hz", gt=0.0, le=2000.0, read_only=True)
+    gain: float = param(1.0, doc="Gain.", ge=0.0, le=10.0)
+
+
+class Probe(MotionNode[ProbeParams]):
+    """Writes down what happens to it, and in which thread."""
+
+    params_type = ProbeParams
+
+    def __init__(self, *overrides: str, name: str = "probe") -> None:
+        args = ["--ros-args"] + [word for o in overrides for word in ("-p", o)]
+        self.calls: list[tuple[str, str]] = []
+        self.in_tick: Callable[[], None] = lambda: None
+        self.in_configure: Callable[[], None] = lambda: None
+        self.in_halt: Callable[[], None] = lambda: None
+        self.gains: list[float] = []
+        self.ticks = 0
+        super().__init__(name, ros_args=args if overrides else ["--ros-args"])
+
+    def note(self, what: str) -> None:
+        self.calls.append((what, threading.current_thread().name))
+
+    def happened(self) -> list[str]:
+        return [what for what, _ in self.calls]
+
+    def configure(self) -> None:
+        self.note("configure")
+        self.numbers = self.poll(Int64, "numbers", qos.COMMANDS)
+        self.serve(Trigger, "~/fail", self._fail)
+        self.serve(Trigger, "~/ask", self._ask)
+        self.in_configure()
+
+    def activate(self) -> None:
+        self.note("activate")
+        self.taken: list[int] = []
+
+    def tick(self, dt: float) -> None:
+        self.ticks += 1
+        self.taken += [message.data for message in self.numbers.all()]
+        self.in_tick()
+
+    def halt(self) -> None:
+        self.note("halt")
+        self.in_halt()
+
+    def release(self) -> None:
+        self.note("release")
+
+    def parameters_changed(self, params: ProbeParams) -> None:
+        self.note("parameters")
+        self.gains.append(params.gain)
+
+    def diagnose(self, report: Any) -> None:
+        report.value("gain", self.params.gain)
+
+    def _fail(self, request: Any, response: Any) -> Any:
+        raise ZeroDivisionError("on purpose")
+
+    def _ask(self, request: Any, response: Any) -> Any:
+        response.success = True
+        response.message = self.in_loop(lambda: threading.current_thread().name)
+        return response
+
+
+@pytest.fixture
+def make(ros) -> Iterator[Callable[..., Probe]]:
+    """Make nodes without an executor."""
+    nodes: list[Probe] = []
+
+    def build(*overrides: str, name: str = "probe") -> Probe:
+        nodes.append(Probe(*overrides, name=name))
+        return nodes[-1]
+
+    yield build
+    for node in nodes:
+        node.destroy_node()
+
+
+@pytest.fixture
+def served(make) -> Iterator[Callable[..., Probe]]:
+    """Make nodes whose slow part an executor serves, as in a process of the suite."""
+    running: list[tuple[SingleThreadedExecutor, threading.Thread]] = []
+
+    def build(*overrides: str) -> Probe:
+        node = make(*overrides)
+        executor = SingleThreadedExecutor()
+        executor.add_node(node)
+        thread = threading.Thread(
+            target=_serve, args=(executor, [node], threading.Event()), name="executor"
+        )
+        thread.start()
+        running.append((executor, thread))
+        return node
+
+    yield build
+    for executor, thread in running:
+        executor.shutdown()
+        thread.join(5.0)
+        assert not thread.is_alive()
+
+
+def active(node: Probe) -> Probe:
+    node.trigger_configure()
+    node.trigger_activate()
+    wait_until(lambda: node.ticks > 2, "ticks")
+    return node
+
+
+def test_a_life(make):
+    node = make()
+    assert node.state_label == "unconfigured"
+    node.trigger_configure()
+    assert node.state_label == "inactive"
+    assert node.ticks == 0
+    active(node) if node.state_label == "unconfigured" else node.trigger_activate()
+    assert node.active
+    wait_until(lambda: node.ticks > 2, "ticks")
+    node.trigger_deactivate()
+    ticks = node.ticks
+    time.sleep(0.05)
+    assert node.ticks == ticks
+    assert not node.active
+    node.trigger_cleanup()
+    assert node.happened() == ["configure", "activate", "halt", "release"]
+    active(node)
+    node.trigger_shutdown()
+    assert node.state_label == "finalized"
+    assert node.happened()[4:] == ["configure", "activate", "halt", "release"]
+
+
+def test_one_instance(make):
+    first = make()
+    with pytest.raises(SecondInstance, match="/probe already runs"):
+        Probe()
+    make(name="other")
+    first.destroy_node()
+    make()
+
+
+def test_wrong_autostart_is_one_clear_error_and_frees_the_name(make):
+    with pytest.raises(BadConfig, match="'autostart' is 'maybe'; it must be of type bool"):
+        Probe("autostart:=maybe")
+    make()
+
+
+def test_a_failed_configure_gives_everything_back(make):
+    node = make()
+
+    def refuse() -> None:
+        raise BadConfig("no such thing")
+
+    node.in_configure = refuse
+    node.trigger_configure()
+    assert node.state_label == "unconfigured"
+    assert node.failure == "no such thing"
+    assert node.happened() == ["configure", "release"]
+    assert not node.has_parameter("gain")
+    node.in_configure = lambda: None
+    active(node)
+    assert node.failure is None
+
+
+def test_an_unforeseen_error_in_configure_is_told_with_its_place(make, capfd):
+    node = make()
+    node.in_configure = lambda: 1 / 0
+    node.trigger_configure()
+    assert node.state_label == "unconfigured"
+    assert node.failure == "ZeroDivisionError: division by zero"
+    assert "Traceback" in capfd.readouterr().err
+
+
+def test_a_crash_in_the_loop_halts_and_is_reported(make, capfd):
+    node = make()
+    crashed = threading.Event()
+    node.on_crash = crashed.set
+    active(node)
+    node.in_tick = lambda: 1 / 0
+    assert crashed.wait(5.0)
+    assert node.happened()[-1] == "halt"
+    assert not node.active
+    assert "the loop stopped: ZeroDivisionError" in str(node.failure)
+    assert "the loop stopped" in capfd.readouterr().err
+    ticks = node.ticks
+    time.sleep(0.05)
+    assert node.ticks == ticks
+
+
+def test_parameters_change_in_the_loop(make):
+    from rclpy.parameter import Parameter
+
+    node = active(make())
+    assert node.set_parameters_atomically([Parameter("gain", value=2)]).successful
+    assert node.gains == [2.0]
+    assert node.calls[-1] == ("parameters", "probe")
+    assert node.params.gain == 2.0
+
+
+def test_parameters_change_at_once_while_inactive(make):
+    from rclpy.parameter import Parameter
+
+    node = make()
+    node.trigger_configure()
+    assert node.set_parameters_atomically([Parameter("gain", value=3.0)]).successful
+    assert node.gains == [3.0]
+    assert node.calls[-1] == ("parameters", "MainThread")
+
+
+def test_in_loop_runs_between_ticks_and_returns(make):
+    node = active(make())
+    assert node.in_loop(lambda: threading.current_thread().name) == "probe"
+    with pytest.raises(ZeroDivisionError):
+        node.in_loop(lambda: 1 / 0)
+    assert node.active
+    node.trigger_deactivate()
+    assert node.in_loop(lambda: threading.current_thread().name) == "MainThread"
+
+
+def test_a_job_that_was_given_up_is_not_done_later(make):
+    node = active(make())
+    go_on = threading.Event()
+    node.in_tick = lambda: go_on.wait(5.0) and None
+    done = []
+    with pytest.raises(TimeoutError):
+        node.in_loop(lambda: done.append(1), timeout=0.1)
+    go_on.set()
+    ticks = node.ticks
+    wait_until(lambda: node.ticks > ticks + 2, "ticks again")
+    assert done == []
+
+
+def test_what_came_while_inactive_is_dropped(make, client):
+    node = make()
+    node.trigger_configure()
+    publisher = client.publisher(Int64, "/numbers")
+    for i in range(3):
+        publisher.publish(Int64(data=i))
+    time.sleep(0.2)
+    active(node)
+    publisher.publish(Int64(data=7))
+    wait_until(lambda: node.taken, "a message")
+    assert node.taken == [7]
+
+
+def test_stop_is_for_good(make):
+    node = active(make())
+    node.stop()
+    assert node.happened()[-1] == "halt"
+    node.trigger_deactivate()
+    node.trigger_activate()
+    assert not node.active
+    assert node.failure == "the process is being stopped"
+    assert node.happened().count("halt") == 1
+
+
+def test_stop_while_transitions_run(make):
+    """A signal may come at any moment of any transition; afterwards nothing ticks."""
+    for i in range(15):
+        node = make(name=f"probe_{i}")
+        node.trigger_configure()
+        begun = threading.Event()
+
+        def toggle(node: Probe = node, begun: threading.Event = begun) -> None:
+            for _ in range(3):
+                begun.set()
+                node.trigger_activate()
+                node.trigger_deactivate() if node.state_label == "active" else None
+
+        thread = threading.Thread(target=toggle)
+        thread.start()
+        begun.wait(5.0)
+        time.sleep(0.001 * i)
+        node.stop()
+        assert not node.active
+        ticks = node.ticks
+        thread.join(5.0)
+        assert not thread.is_alive()
+        assert node.ticks <= ticks + 1
+        assert not node.active
+        ups = node.happened().count("activate")
+        assert node.happened().count("halt") == ups
+
+
+def test_a_failing_halt_does_not_keep_the_process(make):
+    node = active(make())
+    node.in_halt = lambda: 1 / 0
+    node.stop()
+    assert not node.active
+
+
+# ---- with an executor
+
+
+def test_autostart(served):
+    node = served()
+    wait_until(lambda: node.ticks > 2, "ticks")
+    assert [thread for _, thread in node.calls] == ["executor", "executor"]
+
+
+def test_without_autostart_a_client_leads(served, client: RosClient):
+    node = served("autostart:=false")
+    assert client.state("/probe") == "unconfigured"
+    assert node.happened() == []
+    assert client.change_state("/probe", "configure")
+    assert client.state("/probe") == "inactive"
+    assert client.change_state("/probe", "activate")
+    wait_until(lambda: node.ticks > 2, "ticks")
+    assert client.change_state("/probe", "deactivate")
+    assert client.change_state("/probe", "cleanup")
+    assert client.change_state("/probe", "unconfigured_shutdown")
+    assert client.state("/probe") == "finalized"
+
+
+@pytest.mark.parametrize("verb", ["activate", "cleanup", "configure"])
+def test_a_transition_that_is_not_possible_is_refused(served, client, capfd, verb):
+    node = served()
+    wait_until(lambda: node.ticks > 2, "ticks")
+    assert not client.change_state("/probe", verb)
+    assert client.state("/probe") == "active"
+    assert node.active
+    assert "is not possible in state 'active'; possible: deactivate" in capfd.readouterr().err
+
+
+def test_a_service_that_fails_answers_and_leaves_the_others_alive(served, client, capfd):
+    node = served()
+    wait_until(lambda: node.ticks > 2, "ticks")
+    assert not client.call(Trigger, "/probe/fail").success
+    assert "service ~/fail failed" in capfd.readouterr().err
+    answer = client.call(Trigger, "/probe/ask")
+    assert answer.success
+    assert answer.message == "probe"
+    assert client.state("/probe") == "active"
+
+
+def test_a_callback_that_fails_does_not_end_the_executor(served, client, capfd):
+    node = served()
+    failed = threading.Event()
+
+    def fail(_message: Int64) -> None:
+        failed.set()
+        raise ZeroDivisionError("on purpose")
+
+    node.create_subscription(Int64, "trouble", fail, 10)
+    client.publisher(Int64, "/trouble").publish(Int64())
+    assert failed.wait(5.0)
+    assert client.state("/probe") == "active"
+    assert "a callback failed" in capfd.readouterr().err
+
+
+def test_diagnostics_tell_rate_and_figures(served, client):
+    node = served()
+    status = client.wait_for_diagnosis("/probe", "")
+    wait_until(lambda: node.ticks > 100, "ticks")
+    client.wait(
+        lambda: (
+            values_of(client.diagnostics("/probe")).get("lifecycle state") == "active"
+            and float(values_of(client.diagnostics("/probe")).get("rate [Hz]", 0)) > 20
+        ),
+        "a report of the active node",
+    )
+    status = client.diagnostics("/probe")
+    figures = values_of(status)
+    assert status.hardware_id == "probe"
+    assert figures["nominal rate [Hz]"] == "200"
+    assert figures["gain"] == "1"
+    assert {"late ticks", "worst lateness [ms]", "busy"} <= set(figures)
+
+
+def test_diagnostics_tell_the_state_and_why_it_failed(served, client):
+    node = served("autostart:=false")
+    client.wait_for_diagnosis("/probe", "unconfigured", DiagnosticStatus.OK)
+
+    def refuse() -> None:
+        raise BadConfig("no such thing")
+
+    node.in_configure = refuse
+    assert not client.change_state("/probe", "configure")
+    client.wait_for_diagnosis("/probe", "no such thing", DiagnosticStatus.ERROR)
+
+
+def test_a_report_that_fails_does_not_end_the_node(served, client, capfd):
+    node = served()
+    node.diagnose = lambda report: 1 / 0  # type: ignore[method-assign]
+    wait_until(lambda: "diagnostics failed" in capfd.readouterr().err, "the complaint")
+    assert client.state("/probe") == "active"
+
+
+def test_parameters_through_services(served, client):
+    node = served()
+    wait_until(lambda: node.ticks > 2, "ticks")
+    assert client.set_parameters("/probe", gain=4).successful
+    assert client.get_parameter("/probe", "gain") == 4.0
+    refused = client.set_parameters("/probe", gain=44.0)
+    assert not refused.successful
+    assert "gain" in refused.reason
+    read_only = client.set_parameters("/probe", gain=5.0, update_rate=10.0)
+    assert not read_only.successful
+    assert client.get_parameter("/probe", "gain") == 4.0
+    assert node.gains == [4.0]

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps of time: bounded, never negative, jumps and standstill are seen."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from motion_nodes.ros import ros_time
+from motion_nodes.ros.ros_time import (
+    LONGEST_SIMULATED_STEP,
+    LONGEST_STEP,
+    STANDS_AFTER,
+    RosTime,
+    StepClock,
+)
+
+PERIOD = 0.01
+
+
+class World:
+    """A clock for ROS and one for the wall, both set by hand."""
+
+    def __init__(self, monkeypatch, simulated: bool) -> None:
+        self.ros = 100.0
+        self.wall = 5000.0
+        monkeypatch.setattr(ros_time, "time", SimpleNamespace(monotonic=lambda: self.wall))
+        clock = SimpleNamespace(
+            now=lambda: SimpleNamespace(nanoseconds=round(self.ros * 1e9)),
+            ros_time_is_active=simulated,
+        )
+        self.time = RosTime(SimpleNamespace(get_clock=lambda: clock))
+        self.steps = StepClock(self.time, PERIOD)
+
+    def step(self, ros: float, wall: float | None = None):
+        self.ros += ros
+        self.wall += ros if wall is None else wall
+        return self.steps.step()
+
+
+@pytest.fixture
+def wall_world(monkeypatch) -> World:
+    return World(monkeypatch, simulated=False)
+
+
+@pytest.fixture
+def sim_world(monkeypatch) -> World:
+    return World(monkeypatch, simulated=True)
+
+
+def test_the_first_step_has_no_length(wall_world):
+    first = wall_world.step(PERIOD)
+    assert first.dt == 0.0
+    assert first.jump is None
+    assert wall_world.step(PERIOD).dt == pytest.approx(PERIOD)
+
+
+def test_a_delay_is_not_made_up_for_in_one_leap(wall_world):
+    wall_world.step(PERIOD)
+    late = wall_world.step(0.7)
+    assert late.dt == pytest.approx(LONGEST_STEP * PERIOD)
+    assert late.wall_dt == pytest.approx(LONGEST_STEP * PERIOD)
+    assert late.jump is None
+
+
+def test_simulated_time_may_run_ten_times_as_fast(sim_world):
+    sim_world.step(PERIOD)
+    step = sim_world.step(10 * PERIOD, PERIOD)
+    assert step.dt == pytest.approx(10 * PERIOD)
+    assert sim_world.step(1.0, 0.5).dt == pytest.approx(LONGEST_SIMULATED_STEP * PERIOD)
+
+
+def test_time_that_goes_back_is_a_jump(sim_world):
+    sim_world.step(PERIOD)
+    step = sim_world.step(-50.0, PERIOD)
+    assert step.dt == 0.0
+    assert step.jump == (pytest.approx(100.01), pytest.approx(50.01))
+    assert sim_world.step(PERIOD).jump is None
+
+
+def test_time_that_leaps_ahead_is_a_jump(wall_world):
+    wall_world.step(PERIOD)
+    step = wall_world.step(3600.0, PERIOD)
+    assert step.dt == 0.0
+    assert step.jump is not None
+
+
+def test_the_first_clock_message_is_no_jump(sim_world):
+    sim_world.ros = 0.0
+    for _ in range(3):
+        assert sim_world.step(0.0, PERIOD).dt == 0.0
+    begun = sim_world.step(1234.0, PERIOD)
+    assert begun.dt == 0.0
+    assert begun.jump is None
+    assert sim_world.step(PERIOD).dt == pytest.approx(PERIOD)
+
+
+def test_time_that_stands_is_seen(sim_world):
+    sim_world.step(PERIOD)
+    sim_world.step(0.0, 0.9 * STANDS_AFTER)
+    assert not sim_world.time.stands
+    sim_world.step(0.0, 0.2 * STANDS_AFTER)
+    assert sim_world.time.stands
+    sim_world.step(PERIOD)
+    assert not sim_world.time.stands
+
+
+def test_the_wall_clock_never_stands(wall_world):
+    wall_world.step(PERIOD)
+    wall_world.step(0.0, 10.0)
+    assert not wall_world.time.stands
