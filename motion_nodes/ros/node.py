@@ -77,8 +77,7 @@ class MotionNode(LifecycleNode, Generic[P]):
             self.autostart: bool = declare_early(self, "autostart", True)
             """Whether the node configures and activates itself."""
         except MotionError:
-            self._give_name_back()
-            super().destroy_node()
+            self._leave_graph()
             raise
         self.failure: str | None = None
         """Why the last transition failed, in words."""
@@ -262,8 +261,7 @@ class MotionNode(LifecycleNode, Generic[P]):
         """Halt, release, and leave the graph."""
         self.stop()
         self._guarded("shut down", self._shut_down)
-        self._give_name_back()
-        super().destroy_node()
+        self._leave_graph()
 
     def create_subscription(self, *args: Any, **kwargs: Any) -> Any:
         """Create a subscription; that of the time source to /clock is polled instead of spun."""
@@ -314,9 +312,12 @@ class MotionNode(LifecycleNode, Generic[P]):
             response.success = False
             return response
 
-    def _give_name_back(self) -> None:
+    def _leave_graph(self) -> None:
         if self._instance is not None:
             self._instance.release()
+        super().destroy_node()
+        # It holds on to the node, which else would stay in the graph until it is collected.
+        self._state_machine.destroy_when_not_in_use()
 
     def _configure(self) -> None:
         begin = time.monotonic()

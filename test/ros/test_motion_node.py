@@ -130,7 +130,8 @@ def served(make) -> Iterator[Callable[..., Probe]]:
 
 
 def active(node: Probe) -> Probe:
-    node.trigger_configure()
+    if node.state_label == "unconfigured":
+        node.trigger_configure()
     node.trigger_activate()
     wait_until(lambda: node.ticks > 2, "ticks")
     return node
@@ -142,9 +143,8 @@ def test_a_life(make):
     node.trigger_configure()
     assert node.state_label == "inactive"
     assert node.ticks == 0
-    active(node) if node.state_label == "unconfigured" else node.trigger_activate()
+    active(node)
     assert node.active
-    wait_until(lambda: node.ticks > 2, "ticks")
     node.trigger_deactivate()
     ticks = node.ticks
     time.sleep(0.05)
@@ -247,8 +247,14 @@ def test_in_loop_runs_between_ticks_and_returns(make):
 
 def test_a_job_that_was_given_up_is_not_done_later(make):
     node = active(make())
-    go_on = threading.Event()
-    node.in_tick = lambda: go_on.wait(5.0) and None
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        go_on.wait(5.0)
+
+    node.in_tick = hang
+    assert begun.wait(5.0)
     done = []
     with pytest.raises(TimeoutError):
         node.in_loop(lambda: done.append(1), timeout=0.1)
