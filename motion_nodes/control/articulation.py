@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from motion_nodes.control.joint_command import CheckedCommand, JointCommand, check_command
 from motion_nodes.errors import BadCommand, MotionError, UnknownJoint
 from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.joint_trajectory import JointSample
 from motion_nodes.trajectory.online import OnlineLimiter
 
 Array = NDArray[np.float64]
@@ -95,6 +96,8 @@ class ArticulationController:
         """Time since the last target of a joint's position or velocity [s]."""
         self._stopping = np.zeros(n, dtype=np.bool_)
         self._ready = False
+        self._tracking = np.zeros(n, dtype=np.bool_)
+        self._tracked = JointSample(*(np.full(n, np.nan) for _ in range(3)))
         self._mask_modes()
 
     @property
@@ -160,6 +163,32 @@ class ArticulationController:
         self._age[positioned | driven] = 0.0
         self._stopping[positioned | driven | ~np.isnan(checked.efforts)] = False
 
+    def track(self, joints: NDArray[np.intp], sample: JointSample) -> None:
+        """Have joints under position control be on a trajectory's sample after the next step.
+
+        Where their limits do not let them, they are led after it. Counts for one step.
+
+        Args:
+            joints: indices of the joints, shape (k,).
+            sample: where they shall be, of shape (k,).
+        """
+        for kept, new in zip(self._tracked, sample, strict=True):
+            kept[joints] = new
+        self._tracking[joints] = self._position[joints]
+        self._positions[joints] = sample.position.clip(
+            self.limits.lower[joints], self.limits.upper[joints]
+        )
+        self._velocities[joints] = sample.velocity
+        self._age[joints] = 0.0
+        self._stopping[joints] = False
+
+    def reference(self, joints: NDArray[np.intp]) -> JointSample:
+        """Return where the reference of some joints is, copies of shape (k,)."""
+        limiter = self._limiter
+        return JointSample(
+            limiter.position[joints], limiter.velocity[joints], limiter.acceleration[joints]
+        )
+
     def switch_mode(self, mode: ControlMode, joints: Sequence[str] | None = None) -> None:
         """Change the control mode of some joints (all where none are named).
 
@@ -182,11 +211,12 @@ class ArticulationController:
             self._stopping[i] = mode is ControlMode.POSITION
         self._mask_modes()
 
-    def stop(self) -> None:
-        """Bring all joints to rest as fast as their limits allow, and hold there."""
-        self._velocities[:] = 0.0
-        self._efforts[:] = 0.0
-        self._stopping[:] = True
+    def stop(self, joints: NDArray[np.intp] | None = None) -> None:
+        """Bring joints (all where none are given) to rest as fast as they may, and hold there."""
+        chosen = slice(None) if joints is None else joints
+        self._velocities[chosen] = 0.0
+        self._efforts[chosen] = 0.0
+        self._stopping[chosen] = True
 
     @property
     def moving(self) -> bool:
@@ -209,7 +239,13 @@ class ArticulationController:
         if measured is not None and self._velocity_led.any():
             self._limiter.follow(self._velocity_led, measured)
         by_velocity = self._velocity_led | self._stopping
-        self._limiter.step(by_velocity, self._moved_targets(dt), self._velocities, dt)
+        on_way = self._limiter.reachable(self._tracking, self._tracked, dt)
+        if not on_way.all():
+            # What is on its way is overwritten below; the others are led there.
+            self._limiter.step(by_velocity, self._moved_targets(dt), self._velocities, dt)
+        if on_way.any():
+            self._limiter.put(on_way, self._tracked)
+        self._tracking[:] = False
         self._end_stops()
         efforts = self._efforts.clip(-self.limits.effort, self.limits.effort)
         return self._by_mode(self._limiter.position, self._limiter.velocity, efforts)

@@ -25,6 +25,10 @@ class FollowStatus(enum.Enum):
     SUCCEEDED = "succeeded"
     PATH_TOLERANCE_VIOLATED = "path tolerance violated"
     GOAL_TOLERANCE_VIOLATED = "goal tolerance violated"
+    PREEMPTED = "preempted"
+    """Another command took one of its joints."""
+    CANCELED = "canceled"
+    """Whoever gave it took it back, or the robot was lost."""
 
     @property
     def ended(self) -> bool:
@@ -100,18 +104,21 @@ class TrajectoryFollower:
         if self._time < self.goal.trajectory.end_time:
             text = self.goal.path.violation(position_error, velocity_error, self.joint_names)
             if text is not None:
-                self._end(FollowStatus.PATH_TOLERANCE_VIOLATED, f"on the way, {text}")
+                self.end(FollowStatus.PATH_TOLERANCE_VIOLATED, f"on the way, {text}")
             return
         text = self.goal.goal.violation(position_error, velocity_error, self.joint_names)
         if text is None:
-            self._end(FollowStatus.SUCCEEDED, "")
+            self.end(FollowStatus.SUCCEEDED, "")
             return
         self._over += dt
         if 0.0 < self.goal.goal_time < self._over:
-            self._end(
+            self.end(
                 FollowStatus.GOAL_TOLERANCE_VIOLATED,
                 f"{self.goal.goal_time:g} s after the end, {text}",
             )
 
-    def _end(self, status: FollowStatus, text: str) -> None:
+    def end(self, status: FollowStatus, text: str) -> None:
+        """End it, once, for a reason."""
+        if self.status.ended:
+            return
         self.status, self.text = status, text

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.joint_trajectory import JointSample
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -32,6 +33,8 @@ _CHASE = 0.999
 """A goal may move at this share of the speed limit, so that it can be caught."""
 _STANDING = 1e-6
 """[rad/s or m/s] Towards a position limit, slower than this is standing still."""
+_EXCESS = 1e-3
+"""Share by which a trajectory's sample may exceed a limit, for rounding on its way here."""
 _ROUNDING = 1e-9
 """[rad, m, or per second] Ruckig ends this close to its targets; the rest is rounding."""
 _ROUNDING_ACCELERATION = 1e-6
@@ -125,6 +128,33 @@ class OnlineLimiter:
         """Put the reference of some joints where they are [rad or m], shape (n,); skips NaN."""
         np.copyto(self.position, position, where=joints & np.isfinite(position))
         self._input.current_position = self.position.tolist()
+        self._asked = None
+
+    def reachable(self, joints: Mask, sample: JointSample, dt: float) -> Mask:
+        """Return which joints can be on a trajectory's sample one step from now.
+
+        Args:
+            joints: that follow the trajectory, shape (n,).
+            sample: where they shall be then, of shape (n,); NaN where there is no trajectory.
+            dt: duration of the step [s].
+        """
+        mean = 0.5 * (self.velocity + sample.velocity)
+        reach = self._acceleration_limit * (1.0 + _EXCESS)
+        return np.asarray(
+            joints
+            & (np.abs(sample.velocity) <= self._velocity_limit * (1.0 + _EXCESS))
+            & (np.abs(sample.velocity - self.velocity) <= reach * dt)
+            & (np.abs(sample.position - self.position - mean * dt) <= 0.5 * reach * dt * dt)
+            & (sample.position >= self._lower - _EXCESS)
+            & (sample.position <= self._upper + _EXCESS)
+        )
+
+    def put(self, joints: Mask, sample: JointSample) -> None:
+        """Put the reference of some joints on a trajectory's sample, of shape (n,)."""
+        np.copyto(self.position, sample.position, where=joints)
+        np.copyto(self.velocity, sample.velocity, where=joints)
+        np.copyto(self.acceleration, sample.acceleration, where=joints)
+        self._tell_state()
         self._asked = None
 
     def step(self, by_velocity: Mask, goal: Array, speed: Array, dt: float) -> None:

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who moves which joints: trajectories and direct commands, one owner for each joint at a time.
+
+A newcomer takes the joints that it needs; a trajectory that loses one of its joints ends, and its
+text says to whom. What no trajectory follows is where its last command put it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.control.articulation import ArticulationController, ControlMode, JointReference
+from motion_nodes.control.joint_command import JointCommand, select_joints
+from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, TrajectoryFollower
+from motion_nodes.errors import BadCommand, MotionError
+from motion_nodes.model.limits import joint_indices
+from motion_nodes.trajectory.joint_trajectory import JointSample
+from motion_nodes.trajectory.validate import validate, validate_start
+
+Array = NDArray[np.float64]
+
+
+@dataclass(eq=False)
+class Run:
+    """A trajectory under way."""
+
+    label: str
+    """Whose it is, for messages to others."""
+    follower: TrajectoryFollower
+    joints: NDArray[np.intp]
+    """Where its joints stand among the controller's."""
+    sample: JointSample | None = None
+    """The reference now in force, None before the start."""
+
+
+class TrajectoryRunner:
+    """Moves the joints of an :class:`ArticulationController` by trajectories and commands."""
+
+    def __init__(self, controller: ArticulationController, start_tolerance: float = 0.0) -> None:
+        """Begin with no trajectory.
+
+        Args:
+            controller: of all joints.
+            start_tolerance: how far a trajectory that begins at once may begin from where the
+                joints are [rad or m]; 0 for any distance.
+        """
+        self.controller = controller
+        self.start_tolerance = start_tolerance
+        self.runs: list[Run] = []
+        """Trajectories that have not ended."""
+
+    def start(self, goal: FollowGoal, label: str, delay: float = 0.0) -> Run:
+        """Begin a trajectory, taking its joints from whoever moves them.
+
+        Args:
+            goal: what to follow; a trajectory whose first point lies ahead is joined to where the
+                joints are.
+            label: whose it is.
+            delay: time until it begins [s]; negative: it began that long ago.
+
+        Raises:
+            MotionError: the robot's state is not known.
+            UnknownJoint: a joint that the controller does not have.
+            BadCommand: a joint that is not under position control, limits exceeded, or a start
+                too far away; nothing changes.
+        """
+        controller = self.controller
+        names = goal.trajectory.joint_names
+        joints = joint_indices(names, controller.joint_names, "this controller")
+        if not controller.ready:
+            raise MotionError("the robot's state is not known yet; command it after it is")
+        modes = controller.modes
+        for name in names:
+            if modes[name] is not ControlMode.POSITION:
+                raise BadCommand(
+                    f"joint {name} is under {modes[name].value} control; trajectories need "
+                    "position control"
+                )
+        problem = validate(goal.trajectory, controller.limits.select(names))
+        present = controller.reference(joints)
+        problem = problem or validate_start(goal.trajectory, present.position, self.start_tolerance)
+        if problem is not None:
+            raise BadCommand(problem.text)
+        spliced = goal.trajectory.starting_from(present)
+        follower = TrajectoryFollower(
+            FollowGoal(
+                trajectory=spliced, path=goal.path, goal=goal.goal, goal_time=goal.goal_time
+            ),
+            delay,
+        )
+        self._take(joints, label)
+        run = Run(label, follower, joints)
+        self.runs.append(run)
+        return run
+
+    def command(self, command: JointCommand, label: str) -> None:
+        """Apply a command, taking its joints from the trajectories that move them.
+
+        Raises:
+            MotionError: see :meth:`ArticulationController.apply`; nothing changes.
+        """
+        self.controller.apply(command)
+        self._take(select_joints(command, self.controller.joint_names), label)
+
+    def cancel(self, run: Run, text: str) -> None:
+        """End a trajectory and bring its joints to rest."""
+        self._end(run, FollowStatus.CANCELED, text)
+
+    def cancel_all(self, text: str) -> None:
+        """End all trajectories and bring their joints to rest."""
+        for run in list(self.runs):
+            self.cancel(run, text)
+
+    def step(
+        self, dt: float, position: Array, velocity: Array, scaling: float = 1.0
+    ) -> JointReference:
+        """Advance by ``dt`` [s] and return what the drives shall follow.
+
+        Args:
+            dt: time since the last step [s].
+            position: measured, of all joints [rad or m], shape (n,).
+            velocity: measured [rad/s or m/s], shape (n,).
+            scaling: share of its speed at which trajectories run, 0 or above.
+        """
+        for run in self.runs:
+            run.sample = run.follower.advance(dt, scaling)
+            if run.sample is not None:
+                self.controller.track(run.joints, run.sample)
+        reference = self.controller.step(dt, position)
+        for run in list(self.runs):
+            if run.sample is not None:
+                run.follower.judge(run.sample, position[run.joints], velocity[run.joints], dt)
+            if run.follower.status is FollowStatus.SUCCEEDED:
+                self.runs.remove(run)
+            elif run.follower.status.ended:
+                self._end(run, run.follower.status, run.follower.text)
+        return reference
+
+    def owner(self, joint: str) -> str | None:
+        """Return whose trajectory moves a joint, or None."""
+        i = self.controller.joint_names.index(joint)
+        return next((run.label for run in self.runs if i in run.joints), None)
+
+    def _take(self, joints: Sequence[int] | NDArray[np.intp], label: str) -> None:
+        for run in list(self.runs):
+            if not np.isin(run.joints, joints).any():
+                continue
+            run.follower.end(FollowStatus.PREEMPTED, f"preempted by {label}")
+            self.runs.remove(run)
+            left = np.setdiff1d(run.joints, np.asarray(joints))
+            if len(left):
+                self.controller.stop(left)
+
+    def _end(self, run: Run, status: FollowStatus, text: str) -> None:
+        run.follower.end(status, text)
+        if run in self.runs:
+            self.runs.remove(run)
+            self.controller.stop(run.joints)
