@@ -28,9 +28,12 @@ def read_nodes(arguments: list[str]) -> list[tuple[str, list[str]]]:
         raise BadConfig(usage)
     try:
         listed = json.loads(arguments[arguments.index("--nodes") + 1])
-        return [(str(entry["executable"]), list(entry["ros_args"])) for entry in listed]
+        nodes = [(str(entry["executable"]), list(entry["ros_args"])) for entry in listed]
     except (ValueError, KeyError, TypeError) as error:
         raise BadConfig(f"{usage}; could not read it: {error}") from None
+    if not nodes:
+        raise BadConfig(f"{usage}; the list names no node")
+    return nodes
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ from tf2_msgs.msg import TFMessage
 from motion_nodes.bases.base import Twist2, WheeledBase
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
 from motion_nodes.bases.limits import AxisLimits, BaseLimits
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import BadCommand, UnknownJoint
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
@@ -149,7 +149,10 @@ class BaseNode(RobotNode[B]):
             if len(getattr(params, name)) != 6:
                 return f"{name} has {len(getattr(params, name))} entries; it needs 6"
         try:
-            self._core_parts(params)
+            base, _ = self._core_parts(params)
+            for wheel in base.wheel_names:
+                if wheel not in self.robot.joint_names:
+                    return str(UnknownJoint(wheel, self.robot.joint_names, self.robot.name))
         except ValueError as error:
             return str(error)
         return None

@@ -42,6 +42,10 @@ M = TypeVar("M")
 T = TypeVar("T")
 
 
+TWIN_PATIENCE = 30.0
+"""[s] A killed process stays in the graph for a while; only after that is a twin another node."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NodeParams:
     """Parameters that every node has."""
@@ -88,6 +92,7 @@ class MotionNode(LifecycleNode, Generic[P]):
         self._loop: RateLoop | None = None
         self._starting = threading.RLock()
         self._leaving = False
+        self._alone_at = time.monotonic()
         self._jobs: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._polled: list[PolledSubscription[Any]] = []
         self._entities: list[Any] = []
@@ -435,13 +440,16 @@ class MotionNode(LifecycleNode, Generic[P]):
             if self.time_stands:
                 report.note("WARN", "time stands still (use_sim_time is set; nothing moves /clock)")
             self.diagnose(report)
-        if self._twins() > 1:
-            report.note("ERROR", "another node of the same name is in the graph")
+        self._look_for_twins(report)
         if self.warn.total:
             report.value("warnings", self.warn.total)
             report.value("last warning", self.warn.last)
         self._diagnostics.publish(report)
 
-    def _twins(self) -> int:
+    def _look_for_twins(self, report: Report) -> None:
         mine = (self.get_name(), self.get_namespace())
-        return sum(pair == mine for pair in Node.get_node_names_and_namespaces(self))
+        now = time.monotonic()
+        if sum(pair == mine for pair in Node.get_node_names_and_namespaces(self)) < 2:
+            self._alone_at = now
+        elif now - self._alone_at > TWIN_PATIENCE:
+            report.note("ERROR", "another node of the same name is in the graph")
