@@ -38,7 +38,7 @@ def run_demo_suite(*, headless: bool, port: int) -> int:
     from motion_nodes.nodes.demo import run_demo
 
     config = BringupConfig(
-        placements=parse_placements(["franka:=franka", "jetbot:=jetbot@0.6,-0.5,0"]),
+        placements=parse_placements(["franka:=franka", "jetbot:=jetbot@0.5,-0.5,1.5708"]),
         viewer_port=port,
         log_level="warn" if headless else "info",
     )

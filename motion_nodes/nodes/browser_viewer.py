@@ -93,19 +93,19 @@ class WatchedRobot:
                 viewer.update_base(self.name, self._X_WO @ X_OB)
 
     def status(self) -> str:
-        """Say what is missing, or nothing."""
-        return self.state.trouble(STALE)
+        """Say what is missing and where to look, or nothing."""
+        trouble = self.state.trouble(STALE)
+        return f"{trouble}. Is its simulation or driver running?" if trouble else ""
 
     def send_joint(self, joint: str, value: float) -> None:
         """Command one joint."""
         self._send([joint], [value])
 
     def send_state(self, name: str) -> None:
-        """Command all joints of a named state that the controller has."""
+        """Command the joints that a named state speaks of; "open" leaves the arm where it is."""
         wheels = self.robot.base.wheel_names if self.robot.base is not None else ()
-        q = self.robot.named_state(name)
-        chosen = [(j, float(v)) for j, v in zip(self.robot.joint_names, q, strict=True)
-                  if j not in wheels]  # fmt: skip
+        chosen = [(joint, float(value)) for joint, value in self.robot.states[name].items()
+                  if joint not in wheels]  # fmt: skip
         self._send([joint for joint, _ in chosen], [value for _, value in chosen])
 
     def send_twist(self, vx: float, vy: float, wz: float) -> None:

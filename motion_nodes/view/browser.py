@@ -22,7 +22,7 @@ from motion_nodes.view.intents import Intents
 from motion_nodes.view.live_robot import LiveRobot, PanelEvents
 from motion_nodes.view.page_watch import PageWatch
 from motion_nodes.view.robot_view import bounding_ball
-from motion_nodes.view.stage import set_stage
+from motion_nodes.view.stage import DRIVEN_RADIUS, set_stage
 from motion_nodes.view.status_text import global_line
 from motion_nodes.view.viewed_robot import ViewedRobot
 
@@ -102,6 +102,7 @@ class BrowserViewer:
             self._server,
             [bounding_ball(live.viewed, live.view.meshes) for live in self._robots.values()],
             dark,
+            least_radius=DRIVEN_RADIUS if any(robot.drive for robot in robots) else 0.0,
         )
         self._watch = PageWatch(self._server, self._driving_pages, self._stop_drives_of)
         self._server.on_client_connect(self._client_came)

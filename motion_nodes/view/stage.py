@@ -14,12 +14,19 @@ FIELD_OF_VIEW = np.deg2rad(40.0)
 """Vertical; a longer lens than viser's 75 degrees keeps a robot's proportions."""
 VIEW_DIRECTION = np.array([0.80, 0.52, 0.34])
 """From the robot to the camera: front left (x forward, y left) and a little above."""
-PANEL_SHIFT = 0.3
+PANEL_SHIFT = 0.45
 """The panel covers the right of the page, so robots stand this part of their size to the left."""
+DRIVEN_RADIUS = 0.9
+"""Around robots that drive at least this much floor is in sight [m]: a closer picture would be
+empty in seconds."""
 
 
 def set_stage(
-    server: viser.ViserServer, balls: Sequence[tuple[Array, float]], dark: bool = False
+    server: viser.ViserServer,
+    balls: Sequence[tuple[Array, float]],
+    dark: bool = False,
+    *,
+    least_radius: float = 0.0,
 ) -> None:
     """Add the floor and lights, and put the camera where everything is in sight.
 
@@ -27,8 +34,10 @@ def set_stage(
         server: the viser server.
         balls: centre, shape (3,), and radius [m] of a ball about each robot.
         dark: whether the page is dark, so that the lines of the floor do not glare.
+        least_radius: of what is in sight at first [m].
     """
     centre, radius = _ball_about(balls)
+    radius = max(radius, least_radius)
     cell = 0.1 if radius < 0.5 else 0.25
     server.scene.add_grid(
         "/floor",

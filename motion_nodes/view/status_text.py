@@ -52,15 +52,17 @@ class Freshness:
 def robot_line(state: Freshness, message: str, now: float) -> str:
     """Return the markdown of one robot's status.
 
+    Without a message it says itself what is missing; a message knows that better.
+
     Args:
         state: arrivals of its joint states and base poses.
         message: last message, empty for none.
         now: present time [s].
     """
     if state.last is None:
-        line = "○ **waiting** for the robot's state"
+        line = "○ **waiting**" + ("" if message else " for the robot's state")
     elif now - state.last > STALE_AFTER:
-        line = f"◐ **stale**: no state for {now - state.last:.0f} s"
+        line = "◐ **stale**" + ("" if message else f": no state for {now - state.last:.0f} s")
     else:
         rate = f", {state.rate:.0f} Hz" if state.rate >= 0.5 else ""
         line = f"● **connected**{rate}"

@@ -36,6 +36,9 @@ TOLERANCE = 0.01
 STILL = 0.005
 """[m or rad] A base that moved less than this in a second stands."""
 
+SMALL = (900, 600)
+"""[pixels] The page is drawn without a graphics card here."""
+
 NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
@@ -58,7 +61,7 @@ class Cell:
         """Start the suite as ``motion up`` does, and open its page."""
         self.page, self.client, self._suite = page, client, suite
         config = BringupConfig(
-            placements=parse_placements(["franka:=franka", "jetbot:=jetbot@0.6,-0.5,0"]),
+            placements=parse_placements(["franka:=franka", "jetbot:=jetbot@0.5,-0.5,1.5708"]),
             viewer_port=0,
         )
         self._commands = commands_for(nodes_for(config), composed=True)
@@ -144,7 +147,7 @@ class Cell:
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     """One Chromium; skips, before anything else is started, when there is none."""
-    with chromium_page(tmp_path_factory.mktemp("chromium")) as opened:
+    with chromium_page(tmp_path_factory.mktemp("chromium"), *SMALL) as opened:
         yield opened
 
 
@@ -210,8 +213,10 @@ def test_page_follows_what_another_client_commands(cell: Cell) -> None:
 
 def test_named_state_button_moves_the_arm(cell: Cell) -> None:
     robot = load_robot("franka")
-    for state in ("extended", "home"):
-        goal = dict(zip(robot.joint_names, map(float, robot.named_state(state)), strict=True))
+    goal: dict[str, float] = {}
+    # "close" speaks of the fingers only: the arm stays extended.
+    for state in ("extended", "close", "home"):
+        goal |= robot.states[state]
         cell.page.click(state, "franka")
         cell.wait_for_joints(goal)
 
@@ -261,7 +266,8 @@ def test_closing_a_page_stops_what_it_drives(cell: Cell) -> None:
     # The other page stays open: it is not the one at the controls.
     driver.switch_to.new_window("tab")
     try:
-        page.open(cell.url)
+        driver.get(cell.url)
+        page.wait_for_text(LIVE, START)
         page.check("Keep going", True, "jetbot")
         start = cell.base()
         page.click("Forward", "jetbot")

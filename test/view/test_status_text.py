@@ -31,6 +31,18 @@ def test_waiting_connected_stale_connected():
     assert "connected" in robot_line(state, "", late)
 
 
+def test_a_message_takes_the_place_of_what_the_line_would_say():
+    state = Freshness()
+    assert "robot's state" in robot_line(state, "", 0.0)
+    told = robot_line(state, "no driver", 0.0)
+    assert "waiting" in told
+    assert "robot's state" not in told
+    state.arrived(0.0)
+    told = robot_line(state, "no driver for 9 s", 9.0)
+    assert "stale" in told
+    assert told.count("9 s") == 1
+
+
 def test_rate_falls_to_nothing_when_nothing_comes():
     state = Freshness()
     for step in range(101):

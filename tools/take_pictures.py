@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes the README's pictures of the running programs, as a visitor's browser shows them.
+
+    .venv/bin/python tools/take_pictures.py                 all of them, into docs/pictures
+    .venv/bin/python tools/take_pictures.py --only demo     one of them
+
+It needs what the browser tests need: Debian's chromium and chromium-driver, selenium and Pillow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "test")]
+
+import numpy as np  # noqa: E402
+import rclpy  # noqa: E402
+from browser.chromium import Page, chromium_page  # noqa: E402
+from geometry_msgs.msg import TwistStamped  # noqa: E402
+from nav_msgs.msg import Odometry  # noqa: E402
+from rclpy.node import Node  # noqa: E402
+from rclpy.signals import SignalHandlerOptions  # noqa: E402
+from sensor_msgs.msg import JointState  # noqa: E402
+
+from motion_nodes.nodes.demo_tour import SquareDrive  # noqa: E402
+from motion_nodes.ros import qos  # noqa: E402
+
+SIZE = (1200, 800)
+"""[pixels]"""
+COLOURFUL = 40
+"""A pixel whose channels are further apart than this is no grey."""
+MOST_BYTES = 300_000
+START = 60.0
+"""[s] Longest wait for a program to be up."""
+DOMAIN = "77"
+"""A ROS domain apart from that of robots which may be running."""
+
+
+class Program:
+    """A running ``motion`` command, its page, and a ROS client beside it."""
+
+    def __init__(self, arguments: Sequence[str], log: Path) -> None:
+        """Start the command."""
+        self._log = log
+        command = [str(Path(sys.executable).parent / "motion"), *arguments, "--port", "8377"]
+        with log.open("wb") as file:
+            self._process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+        self.node = Node("take_pictures", use_global_arguments=False)
+        self._newest: dict[str, Any] = {}
+
+    def address(self) -> str:
+        """Return the address of its page, once it serves it."""
+        found: list[str] = []
+
+        def said() -> bool:
+            found[:] = re.findall(r"open (http://\S+) in a browser", self._log.read_text())
+            return bool(found)
+
+        self.wait(said, "the page is served", START)
+        return found[0]
+
+    def hear(self, kind: Any, topic: str) -> Callable[[], Any]:
+        """Return a function that gives the newest message of a topic, after the first came."""
+        self.node.create_subscription(
+            kind, topic, lambda m: self._newest.update({topic: m}), qos.NEWEST
+        )
+        self.wait(lambda: topic in self._newest, f"messages on {topic}", START)
+        return lambda: self._newest[topic]
+
+    def wait(self, condition: Callable[[], bool], what: str, within: float) -> None:
+        """Hear messages until a condition holds.
+
+        Raises:
+            SystemExit: when it did not in time, or the program ended.
+        """
+        end = time.monotonic() + within
+        while not condition():
+            if time.monotonic() > end or self._process.poll() is not None:
+                sys.exit(f"waited in vain until {what}; the program says:\n{self._log.read_text()}")
+            rclpy.spin_once(self.node, timeout_sec=0.05)
+
+    def close(self) -> None:
+        """Stop the command."""
+        self.node.destroy_node()
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(30.0)
+
+
+@contextlib.contextmanager
+def program_and_page(arguments: Sequence[str]) -> Iterator[tuple[Program, Page]]:
+    """Start a ``motion`` command and open its page in Chromium."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Program(arguments, Path(folder) / "log")
+        try:
+            with chromium_page(Path(folder), *SIZE) as page:
+                page.driver.get(program.address())
+                page.wait_for_text("connected", START)
+                page.close_notices()
+                yield program, page
+        finally:
+            program.close()
+
+
+def pan_and_zoom(page: Page, right: int, down: int, notches: int) -> None:
+    """Move the picture by so many pixels with the right mouse button, and zoom with the wheel."""
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.actions.action_builder import ActionBuilder
+    from selenium.webdriver.common.actions.mouse_button import MouseButton
+    from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+
+    x, y = SIZE[0] // 3, SIZE[1] // 2
+    mouse = ActionBuilder(page.driver)
+    mouse.pointer_action.move_to_location(x, y).pointer_down(MouseButton.RIGHT)
+    mouse.pointer_action.move_to_location(x + right, y + down).pointer_up(MouseButton.RIGHT)
+    mouse.perform()
+    for _ in range(notches):
+        origin = ScrollOrigin.from_viewport(x, y)
+        ActionChains(page.driver).scroll_from_origin(origin, 0, -120).perform()
+
+
+def demo(path: Path) -> None:
+    """Both robots in motion: the second round, so that the trail of the first is there."""
+    with program_and_page(["demo"]) as (program, page):
+        arm = program.hear(JointState, "/franka/joint_states")
+        base = program.hear(Odometry, "/jetbot/ground_truth")
+
+        def speed() -> float:
+            return max(map(abs, arm().velocity))
+
+        def driving() -> bool:
+            return math.hypot(base().twist.twist.linear.x, base().twist.twist.linear.y) > 0.1
+
+        program.wait(lambda: driving() and speed() > 0.2, "the first round begins", START)
+        program.wait(lambda: not driving() and speed() < 0.01, "it ends", START)
+        program.wait(lambda: driving() and speed() > 0.3, "the second round begins", START)
+        page.driver.save_screenshot(str(path))
+
+
+def franka(path: Path) -> None:
+    """The arm at work, moved by a joint command."""
+    goal = {"panda_joint1": -0.4, "panda_joint2": 0.1, "panda_joint4": -1.8, "panda_joint6": 2.0}
+    with program_and_page(["up", "franka:=franka"]) as (program, page):
+        arm = program.hear(JointState, "/franka/joint_states")
+        out = program.node.create_publisher(
+            JointState, "/franka/joint_trajectory_controller/reference", qos.STREAM
+        )
+        program.wait(lambda: out.get_subscription_count() > 0, "the controller listens", START)
+
+        def there() -> bool:
+            now = dict(zip(arm().name, arm().position, strict=True))
+            return all(abs(now[joint] - value) < 0.01 for joint, value in goal.items())
+
+        out.publish(JointState(name=list(goal), position=list(goal.values())))
+        program.wait(there, "the arm is there", START)
+        page.wait_until_drawn()
+        page.screenshot(path)
+
+
+def jetbot_square(path: Path) -> None:
+    """The base on the last side of its square, with the trail of the others."""
+    with program_and_page(["up", "jetbot:=jetbot@0,0,3.1416"]) as (program, page):
+        odom = program.hear(Odometry, "/jetbot/diff_drive_controller/odom")
+        out = program.node.create_publisher(
+            TwistStamped, "/jetbot/diff_drive_controller/cmd_vel", qos.STREAM
+        )
+        program.wait(lambda: out.get_subscription_count() > 0, "the controller listens", START)
+        pan_and_zoom(page, -20, 120, 4)
+        square = SquareDrive(1.0, speed=0.3, turn_rate=1.5)
+
+        def drive() -> bool:
+            p, q = odom().pose.pose.position, odom().pose.pose.orientation
+            twist = square.step(p.x, p.y, 2.0 * math.atan2(q.z, q.w))
+            message = TwistStamped()
+            message.twist.linear.x, message.twist.angular.z = twist.vx, twist.wz
+            out.publish(message)
+            return square.leg == 6 and p.y < 0.6
+
+        program.wait(drive, "the last but one side is half done", START)
+        page.screenshot(path)
+
+
+PICTURES: dict[str, Callable[[Path], None]] = {
+    "demo": demo,
+    "franka": franka,
+    "jetbot_square": jetbot_square,
+}
+
+
+def compress(path: Path) -> None:
+    """Write a picture again with a palette: half the bytes, no difference that one sees.
+
+    Raises:
+        SystemExit: when it is still too large for a README.
+    """
+    from PIL import Image
+
+    picture = Image.open(path).convert("RGB")
+    pixels = np.asarray(picture)
+    colourful = np.ptp(pixels.astype(np.int16), axis=-1) > COLOURFUL
+    # One palette for all would be spent on the many greys: robots are small and need theirs.
+    palette = [255, 255, 255]
+    for part, count in ((~colourful, 159), (colourful, 96)):
+        if part.any():
+            reduced = Image.fromarray(pixels[part][None]).quantize(count)
+            palette += (reduced.getpalette() or [])[: 3 * count]
+    with_palette = Image.new("P", (1, 1))
+    with_palette.putpalette(palette)
+    small = picture.quantize(palette=with_palette, dither=Image.Dither.FLOYDSTEINBERG)
+    small.save(path, optimize=True)
+    size = path.stat().st_size
+    print(f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}: {size / 1000:.0f} kB")
+    if size > MOST_BYTES:
+        sys.exit(f"{path.name} has more than {MOST_BYTES / 1000:.0f} kB")
+
+
+def main() -> None:
+    """Take the pictures that were asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", choices=sorted(PICTURES), action="append")
+    parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "pictures")
+    chosen = parser.parse_args()
+    os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+    os.environ["ROS_DOMAIN_ID"] = DOMAIN
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        for name in chosen.only or PICTURES:
+            take, path = PICTURES[name], chosen.folder / f"{name}.png"
+            take(path)
+            compress(path)
+    finally:
+        rclpy.try_shutdown()
+
+
+if __name__ == "__main__":
+    main()
