@@ -35,6 +35,8 @@ class Run:
     """Where its joints stand among the controller's."""
     sample: JointSample | None = None
     """The reference now in force, None before the start."""
+    measured: tuple[Array, Array] | None = None
+    """Position and velocity that it was last compared with."""
 
 
 class TrajectoryRunner:
@@ -133,7 +135,8 @@ class TrajectoryRunner:
         reference = self.controller.step(dt, position)
         for run in list(self.runs):
             if run.sample is not None:
-                run.follower.judge(run.sample, position[run.joints], velocity[run.joints], dt)
+                run.measured = position[run.joints], velocity[run.joints]
+                run.follower.judge(run.sample, *run.measured, dt)
             if run.follower.status is FollowStatus.SUCCEEDED:
                 self.runs.remove(run)
             elif run.follower.status.ended:

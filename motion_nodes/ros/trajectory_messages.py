@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectory messages and goals to the core's values; pure functions, no node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.control.tolerances import ToleranceRequest
+from motion_nodes.errors import BadCommand
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.trajectory.validate import check_point_count, joint_order
+
+Array = NDArray[np.float64]
+
+
+def seconds(duration: Any) -> float:
+    """Return a builtin_interfaces Duration or Time as seconds."""
+    return float(duration.sec) + 1e-9 * float(duration.nanosec)
+
+
+def trajectory_from(message: Any, joint_names: Sequence[str]) -> JointTrajectory:
+    """Return the trajectory in a trajectory_msgs/JointTrajectory.
+
+    Args:
+        message: some or all of the controller's joints, in any order.
+        joint_names: the controller's joints.
+
+    Raises:
+        BadCommand: with joint and point, for whatever makes it no trajectory.
+        UnknownJoint: for a joint that the controller does not have.
+    """
+    joint_order(message.joint_names, joint_names)
+    points = message.points
+    check_point_count(len(points))
+    if len(message.joint_names) and not points[0].positions:
+        raise BadCommand("point 0 has no positions; velocities alone make no trajectory")
+    names = tuple(message.joint_names)
+    times = np.array([seconds(point.time_from_start) for point in points])
+    positions = _channel(points, "positions", names)
+    assert positions is not None
+    return JointTrajectory(
+        names,
+        times,
+        positions,
+        _channel(points, "velocities", names),
+        _channel(points, "accelerations", names),
+    )
+
+
+def _channel(points: Sequence[Any], channel: str, names: tuple[str, ...]) -> Array | None:
+    """Return one channel of all points, None where no point has it."""
+    rows = [getattr(point, channel) for point in points]
+    if not any(len(row) for row in rows):
+        return None
+    for i, row in enumerate(rows):
+        if len(row) != len(names):
+            had = "no" if len(row) == 0 else str(len(row))
+            raise BadCommand(
+                f"point {i} has {had} {channel} for {len(names)} joints ({', '.join(names)}); "
+                "give one for each joint, at all points or at none"
+            )
+    return np.array(rows, dtype=np.float64)
+
+
+def tolerance_requests(messages: Sequence[Any]) -> list[ToleranceRequest]:
+    """Return the requests in a list of control_msgs/JointTolerance."""
+    return [ToleranceRequest(m.name, float(m.position), float(m.velocity)) for m in messages]
