@@ -153,22 +153,23 @@ def _check_chain(check: Agreement, given: GroupDescription, path: str) -> None:
         )
 
 
+_DRIVE_NUMBERS = ("stiffness", "damping", "armature", "kp", "ki", "kd")
+"""Fields of a drive with a number for each joint."""
+
+
 def _drives(check: Agreement, limits: JointLimits) -> tuple[JointDrive, ...]:
     """Return one drive per joint."""
     drives: dict[str, JointDrive] = {}
     for i, given in enumerate(check.description.drives):
         path = f"drives[{i}]"
         check.joints(given.joints, f"{path}.joints")
-        stiffness = _per_joint(check, given, "stiffness", path)
-        damping = _per_joint(check, given, "damping", path)
-        armature = _per_joint(check, given, "armature", path)
+        numbers = {field: _per_joint(check, given, field, path) for field in _DRIVE_NUMBERS}
         for k, joint in enumerate(given.joints):
             if joint in drives:
                 raise check.fail(f"{path}.joints", f"joint '{joint}' has two drives.")
             effort = float(limits.effort[limits.names.index(joint)])
-            drives[joint] = JointDrive(
-                joint, given.mode, stiffness[k], damping[k], armature[k], effort
-            )
+            own = {field: values[k] for field, values in numbers.items()}
+            drives[joint] = JointDrive(joint=joint, mode=given.mode, max_effort=effort, **own)
     missing = [name for name in limits.names if name not in drives]
     if missing:
         raise check.fail("drives", f"these joints have no drive: {', '.join(missing)}.")

@@ -121,6 +121,12 @@ class DriveDescription:
     """Velocity gain [N m s/rad or N s/m]; acts in position and velocity mode."""
     armature: tuple[NotNegative, ...] | NotNegative = 0.0
     """Inertia of rotor and gear as felt at the joint [kg m^2 or kg]."""
+    kp: tuple[NotNegative, ...] | NotNegative = 0.0
+    """Position gain of the suite's own PID, where it commands efforts [N m/rad or N/m]."""
+    ki: tuple[NotNegative, ...] | NotNegative = 0.0
+    """Integral gain of that PID [N m/(rad s) or N/(m s)]."""
+    kd: tuple[NotNegative, ...] | NotNegative = 0.0
+    """Velocity gain of that PID [N m s/rad or N s/m]."""
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,12 @@ class JointDrive:
     """Inertia of rotor and gear as felt at the joint [kg m^2 or kg]."""
     max_effort: float
     """Effort limit [N m or N], that of the URDF."""
+    kp: float = 0.0
+    """Position gain of the suite's own PID, where it commands efforts [N m/rad or N/m]."""
+    ki: float = 0.0
+    """Integral gain of that PID [N m/(rad s) or N/(m s)]."""
+    kd: float = 0.0
+    """Velocity gain of that PID [N m s/rad or N s/m]."""
 
     def gains(self, mode: DriveMode | None = None) -> tuple[float, float]:
         """Return kp and kd that act in a mode; None means the mode after start."""
