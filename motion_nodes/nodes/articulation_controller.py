@@ -136,6 +136,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
     def time_jumped(self, before: float, after: float) -> None:
         """Hold where the robot is."""
         self._silent = True
+        self._command.position[:] = np.nan
         self._jumped_at = time.monotonic()
 
     def diagnose(self, report: Report) -> None:
@@ -160,17 +161,22 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         return late and time.monotonic() - self._jumped_at < JUMP_SETTLES
 
     def _begin(self) -> None:
-        """Take up the measured state, at the start and after the robot was lost."""
-        measured = self._state.position
-        held = self.controller.targets.positions
-        away = np.nan_to_num(np.abs(held - measured))
-        if self.controller.ready and float(away.max()) > self.params.resync_tolerance:
-            i = int(away.argmax())
+        """Take up the robot's state, at the start and after the robot was lost.
+
+        Where it stands near to where it was last led it is held at that, so that what drives sag
+        under gravity does not add up; else where it is.
+        """
+        measured, led = self._state.position, self._command.position
+        known = np.isfinite(led)
+        away = np.where(known, np.abs(led - measured), 0.0)
+        i = int(away.argmax())
+        if known.any() and away[i] > self.params.resync_tolerance:
             self.get_logger().warning(
                 f"the robot is back, {self.controller.joint_names[i]} {away[i]:.3f} from where it "
                 "was led; holding where it is"
             )
-        self.controller.reset(measured)
+            known[:] = False
+        self.controller.reset(np.where(known, led, measured))
         self._silent = False
 
     def _stop_for_loss(self) -> bool:

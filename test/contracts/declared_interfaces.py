@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""interfaces.yaml as objects, and the endpoints that it promises for a set of robots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+FILE = Path(__file__).with_name("interfaces.yaml")
+KINDS = ("publisher", "subscription", "service")
+
+
+OF_RCL = {
+    "/rosout", "/parameter_events", "/clock",
+    "transition_event", "change_state", "get_state", "get_available_states",
+    "get_available_transitions", "get_transition_graph", "describe_parameters",
+    "get_parameter_types", "get_parameters", "list_parameters", "set_parameters",
+    "set_parameters_atomically", "get_type_description",
+}  # fmt: skip
+
+
+def ours(kind: str, name: str) -> bool:
+    """False for what rcl and the lifecycle give every node."""
+    if name == "/clock":
+        return kind == "publisher"
+    return name not in OF_RCL and name.rpartition("/")[2] not in OF_RCL
+
+
+class Endpoint(NamedTuple):
+    """One endpoint of one node in the graph."""
+
+    node: str
+    kind: str
+    name: str
+    type: str
+
+
+class Quality(NamedTuple):
+    """Its quality of service."""
+
+    reliability: str
+    durability: str
+    depth: int
+
+
+def load() -> list[dict[str, Any]]:
+    """Return the nodes that the file lists."""
+    return yaml.safe_load(FILE.read_text())["nodes"]
+
+
+def expected(robots: Mapping[str, str]) -> dict[Endpoint, Quality | None]:
+    """Return the endpoints of a suite with some robots.
+
+    Args:
+        robots: ``arms`` or ``wheeled`` by namespace.
+    """
+    found: dict[Endpoint, Quality | None] = {}
+    for node in load():
+        per_cell = node["node"] in ("mujoco_sim", "browser_viewer")
+        for namespace, kind in {"": ""}.items() if per_cell else robots.items():
+            if not per_cell and node.get("robots", kind) != kind:
+                continue
+            full = f"/{namespace}/{node['node']}" if namespace else f"/{node['node']}"
+            for entry in node["endpoints"]:
+                for name in _names(entry, full, namespace, robots):
+                    endpoint = Endpoint(full, entry["kind"], name, entry["type"])
+                    found[endpoint] = quality(entry)
+    return found
+
+
+def quality(entry: Mapping[str, Any]) -> Quality | None:
+    """Return the quality of service of an entry; services have none of their own."""
+    if entry["kind"] == "service":
+        return None
+    reliability, durability, depth = entry["qos"].split()
+    return Quality(reliability, durability, int(depth))
+
+
+def _names(
+    entry: Mapping[str, Any], node: str, namespace: str, robots: Mapping[str, str]
+) -> Iterator[str]:
+    name = entry["name"]
+    if name.startswith("ROBOT/"):
+        for robot, kind in robots.items():
+            if entry.get("of", kind) == kind:
+                yield f"/{robot}/{name.removeprefix('ROBOT/')}"
+    elif name.startswith("~/"):
+        yield f"{node}/{name.removeprefix('~/')}"
+    elif name.startswith("/"):
+        yield name
+    else:
+        yield f"/{namespace}/{name}"

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quality of service with depth, which does not travel over DDS: asked of nodes in this process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from contracts.declared_interfaces import Endpoint, Quality, expected, load, ours
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+
+from motion_nodes.nodes.registry import node_class
+
+
+@pytest.mark.parametrize("entry", load(), ids=lambda entry: entry["node"])
+def test_quality_of_service_with_depth(ros, entry):
+    """A node in this process, configured and not active, tells all of its profiles."""
+    kind = "wheeled" if entry.get("robots") == "wheeled" else "arms"
+    robot = "jetbot" if kind == "wheeled" else "franka"
+    executable = entry["executables"][-1]
+    if executable in ("mock_sim", "browser_viewer"):
+        args = ["-p", f"robots:=['r:={robot}']"]
+        args += ["-p", "port:=0"] if executable == "browser_viewer" else []
+    else:
+        args = ["-p", f"robot:={robot}", "-r", "__ns:=/r"]
+    node = node_class(executable)(ros_args=["--ros-args", "-r", f"__node:={entry['node']}", *args])
+    try:
+        node.trigger_configure()
+        assert node.failure is None
+        seen = {
+            Endpoint(node.get_fully_qualified_name(), kind, e.topic_name, ""): Quality(
+                ReliabilityPolicy(e.qos_profile.reliability).name.lower(),
+                DurabilityPolicy(e.qos_profile.durability).name.lower(),
+                e.qos_profile.depth,
+            )
+            for kind, entities in (
+                ("publisher", node.publishers),
+                ("subscription", node.subscriptions),
+            )
+            for e in entities
+            if ours(kind, e.topic_name)
+        }
+    finally:
+        node.destroy_node()
+    wanted = {
+        endpoint._replace(type=""): quality
+        for endpoint, quality in expected({"r": kind}).items()
+        if endpoint.node == node_name(entry) and quality is not None
+    }
+    assert seen == wanted
+
+
+def node_name(entry: dict[str, Any]) -> str:
+    per_cell = entry["node"] in ("mujoco_sim", "browser_viewer")
+    return f"/{entry['node']}" if per_cell else f"/r/{entry['node']}"

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The running suite offers what interfaces.yaml says: nothing undocumented, nothing missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from contracts.declared_interfaces import KINDS, Endpoint, expected, load, ours
+from ros_processes import RosClient
+
+from motion_nodes.nodes.registry import NODES
+
+ROBOTS = {"arm": "arms", "base": "wheeled"}
+
+
+def endpoints_of(client: RosClient, full_name: str) -> set[Endpoint]:
+    namespace, _, name = full_name.rpartition("/")
+    node, ask = client.node, (name, namespace or "/")
+    lists = {
+        "publisher": node.get_publisher_names_and_types_by_node(*ask),
+        "subscription": node.get_subscriber_names_and_types_by_node(*ask),
+        "service": node.get_service_names_and_types_by_node(*ask),
+    }
+    return {
+        Endpoint(full_name, kind, topic, type_name)
+        for kind, entries in lists.items()
+        for topic, types in entries
+        for type_name in types
+        if ours(kind, topic)
+    }
+
+
+@pytest.fixture(scope="module")
+def graph(module_suite: Any, module_client: RosClient) -> set[Endpoint]:
+    """All endpoints of a running suite."""
+    module_suite.bring_up("arm:=franka", "base:=jetbot@1,0,0", viewer="browser", viewer_port=0)
+    nodes = sorted({endpoint.node for endpoint in expected(ROBOTS)})
+    for node in nodes:
+        module_client.wait_for_diagnosis(node, "")
+    wanted = set(expected(ROBOTS))
+
+    def found() -> set[Endpoint]:
+        return {endpoint for node in nodes for endpoint in endpoints_of(module_client, node)}
+
+    try:
+        module_client.wait(lambda: wanted <= found(), "all endpoints")
+    except AssertionError:
+        pass  # The tests say which are missing.
+    return found()
+
+
+def test_nothing_is_missing(graph):
+    missing = sorted(set(expected(ROBOTS)) - graph)
+    assert not missing
+
+
+def test_nothing_is_undocumented(graph):
+    undocumented = sorted(graph - set(expected(ROBOTS)))
+    assert not undocumented
+
+
+def test_no_node_is_undocumented(graph, module_client):
+    documented = {endpoint.node for endpoint in graph}
+    names = {
+        f"{space.rstrip('/')}/{name}"
+        for name, space in module_client.node.get_node_names_and_namespaces()
+    }
+    assert {n for n in names if not n.rpartition("/")[2].startswith(("test_", "_"))} == documented
+
+
+def test_quality_of_service_in_the_graph(graph, module_client):
+    """Depth does not travel over DDS; another test looks at it."""
+    differences = []
+    node = module_client.node
+    for endpoint, quality in expected(ROBOTS).items():
+        if quality is None:
+            continue
+        look = (
+            node.get_publishers_info_by_topic
+            if endpoint.kind == "publisher"
+            else node.get_subscriptions_info_by_topic
+        )
+        for info in look(endpoint.name):
+            if f"{info.node_namespace.rstrip('/')}/{info.node_name}" != endpoint.node:
+                continue
+            seen = (
+                info.qos_profile.reliability.name.lower(),
+                info.qos_profile.durability.name.lower(),
+            )
+            if seen != quality[:2]:
+                differences.append((endpoint, seen, quality))
+    assert not differences
+
+
+def test_the_file_itself():
+    nodes = load()
+    assert sorted(e for node in nodes for e in node["executables"]) == sorted(NODES)
+    for node in nodes:
+        assert node["text"].strip()
+        for entry in node["endpoints"]:
+            assert entry["kind"] in KINDS
+            assert entry["text"].strip().endswith((".", "?"))
+            assert entry.get("of") in (None, "wheeled", "arms")

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every parameter that a node declares is read by somebody."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+import motion_nodes
+from motion_nodes.nodes.registry import NODES, node_class
+from motion_nodes.ros.parameters import declared
+
+PACKAGE = Path(motion_nodes.__file__).parent
+ELSEWHERE = {"robot"}
+"""Read before the dataclass exists (RobotNode.prepare)."""
+
+
+def attributes_read(source: str) -> set[str]:
+    """Return the names read as attributes of something called params, and texts used as names."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            owner = node.value
+            name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+            if name == "params":
+                found.add(node.attr)
+    return found
+
+
+def sources_of(cls: type) -> list[Path]:
+    """Return the files of a class and of its bases within the package."""
+    return [
+        PACKAGE.parent / (base.__module__.replace(".", "/") + ".py")
+        for base in cls.__mro__
+        if base.__module__.startswith("motion_nodes.")
+    ]
+
+
+@pytest.mark.parametrize("executable", NODES)
+def test_every_parameter_is_read(executable):
+    cls = node_class(executable)
+    read: set[str] = set()
+    for file in sources_of(cls):
+        read |= attributes_read(file.read_text())
+        # Fields reached by name: getattr(params, name) over a tuple of names.
+        if "getattr(params, name)" in file.read_text():
+            read |= {"pose_covariance_diagonal", "twist_covariance_diagonal"}
+    unused = {entry.field for entry in declared(cls.params_type)} - read - ELSEWHERE
+    assert not unused
+
+
+def test_the_check_itself_finds_an_unused_parameter():
+    assert attributes_read("x = self.params.a + params.b; params.c = 1; other.d") == {"a", "b"}
+
+
+@pytest.mark.parametrize("executable", NODES)
+def test_every_parameter_is_described(executable):
+    cls = node_class(executable)
+    assert dataclasses.is_dataclass(cls.params_type)
+    for entry in declared(cls.params_type):
+        assert entry.rules.doc.endswith(".") or ":" in entry.rules.doc, entry.name
+        assert len(entry.rules.doc) > 4

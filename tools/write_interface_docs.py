@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/interfaces.md and docs/parameters.md from what the suite really declares.
+
+``python tools/write_interface_docs.py`` writes them; with ``--check`` it only says whether they are
+current (exit code 1 when not). Interfaces come from test/contracts/interfaces.yaml, which a test
+compares with the running graph; parameters from the nodes' parameter dataclasses.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "test" / "contracts" / "interfaces.yaml"
+DO_NOT_EDIT = "<!-- Written by tools/write_interface_docs.py; edit its sources instead. -->"
+TYPE_NAMES = {"bool": "bool", "int": "int", "float": "float", "str": "string"}
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return lines + ["| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in rows]
+
+
+def interfaces_page(nodes: Sequence[Mapping[str, Any]]) -> str:
+    """Return docs/interfaces.md."""
+    lines = [
+        DO_NOT_EDIT,
+        "# Interfaces",
+        "",
+        "Topics and services of every node. `~/x` is private to the node, `x` moves with the",
+        "robot's namespace, `/x` is the same for all. `ROBOT/x` exists for each robot of the",
+        "node's list, under its namespace. Not listed is what rclpy gives every lifecycle node:",
+        "parameter and lifecycle services, `/rosout`, `/parameter_events`, and `/clock` where",
+        "`use_sim_time` is set.",
+        "",
+        "Subscriptions are best-effort, so they hear publishers of any reliability; publishers are",
+        "reliable, so every subscriber hears them.",
+    ]
+    for node in nodes:
+        executables = ", ".join(f"`{name}`" for name in node["executables"])
+        lines += ["", f"## {node['node']}", "", f"Executable: {executables}.", "", node["text"], ""]
+        rows = [
+            [f"`{e['name']}`", e["kind"], f"`{e['type']}`", quality(e), e["text"]]
+            for e in node["endpoints"]
+        ]
+        lines += table(("Name", "Kind", "Type", "QoS", "What it does"), rows)
+    return "\n".join(lines) + "\n"
+
+
+def quality(entry: Mapping[str, Any]) -> str:
+    """Return the quality of service of an endpoint in words."""
+    if "qos" not in entry:
+        return ""
+    reliability, durability, depth = entry["qos"].split()
+    latched = ", transient local" if durability == "transient_local" else ""
+    return f"{reliability.replace('_', ' ')}{latched}, {depth}"
+
+
+def parameters_page() -> str:
+    """Return docs/parameters.md."""
+    from motion_nodes.nodes.registry import NODES, node_class
+
+    lines = [
+        DO_NOT_EDIT,
+        "# Parameters",
+        "",
+        "A batch of values is taken whole or refused whole. An integer counts where a float is",
+        "meant. *The robot's* means that the default comes from the robot's description,",
+        "*required* that there is none. Besides these, every node has `autostart` (bool, true:",
+        "configure and activate at start) and `use_sim_time`.",
+    ]
+    for executable in NODES:
+        cls = node_class(executable)
+        lines += ["", f"## {executable}", ""]
+        lines += table(
+            ("Name", "Type", "Default", "Unit", "Allowed", "Fixed at start", "What it does"),
+            [parameter_row(entry, from_robot(cls)) for entry in entries(cls)],
+        )
+    return "\n".join(lines) + "\n"
+
+
+def entries(cls: Any) -> Sequence[Any]:
+    """Return the declared parameters of a node class."""
+    from motion_nodes.ros.parameters import declared
+
+    return declared(cls.params_type)
+
+
+def from_robot(cls: Any) -> set[str]:
+    """Return the fields whose default a robot's description gives."""
+    from motion_nodes.errors import BadConfig
+    from motion_nodes.model.loader import load_robot
+
+    fields: set[str] = set()
+    for robot in ("franka", "jetbot"):
+        try:
+            fields |= set(cls.robot_defaults(None, load_robot(robot)))
+        except (AttributeError, BadConfig):
+            continue
+    return fields
+
+
+def parameter_row(entry: Any, of_robot: set[str]) -> list[str]:
+    """Return one parameter's row."""
+    rules = entry.rules
+    return [
+        f"`{entry.name}`",
+        type_name(entry.kind),
+        default_text(entry, of_robot),
+        rules.unit,
+        allowed_text(rules),
+        "yes" if rules.read_only else "",
+        rules.doc,
+    ]
+
+
+def type_name(kind: Any) -> str:
+    """Return a parameter's type in words."""
+    if kind in (tuple[str, ...], tuple[float, ...]):
+        return f"list of {'string' if kind == tuple[str, ...] else 'float'}"
+    return TYPE_NAMES[kind.__name__]
+
+
+def default_text(entry: Any, of_robot: set[str]) -> str:
+    """Return a parameter's default in words."""
+    if entry.field in of_robot:
+        return "the robot's"
+    if entry.default is dataclasses.MISSING:
+        return "required"
+    value = entry.default
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and math.isnan(value):
+        return "not set"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(f"{item:g}" for item in value) + "]"
+    return f'"{value}"' if isinstance(value, str) else f"{value:g}"
+
+
+def allowed_text(rules: Any) -> str:
+    """Return what values are allowed, in words."""
+    parts = []
+    if rules.gt is not None:
+        parts.append(f"> {rules.gt:g}")
+    if rules.ge is not None:
+        parts.append(f"≥ {rules.ge:g}")
+    if rules.le is not None:
+        parts.append(f"≤ {rules.le:g}")
+    if rules.one_of is not None:
+        parts.append(", ".join(rules.one_of))
+    if rules.nan:
+        parts.append("NaN: not set")
+    return ", ".join(parts)
+
+
+def pages() -> dict[Path, str]:
+    """Return the text of each page."""
+    nodes = yaml.safe_load(SOURCE.read_text(encoding="utf-8"))["nodes"]
+    return {
+        ROOT / "docs" / "interfaces.md": interfaces_page(nodes),
+        ROOT / "docs" / "parameters.md": parameters_page(),
+    }
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the pages, or check them; return the exit code."""
+    stale = []
+    for path, text in pages().items():
+        current = path.read_text(encoding="utf-8") if path.exists() else None
+        if current == text:
+            continue
+        if "--check" in arguments:
+            stale.append(path.name)
+        else:
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {path.relative_to(ROOT)}")
+    if stale:
+        print(f"not current: {', '.join(stale)}; run python tools/write_interface_docs.py")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
