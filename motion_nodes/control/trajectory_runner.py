@@ -39,6 +39,16 @@ class Run:
     """Position and velocity that it was last compared with."""
 
 
+@dataclass(eq=False)
+class Claim:
+    """Joints that somebody commands and watches, without a trajectory."""
+
+    label: str
+    joints: NDArray[np.intp]
+    lost: str = ""
+    """To whom the joints were lost, in words; empty while they are held."""
+
+
 class TrajectoryRunner:
     """Moves the joints of an :class:`ArticulationController` by trajectories and commands."""
 
@@ -54,6 +64,8 @@ class TrajectoryRunner:
         self.start_tolerance = start_tolerance
         self.runs: list[Run] = []
         """Trajectories that have not ended."""
+        self.claims: list[Claim] = []
+        """Joints held without one."""
 
     def start(self, goal: FollowGoal, label: str, delay: float = 0.0) -> Run:
         """Begin a trajectory, taking its joints from whoever moves them.
@@ -108,6 +120,24 @@ class TrajectoryRunner:
         self.controller.apply(command)
         self._take(select_joints(command, self.controller.joint_names), label)
 
+    def claim(self, command: JointCommand, label: str) -> Claim:
+        """Apply a command and hold its joints until somebody else takes one of them.
+
+        Raises:
+            MotionError: see :meth:`command`; nothing changes.
+        """
+        self.command(command, label)
+        claim = Claim(label, select_joints(command, self.controller.joint_names))
+        self.claims.append(claim)
+        return claim
+
+    def release(self, claim: Claim, *, stop: bool) -> None:
+        """Give claimed joints back; they keep their targets, or come to rest."""
+        if claim in self.claims:
+            self.claims.remove(claim)
+            if stop:
+                self.controller.stop(claim.joints)
+
     def cancel(self, run: Run, text: str) -> None:
         """End a trajectory and bring its joints to rest."""
         self._end(run, FollowStatus.CANCELED, text)
@@ -116,6 +146,9 @@ class TrajectoryRunner:
         """End all trajectories and bring their joints to rest."""
         for run in list(self.runs):
             self.cancel(run, text)
+        for claim in self.claims:
+            claim.lost = text
+        self.claims.clear()
 
     def step(
         self, dt: float, position: Array, velocity: Array, scaling: float = 1.0
@@ -149,6 +182,10 @@ class TrajectoryRunner:
         return next((run.label for run in self.runs if i in run.joints), None)
 
     def _take(self, joints: Sequence[int] | NDArray[np.intp], label: str) -> None:
+        for claim in list(self.claims):
+            if np.isin(claim.joints, joints).any():
+                claim.lost = f"preempted by {label}"
+                self.claims.remove(claim)
         for run in list(self.runs):
             if not np.isin(run.joints, joints).any():
                 continue

@@ -85,6 +85,7 @@ class FollowTrajectoryServer:
         """Create the server; feedback goes out at ``monitor_rate`` [Hz]."""
         self._host = host
         self._goals: list[_Goal] = []
+        self._futures: dict[bytes, Future] = {}
         node = host.node
         self._ended = node.create_guard_condition(self._finish)
         self._timer = node.create_timer(1.0 / monitor_rate, self._send_feedback)
@@ -125,6 +126,7 @@ class FollowTrajectoryServer:
     def _accept(self, handle: Any) -> None:
         goal = _Goal(handle, Future())
         self._goals.append(goal)
+        self._futures[bytes(handle.goal_id.uuid)] = goal.future
         handle.execute()
         request = handle.request
         label = f"action goal {bytes(handle.goal_id.uuid).hex()[:8]}"
@@ -157,8 +159,7 @@ class FollowTrajectoryServer:
         return CancelResponse.ACCEPT
 
     async def _execute(self, handle: Any) -> Any:
-        goal = next(g for g in self._goals if g.handle.goal_id == handle.goal_id)
-        return await goal.future
+        return await self._futures.pop(bytes(handle.goal_id.uuid))
 
     def _finish(self) -> None:
         """Answer the goals whose trajectories have ended; in the executor."""
