@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import math
 import os
 import re
@@ -21,14 +22,13 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "test")]
 
 import numpy as np  # noqa: E402
 import rclpy  # noqa: E402
-from browser.chromium import Page, chromium_page  # noqa: E402
 from geometry_msgs.msg import TwistStamped  # noqa: E402
 from nav_msgs.msg import Odometry  # noqa: E402
 from rclpy.node import Node  # noqa: E402
@@ -37,6 +37,11 @@ from sensor_msgs.msg import JointState  # noqa: E402
 
 from motion_nodes.nodes.demo_tour import SquareDrive  # noqa: E402
 from motion_nodes.ros import qos  # noqa: E402
+
+chromium = importlib.import_module("browser.chromium")
+"""The browser harness of the tests."""
+Page: TypeAlias = Any
+"""Its page."""
 
 SIZE = (1200, 800)
 """[pixels]"""
@@ -105,7 +110,7 @@ def program_and_page(arguments: Sequence[str]) -> Iterator[tuple[Program, Page]]
     with tempfile.TemporaryDirectory() as folder:
         program = Program(arguments, Path(folder) / "log")
         try:
-            with chromium_page(Path(folder), *SIZE) as page:
+            with chromium.chromium_page(Path(folder), *SIZE) as page:
                 page.driver.get(program.address())
                 page.wait_for_text("connected", START)
                 page.close_notices()
@@ -122,7 +127,7 @@ def pan_and_zoom(page: Page, right: int, down: int, notches: int) -> None:
     from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 
     x, y = SIZE[0] // 3, SIZE[1] // 2
-    mouse = ActionBuilder(page.driver)
+    mouse: Any = ActionBuilder(page.driver)
     mouse.pointer_action.move_to_location(x, y).pointer_down(MouseButton.RIGHT)
     mouse.pointer_action.move_to_location(x + right, y + down).pointer_up(MouseButton.RIGHT)
     mouse.perform()
@@ -138,7 +143,7 @@ def demo(path: Path) -> None:
         base = program.hear(Odometry, "/jetbot/ground_truth")
 
         def speed() -> float:
-            return max(map(abs, arm().velocity))
+            return float(max(map(abs, arm().velocity)))
 
         def driving() -> bool:
             return math.hypot(base().twist.twist.linear.x, base().twist.twist.linear.y) > 0.1
@@ -151,7 +156,7 @@ def demo(path: Path) -> None:
 
 def franka(path: Path) -> None:
     """The arm at work, moved by a joint command."""
-    goal = {"panda_joint1": -0.4, "panda_joint2": 0.1, "panda_joint4": -1.8, "panda_joint6": 2.0}
+    goal = {"panda_joint1": -0.15, "panda_joint2": 0.0, "panda_joint4": -2.0, "panda_joint6": 2.1}
     with program_and_page(["up", "franka:=franka"]) as (program, page):
         arm = program.hear(JointState, "/franka/joint_states")
         out = program.node.create_publisher(
@@ -177,7 +182,7 @@ def jetbot_square(path: Path) -> None:
             TwistStamped, "/jetbot/diff_drive_controller/cmd_vel", qos.STREAM
         )
         program.wait(lambda: out.get_subscription_count() > 0, "the controller listens", START)
-        pan_and_zoom(page, -20, 120, 4)
+        pan_and_zoom(page, 20, 100, 6)
         square = SquareDrive(1.0, speed=0.3, turn_rate=1.5)
 
         def drive() -> bool:

@@ -16,6 +16,8 @@ LEAST_MOVE = 1e-6
 """A joint that moved less than this [rad or m] is not sent: nobody could see it."""
 ROOM_TO_DRIVE = 2.2
 """A robot that drives is shown with so much more around it."""
+ROOM_TO_MOVE = 1.25
+"""The same for an arm, which reaches further than it does at home."""
 
 
 class RobotView:
@@ -107,4 +109,4 @@ def bounding_ball(viewed: ViewedRobot, meshes: MeshFiles) -> tuple[Array, float]
         return viewed.X_WR[:3, 3].copy(), 0.5
     low, high = np.min(corners, axis=0), np.max(corners, axis=0)
     radius = float(np.linalg.norm(high - low)) / 2
-    return (low + high) / 2, radius * (ROOM_TO_DRIVE if viewed.drive else 1.0)
+    return (low + high) / 2, radius * (ROOM_TO_DRIVE if viewed.drive else ROOM_TO_MOVE)

@@ -15,9 +15,10 @@ from motion_nodes.view.stage import FIELD_OF_VIEW, PANEL_SHIFT, set_stage
 
 def camera(*balls: tuple[tuple[float, float, float], float], **options: Any) -> SimpleNamespace:
     """Return the camera that is set for some balls."""
-    server = SimpleNamespace(scene=MagicMock(), initial_camera=SimpleNamespace())
-    set_stage(server, [(np.array(c), r) for c, r in balls], **options)  # type: ignore[arg-type]
-    return server.initial_camera
+    view = SimpleNamespace()
+    server: Any = SimpleNamespace(scene=MagicMock(), initial_camera=view)
+    set_stage(server, [(np.array(c), r) for c, r in balls], **options)
+    return view
 
 
 def angle_to(view: SimpleNamespace, point: np.ndarray) -> float:
