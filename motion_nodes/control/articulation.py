@@ -163,6 +163,25 @@ class ArticulationController:
         self._age[positioned | driven] = 0.0
         self._stopping[positioned | driven | ~np.isnan(checked.efforts)] = False
 
+    def set_limits(self, limits: JointLimits) -> None:
+        """Take over other limits; what moves goes on from where it is, under the new ones.
+
+        Raises:
+            BadCommand: for limits of other joints; nothing changes.
+        """
+        if limits.names != self.joint_names:
+            raise BadCommand(
+                f"limits of {', '.join(limits.names)} given to a controller of "
+                f"{', '.join(self.joint_names)}"
+            )
+        everything = np.arange(len(self.joint_names))
+        present = self.reference(everything)
+        self.limits = limits
+        self._limiter = OnlineLimiter(limits)
+        self._limiter.reset(present.position)
+        self._limiter.put(np.ones(len(everything), dtype=np.bool_), present)
+        np.copyto(self._positions, self._positions.clip(limits.lower, limits.upper))
+
     def track(self, joints: NDArray[np.intp], sample: JointSample) -> None:
         """Have joints under position control be on a trajectory's sample after the next step.
 

@@ -176,6 +176,33 @@ class TrajectoryRunner:
                 self._end(run, run.follower.status, run.follower.text)
         return reference
 
+    def take(self, joints: Sequence[str], label: str) -> None:
+        """Take joints from whoever moves them; they come to rest.
+
+        Raises:
+            UnknownJoint: for a joint that the controller does not have.
+        """
+        indices = joint_indices(joints, self.controller.joint_names, "this controller")
+        self._take(indices, label)
+        self.controller.stop(indices)
+
+    def reference_in(self, ahead: float) -> JointSample:
+        """Return the reference of all joints some time from now, as far as it is known.
+
+        Args:
+            ahead: time from now [s], negative for the past; speed scaling is taken as 1.
+
+        Returns:
+            Samples of shape (n,): of trajectories where they are then, of the other joints now.
+        """
+        everything = np.arange(len(self.controller.joint_names))
+        present = self.controller.reference(everything)
+        for run in self.runs:
+            sample = run.follower.goal.trajectory.sample(run.follower.time + ahead)
+            for kept, new in zip(present, sample, strict=True):
+                kept[run.joints] = new
+        return present
+
     def owner(self, joint: str) -> str | None:
         """Return whose trajectory moves a joint, or None."""
         i = self.controller.joint_names.index(joint)

@@ -37,6 +37,10 @@ CODES = {
 """Error code of each way to end."""
 
 
+class OldTrajectory(MotionError):
+    """A trajectory that is over before it begins, by its stamp."""
+
+
 class TrajectoryHost(Protocol):
     """What the action needs of the node's own logic; all but ``node`` is called in the loop."""
 
@@ -49,8 +53,12 @@ class TrajectoryHost(Protocol):
     def default_tolerances(self, n: int) -> tuple[Tolerances, Tolerances, float]:
         """Return path and goal tolerances of n joints and the goal time [s]."""
 
-    def start_delay(self, stamp: Any) -> float:
-        """Return the time until a trajectory with that header stamp begins [s]."""
+    def start_delay(self, stamp: Any, end_time: float) -> float:
+        """Return the time until a trajectory with that header stamp begins [s].
+
+        Raises:
+            OldTrajectory: it has ended already.
+        """
 
 
 @dataclass(eq=False)
@@ -131,19 +139,23 @@ class FollowTrajectoryServer:
         request = handle.request
         label = f"action goal {bytes(handle.goal_id.uuid).hex()[:8]}"
         try:
-            goal.run = self._host.node.in_loop(lambda: self._start(request, label))
+            # Reading a long message takes a while; only the start itself is for the loop.
+            wish = goal_of(self._host, request.trajectory, request)
+            stamp = request.trajectory.header.stamp
+            goal.run = self._host.node.in_loop(lambda: self._start(wish, stamp, label))
             self._timer.reset()
+        except OldTrajectory as error:
+            self._answer(goal, Result.OLD_HEADER_TIMESTAMP, str(error))
         except UnknownJoint as error:
             self._answer(goal, Result.INVALID_JOINTS, str(error))
         except (MotionError, TimeoutError) as error:
             self._answer(goal, Result.INVALID_GOAL, str(error) or "the loop did not answer")
 
-    def _start(self, request: Any, label: str) -> Run:
+    def _start(self, goal: FollowGoal, stamp: Any, label: str) -> Run:
         refusal = self._host.refusal()
         if refusal is not None:
             raise MotionError(refusal)
-        goal = goal_of(self._host, request.trajectory, request)
-        delay = self._host.start_delay(request.trajectory.header.stamp)
+        delay = self._host.start_delay(stamp, goal.trajectory.end_time)
         return self._host.runner.start(goal, label, delay)
 
     def _cancel(self, handle: Any) -> CancelResponse:

@@ -52,7 +52,6 @@ class _Grip:
     move: GripperMove | None = None
     claim: Claim | None = None
     position: float = float("nan")
-    effort: float = 0.0
     canceled: bool = False
 
     @property
@@ -94,7 +93,7 @@ class GripperServer:
         kinds.append((ParallelGripperCommand, PARALLEL_NAME))
         self._servers = [self._serve(kind, name) for kind, name in kinds]
 
-    def look(self, position: Array, velocity: Array, effort: Array, dt: float) -> None:
+    def look(self, position: Array, velocity: Array, dt: float) -> None:
         """Judge the moves under way by the measured state of all joints; called in the loop."""
         for grip in self._grips:
             if grip.move is None or grip.ended:
@@ -102,7 +101,6 @@ class GripperServer:
             q, v = position[self._indices], velocity[self._indices]
             farthest = int(np.argmax(np.abs(q - grip.move.goal)))
             grip.position = float(q[farthest])
-            grip.effort = float(np.nanmax(np.abs(effort[self._indices]), initial=0.0))
             grip.move.judge(grip.position, float(v[int(np.argmax(np.abs(v)))]), dt)
         if any(grip.ended for grip in self._grips):
             self._ended.trigger()
@@ -211,9 +209,9 @@ class GripperServer:
         result.stalled = status is GripStatus.STALLED
         result.reached_goal = status is GripStatus.REACHED
         if grip.action is GripperCommand:
-            result.position, result.effort = grip.position, grip.effort
+            # What the fingers push with is not measured here.
+            result.position, result.effort = grip.position, float("nan")
         else:
             result.state.name = list(self._joints)
             result.state.position = [grip.position] * len(self._joints)
-            result.state.effort = [grip.effort] * len(self._joints)
         grip.future.set_result(result)
