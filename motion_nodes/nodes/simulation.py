@@ -23,7 +23,7 @@ from motion_nodes.model.placement import Placement, parse_placements
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.joint_topics import JointStateWriter, set_stamp
+from motion_nodes.ros.joint_topics import JointStateWriter, set_stamp, stamp_ns
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
 from motion_nodes.sim.backend import RobotBackend, RobotPlacement, SimulationDiverged
@@ -31,6 +31,13 @@ from motion_nodes.sim.drive_targets import JointTargets
 
 MAX_CATCH_UP = 0.1
 """[s] A simulation that fell further behind than this goes on from where it is."""
+
+
+RESET_SETTLES = 0.5
+"""[s] For so long after a reset, commands may come from nodes that have not seen it yet."""
+
+STAMP_SLACK_NS = 100_000_000
+"""[ns] A command this much ahead of simulated time is of now."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,9 +87,16 @@ class SimulatedRobot:
         self._truth.child_frame_id = "base"
         self._truth_out = node.advertise(Odometry, f"{prefix}ground_truth")
 
-    def take_commands(self) -> None:
-        """Hand over what came; a message that is not understood moves nothing."""
+    def take_commands(self, latest_ns: int | None = None) -> None:
+        """Hand over what came; a message that is not understood moves nothing.
+
+        Args:
+            latest_ns: commands stamped later than this [ns] are from before a reset; None: all
+                count.
+        """
         for message in self._commands.all():
+            if latest_ns is not None and stamp_ns(message) > latest_ns:
+                continue
             try:
                 self._cell.command(self.name, self._targets(message))
             except (BadCommand, UnknownJoint) as error:
@@ -159,6 +173,7 @@ class SimulationNode(MotionNode[SimulationParams]):
         )
         self._clock_message = Clock()
         self._paused = False
+        self._reset_at = -float("inf")
         self._problem: str | None = None
         self.serve(Trigger, "~/reset", self._on_reset)
         self.serve(SetBool, "~/pause", self._on_pause)
@@ -171,8 +186,9 @@ class SimulationNode(MotionNode[SimulationParams]):
 
     def tick(self, dt: float) -> None:
         """Take commands, advance to where the wall clock says, publish."""
+        latest_ns = self._latest_stamp()
         for robot in self._robots:
-            robot.take_commands()
+            robot.take_commands(latest_ns)
         if not self._paused and self._problem is None:
             self._advance()
         nanoseconds = self._stamp()
@@ -243,8 +259,15 @@ class SimulationNode(MotionNode[SimulationParams]):
             response.success, response.message = False, str(error) or "the loop did not answer"
         return response
 
+    def _latest_stamp(self) -> int | None:
+        """Return the latest stamp [ns] that a command may have shortly after a reset."""
+        if self._clock_out is None or time.monotonic() - self._reset_at > RESET_SETTLES:
+            return None
+        return self._stamp() + STAMP_SLACK_NS
+
     def _reset(self) -> None:
         self.cell.reset()
+        self._reset_at = time.monotonic()
         self._problem = None
         self._truth_at = -1.0
         self._pace()

@@ -217,7 +217,7 @@ def test_nonsense_is_ignored_with_one_warning(cell, a):
     cell.client.wait(
         lambda: "last warning" in values_of(cell.client.diagnostics(a.node)), "the warning"
     )
-    assert status.level == DiagnosticStatus.OK
+    assert status.level != DiagnosticStatus.ERROR
 
 
 def test_nonsense_alone_moves_nothing(cell, a):
@@ -354,7 +354,7 @@ def test_killed_simulation(cell, a):
     assert not any(any(m.velocity) for m in a.commands.messages)
     assert math.hypot(*moved(before, a.odom.messages[0])) < 0.1
     a.roll(0.2)
-    cell.client.wait_for_diagnosis(a.node, "driving", DiagnosticStatus.OK)
+    cell.client.wait_for_diagnosis(a.node, "driving")
 
 
 def test_sigterm_stops_the_wheels(cell, a):

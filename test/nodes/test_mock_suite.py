@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Twist
 from nav_msgs.msg import Odometry
 from ros_processes import BEST_EFFORT, RosClient, values_of
@@ -42,7 +41,7 @@ def test_nothing_starts_by_itself(suite_of_two):
     client = suite_of_two.client
     for node in ("/mock_sim", ARM, BASE, "/cell/arm/robot_state", "/cell/base/robot_state"):
         assert client.state(node) == "unconfigured"
-        client.wait_for_diagnosis(node, "unconfigured", DiagnosticStatus.OK)
+        client.wait_for_diagnosis(node, "unconfigured")
     client.spin(0.2)
     assert not suite_of_two.states
 
@@ -55,7 +54,7 @@ def test_led_by_a_client(suite_of_two):
         assert client.change_state(node, "activate")
         assert client.state(node) == "active"
     client.wait_for_diagnosis(ARM, "holding")
-    client.wait_for_diagnosis(BASE, "no command yet", DiagnosticStatus.OK)
+    client.wait_for_diagnosis(BASE, "no command yet")
 
 
 def test_joint_command(suite_of_two):
@@ -119,7 +118,7 @@ def test_reset(suite_of_two):
     client.wait(lambda: suite_of_two.states, "states")
     assert suite_of_two.states.messages[0].header.stamp.sec < before
     home = dict(zip(FRANKA.joint_names, FRANKA.home, strict=True))
-    client.wait_for_diagnosis(ARM, "holding", DiagnosticStatus.OK)
+    client.wait_for_diagnosis(ARM, "holding")
     message = suite_of_two.states.newest
     for name, position in zip(message.name, message.position, strict=True):
         assert position == pytest.approx(home[name], abs=0.02)
