@@ -19,7 +19,7 @@ from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, T
 from motion_nodes.errors import BadCommand, MotionError
 from motion_nodes.model.limits import joint_indices
 from motion_nodes.trajectory.joint_trajectory import JointSample
-from motion_nodes.trajectory.validate import validate, validate_start
+from motion_nodes.trajectory.validate import validate, validate_speeds, validate_start
 
 Array = NDArray[np.float64]
 
@@ -94,12 +94,17 @@ class TrajectoryRunner:
                     f"joint {name} is under {modes[name].value} control; trajectories need "
                     "position control"
                 )
-        problem = validate(goal.trajectory, controller.limits.select(names))
         present = controller.reference(joints)
-        problem = problem or validate_start(goal.trajectory, present.position, self.start_tolerance)
+        spliced = goal.trajectory.starting_from(present)
+        # The reference itself may be slightly beyond a limit; what is asked for may not.
+        limits = controller.limits.select(names)
+        problem = (
+            validate(goal.trajectory, limits)
+            or validate_speeds(spliced, limits)
+            or validate_start(goal.trajectory, present.position, self.start_tolerance)
+        )
         if problem is not None:
             raise BadCommand(problem.text)
-        spliced = goal.trajectory.starting_from(present)
         follower = TrajectoryFollower(
             FollowGoal(
                 trajectory=spliced, path=goal.path, goal=goal.goal, goal_time=goal.goal_time

@@ -1,31 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Articulation controller: joint commands in, limited joint references out.
+"""Articulation controller: streams, trajectories and grips in, limited joint references out.
 
-Takes JointState commands on ``~/reference`` (docs/interfaces.md); default name and
-``~/controller_state`` are those of ros2_controllers' joint_trajectory_controller.
+Offers the interface of ros2_controllers' joint_trajectory_controller and gripper controllers, and
+streams of JointState beside it (docs/interfaces.md). Each joint has one owner at a time; a newcomer
+takes it, and who loses it is told to whom.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from typing import Any
 
 import numpy as np
-from control_msgs.msg import JointTrajectoryControllerState
+from control_msgs.msg import SpeedScalingFactor
+from control_msgs.srv import QueryTrajectoryState
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.control.articulation import ArticulationController, ControlMode
+from motion_nodes.control.drive_law import DriveLaw
 from motion_nodes.control.joint_command import JointCommand
+from motion_nodes.control.tolerances import Tolerances
+from motion_nodes.control.trajectory_runner import TrajectoryRunner
 from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.model.gravity import GravityLoad
 from motion_nodes.model.robot import Robot
+from motion_nodes.nodes.articulation_params import (
+    ArticulationParams,
+    gains_of,
+    gripper_of,
+    limits_of,
+    modes_of,
+    robot_defaults,
+)
+from motion_nodes.nodes.follow_trajectory import FollowTrajectoryServer, OldTrajectory, goal_of
+from motion_nodes.nodes.gripper_actions import GripperServer
+from motion_nodes.nodes.joint_outputs import JointOutputs
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter, set_stamp, stamp_ns
-from motion_nodes.ros.parameters import param
-from motion_nodes.ros.robot_node import RobotNode, RobotParams
+from motion_nodes.ros.joint_topics import JointStateReader, stamp_ns
+from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.stamps import command_time
+from motion_nodes.ros.trajectory_messages import seconds
 
 STAMP_SLACK_NS = 100_000_000
 """[ns] A state this much ahead of the node's time is taken as of now."""
@@ -33,38 +52,8 @@ STAMP_SLACK_NS = 100_000_000
 JUMP_SETTLES = 0.5
 """[s] For so long after a jump of time, states from before it may still arrive."""
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ArticulationParams(RobotParams):
-    """Parameters of the articulation controller."""
-
-    update_rate: float = param(
-        250.0, doc="Rate of the node's loop.", unit="Hz", gt=0.0, le=2000.0, read_only=True
-    )
-    joints: tuple[str, ...] = param(
-        doc="Joints under control; default: all of the robot but its wheels.", read_only=True
-    )
-    command_timeout: float = param(
-        1.0, doc="A stamped command older than this is ignored.", unit="s", gt=0.0, le=60.0
-    )
-    state_timeout: float = param(
-        0.5,
-        doc="Without joint_states for this long the joints are stopped and commands refused.",
-        unit="s",
-        gt=0.0,
-        le=60.0,
-    )
-    resync_tolerance: float = param(
-        0.05,
-        doc="When a lost robot comes back further than this from where it was led, it is held "
-        "where it is.",
-        unit="rad or m",
-        gt=0.0,
-        le=10.0,
-    )
-    state_publish_rate: float = param(
-        50.0, doc="Rate of ~/controller_state.", unit="Hz", gt=0.0, le=1000.0
-    )
+GRIPPER_GROUP = "gripper"
+"""Group of a robot's description whose joints the gripper actions move."""
 
 
 class ArticulationControllerNode(RobotNode[ArticulationParams]):
@@ -77,29 +66,56 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         super().__init__("joint_trajectory_controller", ros_args=ros_args)
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:
-        """Control every joint that is not a wheel."""
-        wheels = robot.base.wheel_names if robot.base is not None else ()
-        return {"joints": tuple(name for name in robot.joint_names if name not in wheels)}
+        """Control every joint that is not a wheel, as the robot's description says."""
+        return robot_defaults(robot)
+
+    def check(self, params: ArticulationParams) -> str | None:
+        """Refuse lists of a wrong length, unknown modes, and limits beyond the robot's."""
+        try:
+            self.robot.limits.select(params.joints)
+            modes_of(params)
+            gains_of(params)
+            limits_of(params, self.robot)
+        except MotionError as error:
+            return str(error)
+        return None
 
     def configure(self) -> None:
         """Build the controller and its endpoints."""
-        joints = self.params.joints
+        params = self.params
+        joints = params.joints
         if not joints:
             raise BadConfig(f"robot '{self.robot.name}' has no joints for this controller")
-        drives = {drive.joint: drive for drive in self.robot.drives}
-        limits = self.robot.limits.select(joints)
-        self.controller = ArticulationController(
-            limits, {name: ControlMode.named(drives[name].mode) for name in joints}
-        )
-        self._reference = self.poll(JointState, "~/reference", qos.COMMANDS)
+        limits, modes = limits_of(params, self.robot), modes_of(params)
+        self.controller = ArticulationController(limits, modes)
+        self.runner = TrajectoryRunner(self.controller, params.start_tolerance)
+        law = gravity = None
+        if params.command_interface == "effort":
+            law = DriveLaw(joints, gains_of(params), limits.effort, modes)
+            gravity = GravityLoad(self.robot.tree, joints)
+        self._outputs = JointOutputs(self, joints, law, gravity)
+        self._outputs.compensate = params.gravity_compensation
         self._state = JointStateReader(self.poll(JointState, "joint_states", qos.STATES), joints)
-        self._command = JointStateWriter(
-            self, self.advertise(JointState, "joint_command"), joints, effort=True
+        self._reference = self.poll(JointState, "~/reference", qos.COMMANDS)
+        self._commands = self.poll(Float64MultiArray, "~/commands", qos.COMMANDS)
+        self._scaling_input = self.poll(SpeedScalingFactor, "~/speed_scaling_input")
+        self.listen(JointTrajectory, "~/joint_trajectory", qos.REQUESTS, self._on_trajectory)
+        self.serve(QueryTrajectoryState, "~/query_state", self._on_query)
+        self.serve(Trigger, "~/reset", self._on_reset)
+        self._follow: FollowTrajectoryServer | None = FollowTrajectoryServer(
+            self, params.action_monitor_rate
         )
-        self._state_out = self.advertise(JointTrajectoryControllerState, "~/controller_state")
-        self._report = JointTrajectoryControllerState(joint_names=list(joints))
+        self._gripper = self._make_gripper()
+        self._scaling = 1.0
         self._since_report = 0.0
         self._silent = True
+
+    def release(self) -> None:
+        """Take the actions down."""
+        for server in (getattr(self, "_follow", None), getattr(self, "_gripper", None)):
+            if server is not None:
+                server.destroy()
+        self._follow = self._gripper = None
 
     def activate(self) -> None:
         """Hold where the robot is, once that is known."""
@@ -117,26 +133,49 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         if self._lost:
             if self._stop_for_loss():
                 # Time may have gone with the robot, so the wall clock paces the braking.
-                self._send(self.wall_dt, now_ns)
+                self._lead(self.wall_dt, now_ns)
         elif self.time_stands:
             # The way goes on when time does; until then nothing may run on.
-            self._send_standing(now_ns)
+            self._outputs.stand(self.controller.step(0.0), now_ns)
         else:
-            self._send(dt, now_ns)
+            self._lead(dt, now_ns)
 
     def halt(self) -> None:
         """Leave the joints holding the last reference; speeds and efforts go to zero."""
+        self.runner.cancel_all("the controller was deactivated")
+        self._wake_actions(0.0)
         if self._silent:
             return
         self._silent = True
         self.controller.stop()
+        reference = self.controller.step(0.0)
         for _ in range(2):
-            self._send_standing(self.now_ns())
+            self._outputs.stand(reference, self.now_ns())
+
+    def parameters_changed(self, params: ArticulationParams) -> None:
+        """Take over new modes, gains and limits; what moves goes on under the new limits."""
+        limits, modes = limits_of(params, self.robot), modes_of(params)
+        self.controller.set_limits(limits)
+        self.runner.start_tolerance = params.start_tolerance
+        self._outputs.compensate = params.gravity_compensation
+        law = self._outputs.law
+        for joint, mode in modes.items():
+            if self.controller.modes[joint] is not mode:
+                self.runner.take([joint], "a change of its control mode")
+                self.controller.switch_mode(mode, [joint])
+        if law is not None:
+            gains = gains_of(params)
+            law.set_gains(gains.kp, gains.kd, gains.ki)
+            law.set_max_efforts(limits.effort)
+            for joint, mode in modes.items():
+                law.switch_mode(mode, [joint])
 
     def time_jumped(self, before: float, after: float) -> None:
         """Hold where the robot is."""
+        self.runner.cancel_all(f"time jumped from {before:.3f} s to {after:.3f} s")
+        self._wake_actions(0.0)
         self._silent = True
-        self._command.position[:] = np.nan
+        self._outputs.forget()
         self._jumped_at = time.monotonic()
 
     def diagnose(self, report: Report) -> None:
@@ -146,10 +185,64 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             report.note("ERROR", f"{trouble}; commands are refused")
         elif trouble:
             report.note("WARN", trouble)
+        elif self.runner.runs:
+            report.note("OK", f"following {', '.join(run.label for run in self.runner.runs)}")
         else:
             report.note("OK", "moving" if self.controller.moving else "holding")
         report.value("age of joint_states [s]", self._state.age())
-        report.value("commands taken", self._reference.count)
+        report.value("commands taken", self._reference.count + self._commands.count)
+        report.value("speed scaling", self._scaling)
+
+    # ---- what the actions ask of their host (nodes/follow_trajectory.py, gripper_actions.py)
+
+    @property
+    def node(self) -> ArticulationControllerNode:
+        """The node itself."""
+        return self
+
+    def refusal(self) -> str | None:
+        """Return why nothing can be commanded now, or None."""
+        if self._silent or self._lost:
+            trouble = self._state.trouble(self.params.state_timeout)
+            return f"the robot's state is not known; {trouble or 'it was not heard of yet'}"
+        return None
+
+    def default_tolerances(self, n: int) -> tuple[Tolerances, Tolerances, float]:
+        """Return path and goal tolerances of n joints and the goal time [s]."""
+        params = self.params
+        return (
+            Tolerances.uniform(n, params.constraints_trajectory),
+            Tolerances.uniform(n, params.constraints_goal),
+            params.constraints_goal_time,
+        )
+
+    def start_delay(self, stamp: Any, end_time: float) -> float:
+        """Return the time until a trajectory with that header stamp begins [s].
+
+        Raises:
+            OldTrajectory: it has ended already.
+        """
+        given = seconds(stamp)
+        delay = given - self.now() if given else 0.0
+        if delay + end_time < 0.0:
+            raise OldTrajectory(
+                f"the trajectory's stamp is {-delay:.2f} s old and it lasts {end_time:.2f} s: it "
+                "is over (does its sender use another use_sim_time?)"
+            )
+        return delay
+
+    # ---- inside
+
+    def _make_gripper(self) -> GripperServer | None:
+        group = self.robot.groups.get(GRIPPER_GROUP)
+        if group is None or not set(group.joints) <= set(self.params.joints):
+            return None
+        return GripperServer(
+            self,
+            group.joints,
+            gripper_of(self.params, group.limits),
+            allow_stalling=self.params.gripper_allow_stalling,
+        )
 
     @property
     def _lost(self) -> bool:
@@ -166,7 +259,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         Where it stands near to where it was last led it is held at that, so that what drives sag
         under gravity does not add up; else where it is.
         """
-        measured, led = self._state.position, self._command.position
+        measured, led = self._state.position, self._outputs.led
         known = np.isfinite(led)
         away = np.where(known, np.abs(led - measured), 0.0)
         i = int(away.argmax())
@@ -181,72 +274,148 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
 
     def _stop_for_loss(self) -> bool:
         """Brake; False once the joints rest and nothing more is to be sent."""
+        trouble = self._state.trouble(self.params.state_timeout)
+        self.runner.cancel_all(f"the robot was lost: {trouble}")
         if not self.controller.moving:
             self._silent = True
+            self._wake_actions(0.0)
             self.get_logger().error(
-                f"{self._state.trouble(self.params.state_timeout)}: joints stopped, commands are "
-                "refused until the robot is back"
+                f"{trouble}: joints stopped, commands are refused until the robot is back"
             )
             return False
         self.controller.stop()
         return True
 
     def _take_commands(self, now: float) -> None:
+        scaling = self._scaling_input.newest()
+        if scaling is not None:
+            self._set_scaling(float(scaling.factor))
         for message in self._reference.all():
-            if self._silent or self._lost:
-                trouble = self._state.trouble(self.params.state_timeout)
-                self.warn("lost", f"command refused: the robot's state is not known; {trouble}")
-                continue
             given, warning = command_time(
                 stamp_ns(message) * 1e-9, now, self.params.command_timeout
             )
             if warning:
                 self.warn("stamp", warning)
-            if given is None:
-                continue
-            try:
-                self.controller.apply(
-                    JointCommand(
-                        names=message.name or None,
-                        positions=message.position or None,
-                        velocities=message.velocity or None,
-                        efforts=message.effort or None,
-                    )
+            if given is not None:
+                command = JointCommand(
+                    names=message.name or None,
+                    positions=message.position or None,
+                    velocities=message.velocity or None,
+                    efforts=message.effort or None,
                 )
-            except MotionError as error:
-                self.warn("command", f"command refused, nothing moves: {error}")
+                self._command(command, "~/reference")
+        array = self._commands.newest()
+        if array is not None:
+            self._command_array(np.array(array.data))
 
-    def _send_standing(self, now_ns: int) -> None:
-        """Send where the reference is, with no speed and no effort."""
-        reference = self.controller.step(0.0)
-        self._command.position[:] = reference.positions
-        self._command.velocity[:] = np.where(np.isnan(reference.velocities), np.nan, 0.0)
-        self._command.effort[:] = np.where(np.isnan(reference.efforts), np.nan, 0.0)
-        self._command.send(now_ns)
+    def _command_array(self, values: np.ndarray) -> None:
+        """Take one value per joint, for the channel of its control mode."""
+        joints = self.controller.joint_names
+        if len(values) != len(joints):
+            self.warn(
+                "commands",
+                f"command refused, nothing moves: {len(values)} values on ~/commands for "
+                f"{len(joints)} joints ({', '.join(joints)})",
+            )
+            return
+        modes = list(self.controller.modes.values())
 
-    def _send(self, dt: float, now_ns: int) -> None:
-        reference = self.controller.step(dt, self._state.position)
-        self._command.position[:] = reference.positions
-        self._command.velocity[:] = reference.velocities
-        self._command.effort[:] = reference.efforts
-        self._command.send(now_ns)
+        def channel(mode: ControlMode) -> np.ndarray:
+            return np.where([m is mode for m in modes], values, np.nan)
+
+        self._command(
+            JointCommand(
+                positions=channel(ControlMode.POSITION),
+                velocities=channel(ControlMode.VELOCITY),
+                efforts=channel(ControlMode.EFFORT),
+            ),
+            "~/commands",
+        )
+
+    def _command(self, command: JointCommand, label: str) -> None:
+        refusal = self.refusal()
+        if refusal is not None:
+            self.warn("lost", f"command refused: {refusal}")
+            return
+        try:
+            self.runner.command(command, label)
+        except MotionError as error:
+            self.warn("command", f"command refused, nothing moves: {error}")
+
+    def _set_scaling(self, factor: float) -> None:
+        if 0.0 <= factor <= 1.0:
+            self._scaling = factor
+        else:
+            self.warn("scaling", f"speed scaling {factor} refused; it must be from 0 to 1")
+
+    def _lead(self, dt: float, now_ns: int) -> None:
+        state = self._state
+        reference = self.runner.step(dt, state.position, state.velocity, self._scaling)
+        self._outputs.send(reference, state, dt, now_ns)
+        self._wake_actions(dt)
         self._since_report += dt
         if self._since_report * self.params.state_publish_rate >= 1.0:
             self._since_report = 0.0
-            self._publish_state(now_ns)
+            self._outputs.report(state, self._scaling, now_ns)
 
-    def _publish_state(self, now_ns: int) -> None:
-        report = self._report
-        position, velocity = self._command.position, self._command.velocity
-        report.reference.positions = position.tolist()
-        report.reference.velocities = velocity.tolist()
-        report.feedback.positions = self._state.position.tolist()
-        report.feedback.velocities = self._state.velocity.tolist()
-        report.error.positions = (position - self._state.position).tolist()
-        report.output.positions = report.reference.positions
-        report.output.effort = self._command.effort.tolist()
-        set_stamp(report, now_ns)
-        self._state_out.publish(report)
+    def _wake_actions(self, dt: float) -> None:
+        if self._follow is not None:
+            self._follow.look()
+        if self._gripper is not None:
+            self._gripper.look(self._state.position, self._state.velocity, dt)
+
+    def _on_trajectory(self, message: JointTrajectory) -> None:
+        """Start a trajectory from the topic; in the executor."""
+        try:
+            goal = goal_of(self, message)
+            self.in_loop(lambda: self._start(goal, message.header.stamp))
+        except (MotionError, TimeoutError) as error:
+            self.warn("trajectory", f"trajectory refused, nothing moves: {error}")
+
+    def _start(self, goal: Any, stamp: Any) -> None:
+        refusal = self.refusal()
+        if refusal is not None:
+            raise MotionError(refusal)
+        delay = self.start_delay(stamp, goal.trajectory.end_time)
+        self.runner.start(goal, "~/joint_trajectory", delay)
+
+    def _on_query(self, request: Any, response: Any) -> Any:
+        """Answer with the reference at a time: of the trajectories, else where the joints are."""
+        refusal = self.refusal()
+        if not self.active or refusal is not None:
+            response.success = False
+            response.message = refusal or "the controller is not active"
+            return response
+        ahead = seconds(request.time) - self.now() if seconds(request.time) else 0.0
+        sample = self.in_loop(lambda: self.runner.reference_in(ahead))
+        response.success = True
+        response.name = list(self.controller.joint_names)
+        response.position, response.velocity, response.acceleration = (
+            values.tolist() for values in sample
+        )
+        return response
+
+    def _on_reset(self, _request: Any, response: Any) -> Any:
+        """Forget all commands and hold where the robot is."""
+        if not self.active:
+            response.success, response.message = False, "the controller is not active"
+            return response
+        try:
+            self.in_loop(self._reset)
+            response.success, response.message = True, "holding where the robot is"
+        except (MotionError, TimeoutError) as error:
+            response.success, response.message = False, str(error) or "the loop did not answer"
+        return response
+
+    def _reset(self) -> None:
+        refusal = self.refusal()
+        if refusal is not None:
+            raise MotionError(refusal)
+        self.runner.cancel_all("the controller was reset")
+        self._wake_actions(0.0)
+        self._outputs.forget()
+        self._scaling = 1.0
+        self.controller.reset(self._state.position)
 
 
 def main() -> None:

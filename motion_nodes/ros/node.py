@@ -196,6 +196,27 @@ class MotionNode(LifecycleNode, Generic[P]):
         self._entities.append((self.destroy_publisher, publisher))
         return publisher
 
+    def listen(
+        self, kind: type[Any], topic: str, profile: QoSProfile, handler: Callable[[Any], None]
+    ) -> None:
+        """Subscribe to one-shot messages that the slow part hands to ``handler``.
+
+        Ends with the configuration. While the node is not active they are dropped. A handler that
+        raises is logged.
+        """
+
+        def hear(message: Any) -> None:
+            if not self.active:
+                self.warn(topic, f"message on {topic} dropped: the node is not active")
+                return
+            try:
+                handler(message)
+            except Exception:
+                self.get_logger().error(f"topic {topic} failed:\n{traceback.format_exc()}")
+
+        subscription = self.create_subscription(kind, topic, hear, profile)
+        self._entities.append((self.destroy_subscription, subscription))
+
     def serve(self, kind: type[Any], name: str, handler: Callable[[Any, Any], Any]) -> None:
         """Create a service, run by the slow part, that ends with the configuration.
 

@@ -54,6 +54,7 @@ class Rules:
     le: float | None = None
     one_of: tuple[str, ...] | None = None
     nan: bool = False
+    inf: bool = False
     read_only: bool = False
 
     def problem(self, name: str, value: Any) -> str | None:
@@ -63,7 +64,7 @@ class Rules:
         for number in value if isinstance(value, tuple | list) else (value,):
             if isinstance(number, bool) or not isinstance(number, int | float):
                 continue
-            if math.isnan(number) and self.nan:
+            if (math.isnan(number) and self.nan) or (math.isinf(number) and self.inf):
                 continue
             if not math.isfinite(number):
                 return f"{name} is {number}; it must be a finite number"
@@ -87,6 +88,7 @@ def param(
     le: float | None = None,
     one_of: tuple[str, ...] | None = None,
     nan: bool = False,
+    inf: bool = False,
     read_only: bool = False,
 ) -> Any:
     """Return a dataclass field that is a ROS parameter.
@@ -101,10 +103,11 @@ def param(
         le: greatest value allowed.
         one_of: words allowed.
         nan: NaN is allowed and means "not set".
+        inf: infinity is allowed and means "no limit".
         read_only: cannot be changed after the node was configured.
     """
     rules = Rules(
-        doc=doc, name=name, unit=unit, ge=ge, gt=gt, le=le, one_of=one_of, nan=nan,
+        doc=doc, name=name, unit=unit, ge=ge, gt=gt, le=le, one_of=one_of, nan=nan, inf=inf,
         read_only=read_only,
     )  # fmt: skip
     return dataclasses.field(default=default, metadata={"rules": rules})

@@ -27,6 +27,9 @@ STATES = _profile(10, reliable=False)
 STREAM = _profile(10, reliable=True)
 """Publisher of a stream (joint_states, odom, joint_command): serves best-effort readers too."""
 
+REQUESTS = _profile(10, reliable=True)
+"""Reader of one-shot commands that must not be lost (joint_trajectory)."""
+
 LATCHED = _profile(1, reliable=True, latched=True)
 """The last value stays for those who come later (robot_description)."""
 

@@ -55,6 +55,12 @@ def validate(trajectory: JointTrajectory, limits: JointLimits) -> Problem | None
     return None
 
 
+def validate_speeds(trajectory: JointTrajectory, limits: JointLimits) -> Problem | None:
+    """Check that no joint has to be faster between two points than it may; see validate."""
+    text = _segment_speeds(trajectory, limits)
+    return None if text is None else Problem("segment_speeds", text)
+
+
 def validate_start(
     trajectory: JointTrajectory, reference: Array, tolerance: float
 ) -> Problem | None:
