@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import random
+import shutil
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -39,6 +41,7 @@ _DOMAIN, _DOMAIN_LOCK = _own_domain()
 os.environ["ROS_DOMAIN_ID"] = str(_DOMAIN)
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_LOG_DIR"] = tempfile.mkdtemp(prefix="motion_nodes-test-log-")
+atexit.register(shutil.rmtree, os.environ["ROS_LOG_DIR"], ignore_errors=True)
 os.environ["RCUTILS_COLORIZED_OUTPUT"] = "0"
 os.environ.pop("MOTION_NODES_ROBOT_PATH", None)
 

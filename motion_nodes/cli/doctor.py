@@ -15,7 +15,7 @@ from motion_nodes.model.loader import available_robots, load_robot
 from motion_nodes.ros import environment
 from motion_nodes.ros.environment import Check
 
-LIBRARIES = ("numpy", "scipy", "numba", "llvmlite", "msgspec", "ruckig", "mujoco", "viser")
+LIBRARIES = ("numpy", "numba", "llvmlite", "msgspec", "ruckig", "mujoco", "viser")
 
 
 def examine() -> bool:

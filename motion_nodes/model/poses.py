@@ -73,27 +73,54 @@ def from_xyz_quat(xyz: Vector, quat_xyzw: Vector) -> Array:
 
 
 def to_quat_xyzw(X_AB: Array) -> Array:
-    """Return the unit quaternion (x, y, z, w) of a pose, with w >= 0, shape (4,).
+    """Return the unit quaternions (x, y, z, w), w >= 0, of poses or rotation matrices.
 
     The largest of the four elements is found first, so no division is by a small number.
 
+    Args:
+        X_AB: poses (..., 4, 4) or rotation matrices (..., 3, 3).
+
+    Returns:
+        Shape (..., 4).
+
     Source: S. W. Shepperd, Quaternion from rotation matrix, J. Guidance and Control 1(3), 1978.
     """
-    R = np.asarray(X_AB, dtype=np.float64)[:3, :3]
-    trace = R[0, 0] + R[1, 1] + R[2, 2]
-    largest = int(np.argmax((R[0, 0], R[1, 1], R[2, 2], trace)))
-    quaternion = np.empty(4)
-    if largest == 3:
-        quaternion[3] = 1.0 + trace
-        quaternion[:3] = (R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1])
-    else:
-        i, j, k = largest, (largest + 1) % 3, (largest + 2) % 3
-        quaternion[i] = 1.0 + 2.0 * R[i, i] - trace
-        quaternion[j] = R[j, i] + R[i, j]
-        quaternion[k] = R[k, i] + R[i, k]
-        quaternion[3] = R[k, j] - R[j, k]
-    quaternion /= np.linalg.norm(quaternion)
-    return -quaternion if quaternion[3] < 0.0 else quaternion
+    R = np.asarray(X_AB, dtype=np.float64)[..., :3, :3]
+    xx, yy, zz = R[..., 0, 0], R[..., 1, 1], R[..., 2, 2]
+    xy, yx, xz, zx = R[..., 0, 1], R[..., 1, 0], R[..., 0, 2], R[..., 2, 0]
+    yz, zy = R[..., 1, 2], R[..., 2, 1]
+    trace = xx + yy + zz
+    rows = (
+        (1.0 + 2.0 * xx - trace, yx + xy, zx + xz, zy - yz),
+        (xy + yx, 1.0 + 2.0 * yy - trace, yz + zy, xz - zx),
+        (xz + zx, yz + zy, 1.0 + 2.0 * zz - trace, yx - xy),
+        (zy - yz, xz - zx, yx - xy, 1.0 + trace),
+    )
+    candidates = np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+    largest = np.argmax(np.stack((xx, yy, zz, trace), axis=-1), axis=-1)
+    chosen = np.take_along_axis(candidates, largest[..., None, None], axis=-2)[..., 0, :]
+    chosen = chosen / np.linalg.norm(chosen, axis=-1, keepdims=True)
+    return np.asarray(np.where(chosen[..., 3:] < 0.0, -chosen, chosen))
+
+
+def rotation_about(axis: Array, angle: Array) -> Array:
+    """Return the matrices of rotations about unit axes.
+
+    Args:
+        axis: shape (..., 3), of unit length.
+        angle: [rad], shape (...).
+
+    Returns:
+        Shape (..., 3, 3).
+
+    Source: Rodrigues' formula; Lynch and Park, "Modern Robotics", eq. 3.51.
+    """
+    c, s = np.cos(angle)[..., None, None], np.sin(angle)[..., None, None]
+    x, y, z = axis[..., 0], axis[..., 1], axis[..., 2]
+    o = np.zeros_like(x)
+    skew = np.stack((o, -z, y, z, o, -x, -y, x, o), axis=-1).reshape(*x.shape, 3, 3)
+    outer = axis[..., :, None] * axis[..., None, :]
+    return np.asarray(c * np.eye(3) + s * skew + (1.0 - c) * outer)
 
 
 def to_rpy(X_AB: Array) -> Array:

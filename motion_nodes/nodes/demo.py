@@ -29,7 +29,7 @@ from motion_nodes.ros.names import BASE_CONTROLLERS, JOINT_CONTROLLER
 
 SIDE = 1.0
 """Side of the square [m]."""
-ARM_POSES = ("extended", "folded", "ready")
+ARM_POSES = ("extended", "transport", "ready")
 """Named states that the arm visits; those that the robot has."""
 ARM_TOLERANCE = 0.01
 """[rad or m]"""

@@ -255,7 +255,8 @@ class BaseNode(RobotNode[B]):
         for subscription in self._inputs:
             message = subscription.newest()
             if message is not None and hindrance:
-                self.warn("refused", f"command refused: {hindrance}")
+                # Each kind of hindrance is told by itself: "waiting ...", "no ...", "time ...".
+                self.warn(f"refused {hindrance.split()[0]}", f"command refused: {hindrance}")
             elif isinstance(message, Twist):
                 self._command_base(message, now)
             elif message is not None:

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import TransformStamped
 from numpy.typing import NDArray
-from scipy.spatial.transform import Rotation
 from tf2_msgs.msg import TFMessage
 
+from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.ros.joint_topics import set_stamp
 
 Array = NDArray[np.float64]
@@ -46,7 +46,7 @@ class TransformSender:
         """Publish the pose of each child in its parent, shape (pairs, 4, 4)."""
         if not self._message.transforms:
             return
-        quats = Rotation.from_matrix(X_PC[:, :3, :3]).as_quat()
+        quats = to_quat_xyzw(X_PC)
         for transform, X, quat in zip(self._message.transforms, X_PC, quats, strict=True):
             fill_transform(transform.transform, X, quat)
             set_stamp(transform, nanoseconds)

@@ -8,8 +8,8 @@ behind it cost nothing; neither does this need a compiled kernel when the viewer
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
+from motion_nodes.model.poses import rotation_about, to_quat_xyzw
 from motion_nodes.model.tree import Array, KinematicTree
 
 _PRISMATIC = 2
@@ -17,8 +17,7 @@ _PRISMATIC = 2
 
 def wxyz_from_rotation(R: Array) -> Array:
     """Return the unit quaternion (w, x, y, z), w >= 0, of rotation matrices (..., 3, 3)."""
-    quat_xyzw = Rotation.from_matrix(R).as_quat(canonical=True)
-    return np.asarray(np.roll(quat_xyzw, 1, axis=-1), dtype=np.float64)
+    return np.roll(to_quat_xyzw(R), 1, axis=-1)
 
 
 class LinkPoses:
@@ -53,15 +52,14 @@ class LinkPoses:
         Returns:
             Poses, shape (f, 4, 4); row 0, the root, is the identity.
 
-        Source: X_PL = X_PJ * exp(axis * value); for a rotation SciPy's exponential map is used.
+        Source: X_PL = X_PJ * exp(axis * value).
         """
         tree = self._tree
         X_JL = np.tile(np.eye(4), (len(self._moving), 1, 1))
-        stroke = tree.axis[self._moving] * self.joint_values(q)[:, None]
-        X_JL[self._sliding, :3, 3] = stroke[self._sliding]
-        turning = ~self._sliding
-        if turning.any():
-            X_JL[turning, :3, :3] = Rotation.from_rotvec(stroke[turning]).as_matrix()
+        axis, value = tree.axis[self._moving], self.joint_values(q)
+        sliding, turning = self._sliding, ~self._sliding
+        X_JL[sliding, :3, 3] = axis[sliding] * value[sliding, None]
+        X_JL[turning, :3, :3] = rotation_about(axis[turning], value[turning])
         X_PL = tree.X_PJ.copy()
         X_PL[self._moving] = tree.X_PJ[self._moving] @ X_JL
         return X_PL

@@ -15,6 +15,7 @@ from motion_nodes.model.poses import (
     from_xyz_rpy,
     inverse,
     multiply,
+    rotation_about,
     to_quat_xyzw,
     to_rpy,
 )
@@ -91,3 +92,19 @@ def test_the_product_of_no_poses_is_the_identity() -> None:
 def test_what_is_no_rotation_is_refused(quaternion: tuple[float, ...]) -> None:
     with pytest.raises(ValueError, match="is no rotation: give four finite numbers x y z w"):
         from_xyz_quat((0, 0, 0), quaternion)
+
+
+def test_many_quaternions_and_rotations_agree_with_scipy() -> None:
+    rng = np.random.default_rng(1)
+    axis = rng.normal(size=(4, 50, 3))
+    axis /= np.linalg.norm(axis, axis=-1, keepdims=True)
+    angle = np.concatenate([rng.uniform(-7, 7, (2, 50)), rng.normal(size=(2, 50)) * 1e-7])
+    angle[0, :10] = np.pi
+    R = rotation_about(axis, angle)
+    oracle = Rotation.from_rotvec((axis * angle[..., None]).reshape(-1, 3))
+    np.testing.assert_allclose(R.reshape(-1, 3, 3), oracle.as_matrix(), atol=1e-14)
+    quaternions = to_quat_xyzw(R)
+    again = Rotation.from_quat(quaternions.reshape(-1, 4)).as_matrix()
+    np.testing.assert_allclose(again, R.reshape(-1, 3, 3), atol=1e-14)
+    assert (quaternions[..., 3] >= 0.0).all()
+    assert rotation_about(np.zeros((0, 3)), np.zeros(0)).shape == (0, 3, 3)

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Controllers against a driver that misbehaves; the test itself plays the driver."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import Twist
+from nav_msgs.msg import Odometry
+from ros_processes import BEST_EFFORT, RosClient, Suite
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+
+from motion_nodes.model.loader import load_robot
+
+CONTROLLER = "/joint_trajectory_controller"
+BASE = "/diff_drive_controller"
+FRANKA = load_robot("franka")
+HOME = dict(zip(FRANKA.joint_names, FRANKA.home.tolist(), strict=True))
+ARM = {name: value for name, value in HOME.items() if "finger" not in name}
+FINGERS = {name: value for name, value in HOME.items() if "finger" in name}
+WHEELS = {"left_wheel_joint": 0.0, "right_wheel_joint": 0.0}
+
+
+class Driver:
+    """Publishes joint states as it is told."""
+
+    def __init__(self, client: RosClient) -> None:
+        self.client = client
+        self.publisher = client.publisher(JointState, "/joint_states")
+        self.commands = client.listen(JointState, "/joint_command", BEST_EFFORT)
+
+    def state(self, *parts: Mapping[str, float], stamped: bool = True) -> None:
+        for part in parts:
+            message = JointState(name=list(part), position=list(part.values()))
+            if stamped:
+                message.header.stamp = self.client.node.get_clock().now().to_msg()
+            self.publisher.publish(message)
+
+    def until(self, condition: Callable[[], object], what: str, *parts: Mapping[str, float]):
+        """Publish states at 50 Hz until something is so."""
+        return self.client.repeat(lambda: self.state(*parts), condition, what, rate=50.0)
+
+    def until_diagnosed(
+        self, node: str, text: str, *parts: Mapping[str, float], level: bytes | None = None
+    ) -> DiagnosticStatus:
+        def found() -> DiagnosticStatus | None:
+            status = self.client.diagnostics(node)
+            right = status is not None and text in status.message
+            return status if right and level in (None, status.level) else None
+
+        return self.until(found, f"{node} diagnoses '{text}'", *parts)
+
+
+@pytest.fixture
+def arm(suite: Suite, client: RosClient) -> Driver:
+    """A controller in wall time, and a driver that has not spoken yet."""
+    suite.node("articulation_controller", robot="franka")
+    driver = Driver(client)
+    client.wait_for_diagnosis(CONTROLLER, "waiting for joint_states")
+    return driver
+
+
+def test_arm_and_gripper_from_two_drivers(arm):
+    """And one of them dies."""
+    status = arm.until_diagnosed(CONTROLLER, "the messages lack", ARM)
+    assert all(name in status.message for name in FINGERS)
+    assert not any(name in status.message for name in ARM)
+    assert not arm.commands, "nothing may be commanded before all joints are known"
+    arm.until_diagnosed(CONTROLLER, "holding", dict(reversed(ARM.items())), FINGERS)
+    arm.until(lambda: arm.commands, "commands", ARM, FINGERS)
+    np.testing.assert_allclose(arm.commands.newest.position, FRANKA.home, atol=1e-9)
+    status = arm.until_diagnosed(CONTROLLER, "no joint_states for", ARM)
+    assert f"of {', '.join(FINGERS)}" in status.message
+    assert status.level == DiagnosticStatus.ERROR
+    arm.until_diagnosed(CONTROLLER, "holding", ARM, FINGERS)
+
+
+def test_states_that_are_no_numbers(arm):
+    broken = HOME | {"panda_joint3": math.nan}
+    status = arm.until_diagnosed(CONTROLLER, "the position of panda_joint3 is nan", broken)
+    assert status.level == DiagnosticStatus.WARN
+    assert not arm.commands
+    arm.until_diagnosed(CONTROLLER, "holding", HOME)
+    status = arm.until_diagnosed(CONTROLLER, "no joint_states for", broken)
+    assert "of panda_joint3 (the position of panda_joint3 is nan)" in status.message
+
+
+def test_a_robot_that_comes_back_elsewhere_is_held_there(arm):
+    arm.until_diagnosed(CONTROLLER, "holding", HOME)
+    arm.client.wait_for_diagnosis(CONTROLLER, "commands are refused", DiagnosticStatus.ERROR)
+    elsewhere = {name: value + 0.3 * (name in ARM) for name, value in HOME.items()}
+    arm.commands.clear()
+    arm.until_diagnosed(CONTROLLER, "holding", elsewhere)
+    arm.until(lambda: arm.commands, "commands", elsewhere)
+    for message in arm.commands.messages:
+        positions = dict(zip(message.name, message.position, strict=True))
+        assert max(abs(positions[name] - elsewhere[name]) for name in ARM) < 1e-6
+
+
+def drive(client: RosClient) -> Callable[[], None]:
+    publisher = client.publisher(Twist, f"{BASE}/cmd_vel_unstamped")
+    twist = Twist()
+    twist.linear.x = 0.2
+    return lambda: publisher.publish(twist)
+
+
+@pytest.mark.parametrize("unlimited", [False, True])
+def test_no_clock_no_motion(suite, client, unlimited):
+    """Simulated time that never begins: no timeout would ever end a command."""
+    limits = {"linear__x__max_acceleration": 0.0} if unlimited else {}
+    base = suite.node("differential_base", robot="jetbot", use_sim_time=True, **limits)
+    driver, send = Driver(client), drive(client)
+
+    def both() -> None:
+        driver.state(WHEELS, stamped=False)
+        send()
+
+    client.repeat(both, lambda: "command refused: time stands still" in base.output, "refusal")
+    client.repeat(both, lambda: len(driver.commands) > 20, "wheel commands")
+    assert not any(any(message.velocity) for message in driver.commands.messages)
+    driver.until_diagnosed(BASE, "time stands still", WHEELS, level=DiagnosticStatus.WARN)
+    clock = client.publisher(Clock, "/clock")
+    begun = time.monotonic()
+
+    def all_three() -> None:
+        message = Clock()
+        seconds = 100.0 + time.monotonic() - begun
+        message.clock.sec = int(seconds)
+        message.clock.nanosec = int(seconds % 1.0 * 1e9)
+        clock.publish(message)
+        both()
+
+    client.repeat(all_three, lambda: any(driver.commands.newest.velocity), "motion", rate=50.0)
+    # The clock dies while commands go on.
+    client.repeat(both, lambda: not any(driver.commands.newest.velocity), "the stop", rate=50.0)
+
+
+def test_wheels_counted_anew_after_a_loss(suite, client):
+    """A driver that starts again counts from zero: the base did not drive back."""
+    suite.node("differential_base", robot="jetbot")
+    driver = Driver(client)
+    odom = client.listen(Odometry, f"{BASE}/odom")
+    turned = dict.fromkeys(WHEELS, 500.0)
+    driver.until(lambda: len(odom) > 5, "odometry", turned)
+    client.wait_for_diagnosis(BASE, "wheels stopped", DiagnosticStatus.ERROR)
+    odom.clear()
+    driver.until(lambda: len(odom) > 5, "odometry again", WHEELS)
+    for message in odom.messages:
+        assert abs(message.pose.pose.position.x) < 1e-9
+        assert abs(message.twist.twist.linear.x) < 1e-9
+
+
+def test_commands_are_refused_until_the_wheels_are_known(suite, client):
+    base = suite.node("differential_base", robot="jetbot")
+    driver, send = Driver(client), drive(client)
+    client.repeat(
+        send, lambda: "command refused: waiting for joint_states" in base.output, "the refusal"
+    )
+    client.wait(lambda: driver.commands, "commands")
+    assert not any(any(message.velocity) for message in driver.commands.messages)
+
+    def both() -> None:
+        driver.state(WHEELS)
+        send()
+
+    client.repeat(both, lambda: any(driver.commands.newest.velocity), "motion")
