@@ -28,7 +28,9 @@ class FollowStatus(enum.Enum):
     PREEMPTED = "preempted"
     """Another command took one of its joints."""
     CANCELED = "canceled"
-    """Whoever gave it took it back, or the robot was lost."""
+    """Whoever gave it took it back."""
+    ABORTED = "aborted"
+    """The controller gave it up: the robot was lost, time jumped, the controller was stopped."""
 
     @property
     def ended(self) -> bool:

@@ -147,10 +147,10 @@ class TrajectoryRunner:
         """End a trajectory and bring its joints to rest."""
         self._end(run, FollowStatus.CANCELED, text)
 
-    def cancel_all(self, text: str) -> None:
-        """End all trajectories and bring their joints to rest."""
+    def abort_all(self, text: str) -> None:
+        """End all trajectories and claims from this side, and bring their joints to rest."""
         for run in list(self.runs):
-            self.cancel(run, text)
+            self._end(run, FollowStatus.ABORTED, text)
         for claim in self.claims:
             claim.lost = text
         self.claims.clear()

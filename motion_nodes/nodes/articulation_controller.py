@@ -12,17 +12,12 @@ import time
 from typing import Any
 
 import numpy as np
-from control_msgs.msg import SpeedScalingFactor
 from control_msgs.srv import QueryTrajectoryState
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
-from trajectory_msgs.msg import JointTrajectory
 
-from motion_nodes.control.articulation import ArticulationController, ControlMode
+from motion_nodes.control.articulation import ArticulationController
 from motion_nodes.control.drive_law import DriveLaw
-from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.tolerances import Tolerances
 from motion_nodes.control.trajectory_runner import TrajectoryRunner
 from motion_nodes.errors import BadConfig, MotionError
 from motion_nodes.model.gravity import GravityLoad
@@ -35,15 +30,16 @@ from motion_nodes.nodes.articulation_params import (
     modes_of,
     robot_defaults,
 )
-from motion_nodes.nodes.follow_trajectory import FollowTrajectoryServer, OldTrajectory, goal_of
+from motion_nodes.nodes.follow_trajectory import FollowTrajectoryServer
 from motion_nodes.nodes.gripper_actions import GripperServer
 from motion_nodes.nodes.joint_outputs import JointOutputs
+from motion_nodes.nodes.stream_inputs import StreamInputs
+from motion_nodes.nodes.trajectory_requests import listen_for_trajectories
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.joint_topics import JointStateReader, stamp_ns
+from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.stamps import command_time
 from motion_nodes.ros.trajectory_messages import seconds
 
 STAMP_SLACK_NS = 100_000_000
@@ -96,17 +92,14 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._outputs = JointOutputs(self, joints, law, gravity)
         self._outputs.compensate = params.gravity_compensation
         self._state = JointStateReader(self.poll(JointState, "joint_states", qos.STATES), joints)
-        self._reference = self.poll(JointState, "~/reference", qos.COMMANDS)
-        self._commands = self.poll(Float64MultiArray, "~/commands", qos.COMMANDS)
-        self._scaling_input = self.poll(SpeedScalingFactor, "~/speed_scaling_input")
-        self.listen(JointTrajectory, "~/joint_trajectory", qos.REQUESTS, self._on_trajectory)
+        self._streams = StreamInputs(self)
+        listen_for_trajectories(self)
         self.serve(QueryTrajectoryState, "~/query_state", self._on_query)
         self.serve(Trigger, "~/reset", self._on_reset)
         self._follow: FollowTrajectoryServer | None = FollowTrajectoryServer(
             self, params.action_monitor_rate
         )
         self._gripper = self._make_gripper()
-        self._scaling = 1.0
         self._since_report = 0.0
         self._silent = True
 
@@ -127,7 +120,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         now_ns = self.now_ns()
         if self._state.update() and self._silent and not self._before_jump(now_ns):
             self._begin()
-        self._take_commands(now_ns * 1e-9)
+        self._streams.take(now_ns * 1e-9)
         if self._silent:
             return
         if self._lost:
@@ -142,7 +135,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
 
     def halt(self) -> None:
         """Leave the joints holding the last reference; speeds and efforts go to zero."""
-        self.runner.cancel_all("the controller was deactivated")
+        self.runner.abort_all("the controller was deactivated")
         self._wake_actions(0.0)
         if self._silent:
             return
@@ -172,7 +165,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
 
     def time_jumped(self, before: float, after: float) -> None:
         """Hold where the robot is."""
-        self.runner.cancel_all(f"time jumped from {before:.3f} s to {after:.3f} s")
+        self.runner.abort_all(f"time jumped from {before:.3f} s to {after:.3f} s")
         self._wake_actions(0.0)
         self._silent = True
         self._outputs.forget()
@@ -190,10 +183,10 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         else:
             report.note("OK", "moving" if self.controller.moving else "holding")
         report.value("age of joint_states [s]", self._state.age())
-        report.value("commands taken", self._reference.count + self._commands.count)
-        report.value("speed scaling", self._scaling)
+        report.value("commands taken", self._streams.count)
+        report.value("speed scaling", self._streams.scaling)
 
-    # ---- what the actions ask of their host (nodes/follow_trajectory.py, gripper_actions.py)
+    # ---- what inputs and actions ask of their host (stream_inputs.py and the others beside it)
 
     @property
     def node(self) -> ArticulationControllerNode:
@@ -206,30 +199,6 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             trouble = self._state.trouble(self.params.state_timeout)
             return f"the robot's state is not known; {trouble or 'it was not heard of yet'}"
         return None
-
-    def default_tolerances(self, n: int) -> tuple[Tolerances, Tolerances, float]:
-        """Return path and goal tolerances of n joints and the goal time [s]."""
-        params = self.params
-        return (
-            Tolerances.uniform(n, params.constraints_trajectory),
-            Tolerances.uniform(n, params.constraints_goal),
-            params.constraints_goal_time,
-        )
-
-    def start_delay(self, stamp: Any, end_time: float) -> float:
-        """Return the time until a trajectory with that header stamp begins [s].
-
-        Raises:
-            OldTrajectory: it has ended already.
-        """
-        given = seconds(stamp)
-        delay = given - self.now() if given else 0.0
-        if delay + end_time < 0.0:
-            raise OldTrajectory(
-                f"the trajectory's stamp is {-delay:.2f} s old and it lasts {end_time:.2f} s: it "
-                "is over (does its sender use another use_sim_time?)"
-            )
-        return delay
 
     # ---- inside
 
@@ -275,7 +244,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
     def _stop_for_loss(self) -> bool:
         """Brake; False once the joints rest and nothing more is to be sent."""
         trouble = self._state.trouble(self.params.state_timeout)
-        self.runner.cancel_all(f"the robot was lost: {trouble}")
+        self.runner.abort_all(f"the robot was lost: {trouble}")
         if not self.controller.moving:
             self._silent = True
             self._wake_actions(0.0)
@@ -286,98 +255,21 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self.controller.stop()
         return True
 
-    def _take_commands(self, now: float) -> None:
-        scaling = self._scaling_input.newest()
-        if scaling is not None:
-            self._set_scaling(float(scaling.factor))
-        for message in self._reference.all():
-            given, warning = command_time(
-                stamp_ns(message) * 1e-9, now, self.params.command_timeout
-            )
-            if warning:
-                self.warn("stamp", warning)
-            if given is not None:
-                command = JointCommand(
-                    names=message.name or None,
-                    positions=message.position or None,
-                    velocities=message.velocity or None,
-                    efforts=message.effort or None,
-                )
-                self._command(command, "~/reference")
-        array = self._commands.newest()
-        if array is not None:
-            self._command_array(np.array(array.data))
-
-    def _command_array(self, values: np.ndarray) -> None:
-        """Take one value per joint, for the channel of its control mode."""
-        joints = self.controller.joint_names
-        if len(values) != len(joints):
-            self.warn(
-                "commands",
-                f"command refused, nothing moves: {len(values)} values on ~/commands for "
-                f"{len(joints)} joints ({', '.join(joints)})",
-            )
-            return
-        modes = list(self.controller.modes.values())
-
-        def channel(mode: ControlMode) -> np.ndarray:
-            return np.where([m is mode for m in modes], values, np.nan)
-
-        self._command(
-            JointCommand(
-                positions=channel(ControlMode.POSITION),
-                velocities=channel(ControlMode.VELOCITY),
-                efforts=channel(ControlMode.EFFORT),
-            ),
-            "~/commands",
-        )
-
-    def _command(self, command: JointCommand, label: str) -> None:
-        refusal = self.refusal()
-        if refusal is not None:
-            self.warn("lost", f"command refused: {refusal}")
-            return
-        try:
-            self.runner.command(command, label)
-        except MotionError as error:
-            self.warn("command", f"command refused, nothing moves: {error}")
-
-    def _set_scaling(self, factor: float) -> None:
-        if 0.0 <= factor <= 1.0:
-            self._scaling = factor
-        else:
-            self.warn("scaling", f"speed scaling {factor} refused; it must be from 0 to 1")
-
     def _lead(self, dt: float, now_ns: int) -> None:
         state = self._state
-        reference = self.runner.step(dt, state.position, state.velocity, self._scaling)
+        reference = self.runner.step(dt, state.position, state.velocity, self._streams.scaling)
         self._outputs.send(reference, state, dt, now_ns)
         self._wake_actions(dt)
         self._since_report += dt
         if self._since_report * self.params.state_publish_rate >= 1.0:
             self._since_report = 0.0
-            self._outputs.report(state, self._scaling, now_ns)
+            self._outputs.report(state, self._streams.scaling, now_ns)
 
     def _wake_actions(self, dt: float) -> None:
         if self._follow is not None:
             self._follow.look()
         if self._gripper is not None:
             self._gripper.look(self._state.position, self._state.velocity, dt)
-
-    def _on_trajectory(self, message: JointTrajectory) -> None:
-        """Start a trajectory from the topic; in the executor."""
-        try:
-            goal = goal_of(self, message)
-            self.in_loop(lambda: self._start(goal, message.header.stamp))
-        except (MotionError, TimeoutError) as error:
-            self.warn("trajectory", f"trajectory refused, nothing moves: {error}")
-
-    def _start(self, goal: Any, stamp: Any) -> None:
-        refusal = self.refusal()
-        if refusal is not None:
-            raise MotionError(refusal)
-        delay = self.start_delay(stamp, goal.trajectory.end_time)
-        self.runner.start(goal, "~/joint_trajectory", delay)
 
     def _on_query(self, request: Any, response: Any) -> Any:
         """Answer with the reference at a time: of the trajectories, else where the joints are."""
@@ -411,10 +303,10 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         refusal = self.refusal()
         if refusal is not None:
             raise MotionError(refusal)
-        self.runner.cancel_all("the controller was reset")
+        self.runner.abort_all("the controller was reset")
         self._wake_actions(0.0)
         self._outputs.forget()
-        self._scaling = 1.0
+        self._streams.scaling = 1.0
         self.controller.reset(self._state.position)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from motion_nodes.control.articulation import ControlMode
 from motion_nodes.control.drive_law import DriveGains
 from motion_nodes.control.gripper import GripperConfig
+from motion_nodes.control.tolerances import Tolerances
 from motion_nodes.errors import BadConfig
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
@@ -206,6 +207,15 @@ def limits_of(params: ArticulationParams, robot: Robot) -> JointLimits:
             )
         tighter[field] = values
     return dataclasses.replace(own, **tighter)
+
+
+def tolerances_of(params: ArticulationParams, n: int) -> tuple[Tolerances, Tolerances, float]:
+    """Return path and goal tolerances of n joints where a client gives none, and goal time [s]."""
+    return (
+        Tolerances.uniform(n, params.constraints_trajectory),
+        Tolerances.uniform(n, params.constraints_goal),
+        params.constraints_goal_time,
+    )
 
 
 def gripper_of(params: ArticulationParams, limits: JointLimits) -> GripperConfig:

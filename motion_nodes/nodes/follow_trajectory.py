@@ -10,20 +10,24 @@ can say why.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from control_msgs.action import FollowJointTrajectory
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.task import Future
 
-from motion_nodes.control.tolerances import Tolerances
-from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus
-from motion_nodes.control.trajectory_runner import Run, TrajectoryRunner
+from motion_nodes.control.trajectory_follower import FollowStatus
+from motion_nodes.control.trajectory_runner import Run
 from motion_nodes.errors import MotionError, UnknownJoint
+from motion_nodes.nodes.controller_host import ControllerHost
+from motion_nodes.nodes.trajectory_requests import (
+    LOOP_SILENT,
+    OldTrajectory,
+    goal_of,
+    start,
+)
 from motion_nodes.ros.joint_topics import set_stamp
-from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.trajectory_messages import seconds, tolerance_requests, trajectory_from
 
 Result = FollowJointTrajectory.Result
 
@@ -33,32 +37,9 @@ CODES = {
     FollowStatus.GOAL_TOLERANCE_VIOLATED: Result.GOAL_TOLERANCE_VIOLATED,
     FollowStatus.PREEMPTED: Result.INVALID_GOAL,
     FollowStatus.CANCELED: Result.SUCCESSFUL,
+    FollowStatus.ABORTED: Result.INVALID_GOAL,
 }
 """Error code of each way to end."""
-
-
-class OldTrajectory(MotionError):
-    """A trajectory that is over before it begins, by its stamp."""
-
-
-class TrajectoryHost(Protocol):
-    """What the action needs of the node's own logic; all but ``node`` is called in the loop."""
-
-    node: MotionNode[Any]
-    runner: TrajectoryRunner
-
-    def refusal(self) -> str | None:
-        """Return why no trajectory can be followed now, or None."""
-
-    def default_tolerances(self, n: int) -> tuple[Tolerances, Tolerances, float]:
-        """Return path and goal tolerances of n joints and the goal time [s]."""
-
-    def start_delay(self, stamp: Any, end_time: float) -> float:
-        """Return the time until a trajectory with that header stamp begins [s].
-
-        Raises:
-            OldTrajectory: it has ended already.
-        """
 
 
 @dataclass(eq=False)
@@ -68,28 +49,10 @@ class _Goal:
     run: Run | None = None
 
 
-def goal_of(host: TrajectoryHost, trajectory: Any, request: Any | None = None) -> FollowGoal:
-    """Return the core's goal for a trajectory message and, from an action, its tolerances.
-
-    Raises:
-        BadCommand: with joint and point, for whatever makes it no goal.
-        UnknownJoint: for a joint that the controller does not have.
-    """
-    checked = trajectory_from(trajectory, host.runner.controller.joint_names)
-    names = checked.joint_names
-    path, goal, goal_time = host.default_tolerances(len(names))
-    if request is not None:
-        path = path.requested(tolerance_requests(request.path_tolerance), names)
-        goal = goal.requested(tolerance_requests(request.goal_tolerance), names)
-        wish = seconds(request.goal_time_tolerance)
-        goal_time = goal_time if wish == 0.0 else max(wish, 0.0)
-    return FollowGoal(trajectory=checked, path=path, goal=goal, goal_time=goal_time)
-
-
 class FollowTrajectoryServer:
     """Serves ``~/follow_joint_trajectory``."""
 
-    def __init__(self, host: TrajectoryHost, monitor_rate: float) -> None:
+    def __init__(self, host: ControllerHost, monitor_rate: float) -> None:
         """Create the server; feedback goes out at ``monitor_rate`` [Hz]."""
         self._host = host
         self._goals: list[_Goal] = []
@@ -142,21 +105,14 @@ class FollowTrajectoryServer:
             # Reading a long message takes a while; only the start itself is for the loop.
             wish = goal_of(self._host, request.trajectory, request)
             stamp = request.trajectory.header.stamp
-            goal.run = self._host.node.in_loop(lambda: self._start(wish, stamp, label))
+            goal.run = self._host.node.in_loop(lambda: start(self._host, wish, stamp, label))
             self._timer.reset()
         except OldTrajectory as error:
             self._answer(goal, Result.OLD_HEADER_TIMESTAMP, str(error))
         except UnknownJoint as error:
             self._answer(goal, Result.INVALID_JOINTS, str(error))
         except (MotionError, TimeoutError) as error:
-            self._answer(goal, Result.INVALID_GOAL, str(error) or "the loop did not answer")
-
-    def _start(self, goal: FollowGoal, stamp: Any, label: str) -> Run:
-        refusal = self._host.refusal()
-        if refusal is not None:
-            raise MotionError(refusal)
-        delay = self._host.start_delay(stamp, goal.trajectory.end_time)
-        return self._host.runner.start(goal, label, delay)
+            self._answer(goal, Result.INVALID_GOAL, str(error) or LOOP_SILENT)
 
     def _cancel(self, handle: Any) -> CancelResponse:
         goal = next((g for g in self._goals if g.handle.goal_id == handle.goal_id), None)

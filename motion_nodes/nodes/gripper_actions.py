@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from control_msgs.action import GripperCommand, ParallelGripperCommand
@@ -19,9 +19,9 @@ from rclpy.task import Future
 
 from motion_nodes.control.gripper import GripperConfig, GripperMove, GripStatus
 from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.trajectory_runner import Claim, TrajectoryRunner
+from motion_nodes.control.trajectory_runner import Claim
 from motion_nodes.errors import BadCommand, MotionError
-from motion_nodes.ros.node import MotionNode
+from motion_nodes.nodes.controller_host import ControllerHost
 
 COMMAND_NAMES = (
     "gripper_action_controller/gripper_cmd",
@@ -32,16 +32,6 @@ COMMAND_NAMES = (
 PARALLEL_NAME = "parallel_gripper_action_controller/gripper_cmd"
 
 Array = NDArray[np.float64]
-
-
-class GripperHost(Protocol):
-    """What the actions need of the node's own logic; all but ``node`` is called in the loop."""
-
-    node: MotionNode[Any]
-    runner: TrajectoryRunner
-
-    def refusal(self) -> str | None:
-        """Return why nothing can be commanded now, or None."""
 
 
 @dataclass(eq=False)
@@ -66,7 +56,7 @@ class GripperServer:
 
     def __init__(
         self,
-        host: GripperHost,
+        host: ControllerHost,
         joints: tuple[str, ...],
         config: GripperConfig,
         *,
