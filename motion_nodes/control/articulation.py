@@ -136,11 +136,14 @@ class ArticulationController:
         self._stopping[:] = False
         self._ready = True
 
-    def apply(self, command: JointCommand) -> None:
+    def apply(self, command: JointCommand) -> NDArray[np.intp]:
         """Take a command, whole or not at all.
 
         A position without a velocity means: arrive and stand there. Joints that :meth:`stop`
         brakes go on braking unless the command gives them a target.
+
+        Returns:
+            Indices of the joints that it gave a target.
 
         Raises:
             MotionError: before the first :meth:`reset`.
@@ -161,7 +164,9 @@ class ArticulationController:
         positioned, driven = ~np.isnan(checked.positions), ~np.isnan(checked.velocities)
         self._velocities[positioned & ~driven] = 0.0
         self._age[positioned | driven] = 0.0
-        self._stopping[positioned | driven | ~np.isnan(checked.efforts)] = False
+        given = positioned | driven | ~np.isnan(checked.efforts)
+        self._stopping[given] = False
+        return np.flatnonzero(given)
 
     def set_limits(self, limits: JointLimits) -> None:
         """Take over other limits; what moves goes on from where it is, under the new ones.

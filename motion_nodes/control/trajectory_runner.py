@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,19 @@ from motion_nodes.trajectory.validate import validate, validate_speeds, validate
 Array = NDArray[np.float64]
 
 
+class Progress(NamedTuple):
+    """Where a trajectory stood at one moment; replaced as a whole, so any thread may read it."""
+
+    time: float
+    """Within the trajectory [s]."""
+    wanted: JointSample
+    """The reference then in force."""
+    position: Array
+    """Measured, that it was compared with [rad or m]."""
+    velocity: Array
+    """Likewise [rad/s or m/s]."""
+
+
 @dataclass(eq=False)
 class Run:
     """A trajectory under way."""
@@ -35,8 +49,8 @@ class Run:
     """Where its joints stand among the controller's."""
     sample: JointSample | None = None
     """The reference now in force, None before the start."""
-    measured: tuple[Array, Array] | None = None
-    """Position and velocity that it was last compared with."""
+    progress: Progress | None = None
+    """As of the last step, None before the start."""
 
 
 @dataclass(eq=False)
@@ -119,11 +133,12 @@ class TrajectoryRunner:
     def command(self, command: JointCommand, label: str) -> None:
         """Apply a command, taking its joints from the trajectories that move them.
 
+        Joints of which it says nothing (NaN in all channels) stay with whom they are.
+
         Raises:
             MotionError: see :meth:`ArticulationController.apply`; nothing changes.
         """
-        self.controller.apply(command)
-        self._take(select_joints(command, self.controller.joint_names), label)
+        self._take(self.controller.apply(command), label)
 
     def claim(self, command: JointCommand, label: str) -> Claim:
         """Apply a command and hold its joints until somebody else takes one of them.
@@ -173,8 +188,9 @@ class TrajectoryRunner:
         reference = self.controller.step(dt, position)
         for run in list(self.runs):
             if run.sample is not None:
-                run.measured = position[run.joints], velocity[run.joints]
-                run.follower.judge(run.sample, *run.measured, dt)
+                q, v = position[run.joints], velocity[run.joints]
+                run.progress = Progress(run.follower.time, run.sample, q, v)
+                run.follower.judge(run.sample, q, v, dt)
             if run.follower.status is FollowStatus.SUCCEEDED:
                 self.runs.remove(run)
             elif run.follower.status.ended:

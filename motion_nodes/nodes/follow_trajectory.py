@@ -27,6 +27,7 @@ from motion_nodes.nodes.trajectory_requests import (
     goal_of,
     start,
 )
+from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import set_stamp
 
 Result = FollowJointTrajectory.Result
@@ -69,6 +70,9 @@ class FollowTrajectoryServer:
             goal_callback=self._judge,
             handle_accepted_callback=self._accept,
             cancel_callback=self._cancel,
+            goal_service_qos_profile=qos.ACTION_REQUESTS,
+            result_service_qos_profile=qos.ACTION_REQUESTS,
+            cancel_service_qos_profile=qos.ACTION_REQUESTS,
         )
 
     def look(self) -> None:
@@ -155,21 +159,15 @@ class FollowTrajectoryServer:
     def _send_feedback(self) -> None:
         for goal in list(self._goals):
             run = goal.run
-            if run is None or run.sample is None or run.measured is None:
-                continue
-            if not goal.handle.is_active:
+            now = run.progress if run is not None else None
+            if run is None or now is None or not goal.handle.is_active:
                 continue
             message = FollowJointTrajectory.Feedback(joint_names=list(run.follower.joint_names))
             set_stamp(message, self._host.node.now_ns())
-            wanted, (position, velocity) = run.sample, run.measured
-            _fill(message.desired, wanted.position, wanted.velocity, run.follower.time)
-            _fill(message.actual, position, velocity, run.follower.time)
-            _fill(
-                message.error,
-                wanted.position - position,
-                wanted.velocity - velocity,
-                run.follower.time,
-            )
+            position, velocity = now.wanted.position, now.wanted.velocity
+            _fill(message.desired, position, velocity, now.time)
+            _fill(message.actual, now.position, now.velocity, now.time)
+            _fill(message.error, position - now.position, velocity - now.velocity, now.time)
             goal.handle.publish_feedback(message)
 
 

@@ -22,6 +22,7 @@ from motion_nodes.control.joint_command import JointCommand
 from motion_nodes.control.trajectory_runner import Claim
 from motion_nodes.errors import BadCommand, MotionError
 from motion_nodes.nodes.controller_host import ControllerHost
+from motion_nodes.ros import qos
 
 COMMAND_NAMES = (
     "gripper_action_controller/gripper_cmd",
@@ -112,6 +113,9 @@ class GripperServer:
             goal_callback=self._judge,
             handle_accepted_callback=lambda handle: self._accept(handle, kind),
             cancel_callback=self._cancel,
+            goal_service_qos_profile=qos.ACTION_REQUESTS,
+            result_service_qos_profile=qos.ACTION_REQUESTS,
+            cancel_service_qos_profile=qos.ACTION_REQUESTS,
         )
 
     def _judge(self, _request: Any) -> GoalResponse:

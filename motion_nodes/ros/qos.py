@@ -30,6 +30,9 @@ STREAM = _profile(10, reliable=True)
 REQUESTS = _profile(10, reliable=True)
 """Reader of one-shot commands that must not be lost (joint_trajectory)."""
 
+ACTION_REQUESTS = _profile(100, reliable=True)
+"""Requests to an action; with rcl's depth of 10 some of many goals at once get no answer."""
+
 LATCHED = _profile(1, reliable=True, latched=True)
 """The last value stays for those who come later (robot_description)."""
 

@@ -1,0 +1,554 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The FollowJointTrajectory action over DDS between processes, on the backend without physics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from control_msgs.action import FollowJointTrajectory
+from control_msgs.msg import SpeedScalingFactor
+from joint_client import (
+    ABORTED,
+    ARM,
+    CANCELED,
+    CONTROLLER,
+    FINGERS,
+    HOME,
+    SUCCEEDED,
+    Call,
+    Codes,
+    JointClient,
+    duration,
+    smooth,
+    tolerances,
+    trajectory,
+)
+from rclpy.action import ActionClient
+from ros_processes import RosClient
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory, MultiDOFJointTrajectoryPoint
+
+pytestmark = pytest.mark.timeout(120)
+J1, J2, J7 = ARM[0], ARM[1], ARM[6]
+
+
+@pytest.fixture(scope="module")
+def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespace]:
+    """A controller and a mock of its robot."""
+    sim = module_suite.node("mock_sim", robots=["franka"])
+    node = module_suite.node("articulation_controller", robot="franka", use_sim_time=True)
+    arm = JointClient(module_client)
+    arm.wait_for()
+    processes = {"sim": sim, "controller": node}
+
+    def again(which: str) -> None:
+        processes[which] = module_suite.run(processes[which].command)
+
+    yield SimpleNamespace(arm=arm, client=module_client, processes=processes, again=again)
+    arm.close()
+
+
+@pytest.fixture
+def arm(cell: SimpleNamespace) -> JointClient:
+    """The arm at home and at rest, nobody moving it."""
+    arm = cell.arm
+    arm.client.wait(lambda: arm.states and arm.reports, "the arm")
+    if arm.away(HOME) > 1e-6 or arm.speed() > 0.0:
+        status, _ = arm.follow(smooth(HOME, 0.8)).result()
+        assert status == SUCCEEDED
+    arm.rest(1e-6)
+    return arm
+
+
+def by(offset: float, *joints: str) -> dict[str, float]:
+    return {name: HOME[name] + offset for name in joints or ARM}
+
+
+def under_way(arm: JointClient, goal: dict[str, float], seconds: float = 3.0, **more: Any) -> Call:
+    """A goal whose joints move."""
+    call = arm.follow(smooth(goal, seconds), **more)
+    assert call.accepted()
+    try:
+        arm.moving(joints=list(goal))
+    except AssertionError as error:
+        raise AssertionError(f"{error}; {call.result() if call.done else 'not done'}") from None
+    return call
+
+
+def test_success_with_feedback(arm):
+    goal = by(0.4)
+    call = arm.follow(smooth(goal, 1.0))
+    status, result = call.result()
+    assert (status, result.error_code, result.error_string) == (SUCCEEDED, Codes.SUCCESSFUL, "")
+    assert arm.away(goal) < 0.01
+    feedback = [message.feedback for message in call.feedback]
+    assert len(feedback) >= 10
+    times = []
+    for message in feedback:
+        assert message.joint_names == ARM
+        desired, actual, error = (
+            np.array(point.positions) for point in (message.desired, message.actual, message.error)
+        )
+        np.testing.assert_allclose(desired - actual, error, atol=1e-12)
+        speeds = [np.array(p.velocities) for p in (message.desired, message.actual, message.error)]
+        np.testing.assert_allclose(speeds[0] - speeds[1], speeds[2], atol=1e-12)
+        time = message.desired.time_from_start.sec + 1e-9 * message.desired.time_from_start.nanosec
+        share = min(time, 1.0)
+        start = np.array([HOME[name] for name in ARM])
+        np.testing.assert_allclose(desired - start, 0.4 * (3 - 2 * share) * share**2, atol=1e-3)
+        assert np.abs(error).max() < 0.1
+        times.append(time)
+    assert times == sorted(times)
+    assert 0.0 < times[0] < 0.3
+
+
+def test_joints_that_are_not_named_hold_and_order_is_free(arm):
+    goal = {J7: HOME[J7] + 0.3, J2: HOME[J2] - 0.3}
+    status, _ = arm.follow(smooth(goal, 0.6)).result()
+    assert status == SUCCEEDED
+    assert arm.away(goal) < 0.01
+    assert arm.away({name: q for name, q in HOME.items() if name not in goal}) < 1e-6
+
+
+def test_a_newer_goal_preempts_where_joints_are_shared(arm):
+    first = under_way(arm, by(0.6, J1, J2))
+    beside = under_way(arm, by(0.3, J7), seconds=1.0)
+    assert not first.done
+    second = arm.follow(smooth(by(-0.1, J2), 0.8))
+    status, result = first.result()
+    name = bytes(second.handle.goal_id.uuid).hex()[:8] if second.accepted() else ""
+    assert (status, result.error_code) == (ABORTED, Codes.INVALID_GOAL)
+    assert result.error_string == f"preempted by action goal {name}"
+    assert beside.result()[0] == SUCCEEDED
+    assert second.result()[0] == SUCCEEDED
+    assert arm.away(by(-0.1, J2)) < 0.01
+    # The joint that nobody wanted any more was brought to rest on its way.
+    assert 0.01 < arm.joints[J1] - HOME[J1] < 0.59
+    assert arm.speed() < 1e-3
+
+
+def stream(arm: JointClient) -> None:
+    arm.publisher(JointState, "reference").publish(
+        JointState(name=[J1], position=[HOME[J1] - 0.1])
+    )
+
+
+def topic(arm: JointClient) -> None:
+    arm.publisher(JointTrajectory, "joint_trajectory").publish(smooth(by(-0.1, J1), 0.8))
+
+
+def array(arm: JointClient) -> None:
+    values = [math.nan] * 9
+    values[0] = HOME[J1] - 0.1
+    arm.publisher(Float64MultiArray, "commands").publish(Float64MultiArray(data=values))
+
+
+@pytest.mark.parametrize(
+    ("send", "who"),
+    [(stream, "~/reference"), (topic, "~/joint_trajectory"), (array, "~/commands")],
+)
+def test_other_inputs_preempt_and_are_named(arm, send, who):
+    goal = under_way(arm, by(0.6, J1))
+    other = under_way(arm, by(0.2, J2), seconds=1.0)
+    send(arm)
+    status, result = goal.result()
+    assert (status, result.error_code) == (ABORTED, Codes.INVALID_GOAL)
+    assert result.error_string == f"preempted by {who}"
+    assert other.result()[0] == SUCCEEDED, "it shares no joint with the newcomer"
+    arm.client.wait(lambda: arm.away(by(-0.1, J1)) < 1e-3, "the newcomer's goal")
+
+
+def test_cancel_brakes_and_holds(arm):
+    call = under_way(arm, by(1.0, J1), seconds=2.0)
+    arm.client.wait(lambda: arm.joints[J1] > 0.2, "some way")
+    arm.clear()
+    assert call.cancel()
+    status, result = call.result()
+    assert (status, result.error_string) == (CANCELED, "canceled by its client")
+    rested = arm.rest()
+    assert 0.2 < rested[J1] < 0.9
+    speeds = [message.reference.velocities[0] for message in arm.reports.messages]
+    assert max(speeds) < 1.0, "it braked without going faster"
+    arm.client.spin(0.3)
+    assert arm.away(rested) < 1e-6
+
+
+def test_cancel_of_a_goal_that_has_ended_changes_nothing(arm):
+    call = arm.follow(smooth(by(0.1, J1), 0.3))
+    assert call.result()[0] == SUCCEEDED
+    assert not call.cancel()
+    assert arm.away(by(0.1, J1)) < 0.01
+
+
+def test_path_tolerance_violated(arm):
+    # The robot's state is one period old, so it lags by more than this at any speed worth it.
+    call = arm.follow(smooth(by(0.8, J1, J2), 1.5), path_tolerance=tolerances([J2], 1e-4))
+    status, result = call.result()
+    assert (status, result.error_code) == (ABORTED, Codes.PATH_TOLERANCE_VIOLATED)
+    assert result.error_string.startswith(f"on the way, position of joint {J2} is off by ")
+    assert "tolerance 0.0001" in result.error_string
+    rested = arm.rest()
+    assert rested[J1] < HOME[J1] + 0.7, "all joints of the goal stop"
+
+
+def test_velocity_tolerance_on_the_way(arm):
+    call = arm.follow(smooth(by(0.8, J1), 1.0), path_tolerance=tolerances([J1], 0.0, 1e-6))
+    status, result = call.result()
+    assert (status, result.error_code) == (ABORTED, Codes.PATH_TOLERANCE_VIOLATED)
+    assert f"velocity of joint {J1} is off by" in result.error_string
+
+
+def test_tolerance_zero_is_the_default_and_minus_one_is_none(arm):
+    client = arm.client
+    assert client.set_parameters(CONTROLLER, constraints__trajectory=1e-4).successful
+    try:
+        status, result = arm.follow(
+            smooth(by(0.5, J1), 0.8), path_tolerance=tolerances([J1], 0.0)
+        ).result()
+        assert (status, result.error_code) == (ABORTED, Codes.PATH_TOLERANCE_VIOLATED)
+        status, result = arm.follow(smooth(by(0.3, J1), 0.8)).result()
+        assert (status, result.error_code) == (ABORTED, Codes.PATH_TOLERANCE_VIOLATED)
+        status, result = arm.follow(
+            smooth(by(0.5, J1), 0.8), path_tolerance=tolerances([J1], -1.0)
+        ).result()
+        assert (status, result.error_code) == (SUCCEEDED, Codes.SUCCESSFUL)
+    finally:
+        assert client.set_parameters(CONTROLLER, constraints__trajectory=0.0).successful
+
+
+def test_old_stamp_and_others(arm):
+    status, result = arm.follow(smooth(by(0.2, J1), 0.5, stamp=max(arm.now - 0.6, 0.01))).result()
+    assert (status, result.error_code) == (ABORTED, Codes.OLD_HEADER_TIMESTAMP)
+    assert "s old and it lasts 0.50 s: it is over" in result.error_string
+    assert arm.away(HOME) < 1e-6
+
+    begin = arm.now + 0.5
+    ahead = arm.follow(smooth(by(0.2, J1), 0.5, stamp=begin))
+    assert ahead.accepted()
+    arm.clear()
+    assert ahead.result()[0] == SUCCEEDED
+    for message in arm.states.messages:
+        stamp = message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
+        if stamp < begin:
+            assert abs(message.position[0] - HOME[J1]) < 1e-6
+    assert arm.now >= begin + 0.5 - 0.01
+
+
+def test_a_stamp_in_the_past_begins_within_the_trajectory(arm):
+    stamp = arm.now - 1.0
+    status, _ = arm.follow(smooth(by(0.1, J1), 2.0, stamp=stamp)).result()
+    assert status == SUCCEEDED
+    assert arm.now < stamp + 2.5
+
+
+NAN = math.nan
+START = [HOME[J1], HOME[J2]]
+BAD = {
+    "unsorted times": (
+        trajectory([J1], [[0.1], [0.2]], [1.0, 0.5]),
+        "time of point 1 (0.5 s) is not after that of point 0 (1 s)",
+    ),
+    "equal times": (
+        trajectory([J1], [[0.1], [0.2]], [1.0, 1.0]),
+        "time of point 1 (1 s) is not after that of point 0 (1 s)",
+    ),
+    "negative time": (trajectory([J1], [[0.1]], [-1.0]), "times of a trajectory must be"),
+    "missing positions": (
+        trajectory([J1, J2], [[0.1, -0.7], []], [1.0, 2.0]),
+        "point 1 has no positions for 2 joints",
+    ),
+    "velocities alone": (
+        trajectory([J1], [[]], [1.0], [[0.1]]),
+        "point 0 has no positions; velocities alone make no trajectory",
+    ),
+    "too few positions": (
+        trajectory([J1, J2], [[0.1]], [1.0]), "point 0 has 1 positions for 2 joints"
+    ),
+    "too many velocities": (
+        trajectory([J1], [[0.1]], [1.0], [[0.0, 0.0]]), "point 0 has 2 velocities for 1 joints"
+    ),
+    "velocities at some points": (
+        trajectory([J1], [[0.1], [0.2]], [1.0, 2.0], [[0.0], []]),
+        "point 1 has no velocities for 1 joints",
+    ),
+    "accelerations without velocities": (
+        trajectory([J1], [[0.1]], [1.0], None, [[0.0]]), "needs velocities too"
+    ),
+    "no joints": (trajectory([], [[]], [1.0]), "the trajectory names no joints"),
+    "no points": (trajectory([J1], [], []), "the trajectory has no points"),
+    "a joint twice": (
+        trajectory([J1, J1], [[0.1, 0.1]], [1.0]), f"names joint {J1} more than once"
+    ),
+    "NaN": (
+        trajectory([J1, J2], [[0.1, -0.7], [0.1, NAN]], [1.0, 2.0]),
+        f"positions of joint {J2} at point 1 are nan",
+    ),
+    "NaN velocity": (
+        trajectory([J1], [[0.1]], [1.0], [[NAN]]), f"velocities of joint {J1} at point 0 are nan"
+    ),
+    "starts elsewhere": (
+        trajectory([J1, J2], [[START[0], START[1] + 0.2], [0.1, -0.7]], [0.0, 1.0]),
+        f"the trajectory starts with joint {J2} at -0.5850, but it is at -0.7850; they may differ "
+        "by 0.1",
+    ),
+    "outside position limits": (
+        trajectory([J1, J2], [[0.1, -0.7], [3.5, -0.7]], [4.0, 8.0]),
+        f"position 3.5 of joint {J1} at point 1 is outside its limits",
+    ),
+    "too fast": (
+        trajectory([J1], [[1.0]], [0.1]),
+        f"joint {J1} would have to move at",
+    ),
+    "velocity beyond limits": (
+        trajectory([J1], [[0.1], [0.2]], [1.0, 2.0], [[9.0], [0.0]]),
+        f"velocity 9 of joint {J1} at point 0 exceeds its limit",
+    ),
+    "acceleration beyond limits": (
+        trajectory([J1], [[0.1], [0.2]], [1.0, 2.0], [[0.1], [0.0]], [[99.0], [0.0]]),
+        f"acceleration 99 of joint {J1} at point 0 exceeds its limit",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_goals_say_what_is_wrong(arm, case):
+    message, text = BAD[case]
+    status, result = arm.follow(message).result()
+    assert (status, result.error_code) == (ABORTED, Codes.INVALID_GOAL)
+    assert text in result.error_string
+    assert arm.reference() == pytest.approx(HOME, abs=1e-9)
+
+
+def test_an_unknown_joint_has_a_code_of_its_own(arm):
+    status, result = arm.follow(trajectory(["panda_jiont1"], [[0.1]], [1.0])).result()
+    assert (status, result.error_code) == (ABORTED, Codes.INVALID_JOINTS)
+    assert "Did you mean 'panda_joint1'?" in result.error_string
+    message = smooth(by(0.1, J1), 1.0)
+    status, result = arm.follow(message, goal_tolerance=tolerances([J2], 0.1)).result()
+    assert (status, result.error_code) == (ABORTED, Codes.INVALID_JOINTS)
+    assert f"joint '{J2}' is not known in the goal's tolerances" in result.error_string
+
+
+def test_other_wishes_that_make_no_sense(arm):
+    message = smooth(by(0.1, J1), 1.0)
+    status, result = arm.follow(message, path_tolerance=tolerances([J1], math.inf)).result()
+    assert (status, result.error_code) == (ABORTED, Codes.INVALID_GOAL)
+    assert f"a tolerance of joint {J1} is inf" in result.error_string
+    goal = FollowJointTrajectory.Goal(trajectory=message)
+    goal.multi_dof_trajectory.points = [MultiDOFJointTrajectoryPoint()]
+    status, result = arm.send(goal).result()
+    assert (status, result.error_code) == (ABORTED, Codes.INVALID_GOAL)
+    assert "multi_dof_trajectory" in result.error_string
+
+
+def test_a_refused_goal_does_not_disturb_the_one_under_way(arm):
+    call = under_way(arm, by(0.3, J1), seconds=1.0)
+    assert arm.follow(trajectory([J1], [[9.0]], [9.0])).result()[0] == ABORTED
+    assert call.result()[0] == SUCCEEDED
+
+
+def test_as_moveit_sends_it(arm):
+    """Quintic segments from the present state, no tolerances, stamp 0, its own joint order."""
+    names = list(reversed(ARM))
+    start = np.array([arm.joints[name] for name in names])
+    times = np.linspace(0.0, 1.5, 16)
+    s = times / times[-1]
+    shape = 10 * s**3 - 15 * s**4 + 6 * s**5
+    rate = (30 * s**2 - 60 * s**3 + 30 * s**4) / times[-1]
+    bend = (60 * s - 180 * s**2 + 120 * s**3) / times[-1] ** 2
+    way = np.full(7, 0.5)
+    rows = [list(table) for table in (start + np.outer(shape, way),)][0]
+    message = trajectory(
+        names, [r.tolist() for r in rows], times.tolist(),
+        np.outer(rate, way).tolist(), np.outer(bend, way).tolist(),
+    )  # fmt: skip
+    message.header.frame_id = "world"
+    call = arm.follow(message)
+    status, result = call.result()
+    assert (status, result.error_code) == (SUCCEEDED, Codes.SUCCESSFUL)
+    assert arm.away(dict(zip(names, start + way, strict=True))) < 0.01
+    worst = max(abs(e) for m in call.feedback for e in m.feedback.error.positions)
+    assert worst < 0.1
+
+
+def set_scaling(arm: JointClient, factor: float) -> None:
+    arm.publisher(SpeedScalingFactor, "speed_scaling_input").publish(
+        SpeedScalingFactor(factor=factor)
+    )
+    arm.reports.clear()
+
+
+def test_speed_scaling(arm):
+    client = arm.client
+    try:
+        set_scaling(arm, 0.5)
+        client.wait(
+            lambda: arm.reports and arm.reports.newest.speed_scaling_factor == 0.5, "half speed"
+        )
+        begin = arm.now
+        call = under_way(arm, by(0.4, J1), seconds=1.0)
+        set_scaling(arm, 0.0)
+        client.wait(
+            lambda: arm.reports and arm.reports.newest.speed_scaling_factor == 0.0, "standstill"
+        )
+        stood = arm.rest()
+        client.spin(0.3)
+        assert arm.away(stood) < 1e-6
+        assert not call.done
+        set_scaling(arm, 0.5)
+        assert call.result()[0] == SUCCEEDED
+        assert arm.now - begin > 2.0
+        for factor in (1.5, -0.1, NAN):
+            set_scaling(arm, factor)
+            arm.wait_for_warning(f"speed scaling {factor} refused; it must be from 0 to 1")
+        arm.reference()
+        assert arm.reports.newest.speed_scaling_factor == 0.5
+    finally:
+        set_scaling(arm, 1.0)
+        client.wait(
+            lambda: arm.reports and arm.reports.newest.speed_scaling_factor == 1.0, "full speed"
+        )
+
+
+def test_paused_simulation_goes_on_after(arm):
+    call = under_way(arm, by(0.6, J1), seconds=1.5)
+    arm.pause("/mock_sim", True)
+    try:
+        arm.client.wait_for_diagnosis(CONTROLLER, "time stands still")
+        arm.clear()
+        arm.client.wait(lambda: len(arm.states) > 5, "states")
+        before = arm.joints
+        arm.client.spin(0.3)
+        assert arm.away(before) < 1e-9
+        assert not call.done
+    finally:
+        arm.pause("/mock_sim", False)
+    assert call.result()[0] == SUCCEEDED
+    assert arm.away(by(0.6, J1)) < 0.01
+
+
+def test_time_that_jumps_back_aborts(arm):
+    call = under_way(arm, by(0.6, J1))
+    assert arm.client.call(Trigger, "/mock_sim/reset").success
+    status, result = call.result()
+    assert (status, result.error_code) == (ABORTED, Codes.INVALID_GOAL)
+    assert result.error_string.startswith("time jumped from ")
+    arm.wait_for()
+    assert arm.away(HOME) < 0.01
+    assert arm.follow(smooth(by(0.1, J1), 0.4)).result()[0] == SUCCEEDED
+
+
+def test_deactivated_during_a_goal(arm):
+    call = under_way(arm, by(0.6, J1))
+    assert arm.client.change_state(CONTROLLER, "deactivate")
+    status, result = call.result()
+    assert (status, result.error_code) == (ABORTED, Codes.INVALID_GOAL)
+    assert result.error_string == "the controller was deactivated"
+    assert not arm.follow(smooth(by(0.1, J1), 1.0)).accepted(), "an inactive node rejects"
+    assert arm.client.change_state(CONTROLLER, "activate")
+    arm.wait_for()
+    assert arm.follow(smooth(by(0.1, J1), 0.4)).result()[0] == SUCCEEDED
+
+
+def test_cleaned_up_and_configured_during_a_goal(arm):
+    call = under_way(arm, by(0.6, J1))
+    for verb in ("deactivate", "cleanup", "configure", "activate"):
+        assert arm.client.change_state(CONTROLLER, verb)
+    status, result = call.result()
+    assert (status, result.error_string) == (ABORTED, "the controller was deactivated")
+    arm.wait_for()
+    assert arm.follow(smooth(by(0.1, J1), 0.4)).result()[0] == SUCCEEDED
+
+
+def test_many_goals_at_once(arm):
+    goals = [arm.follow(smooth(by(0.1 + 0.02 * i, J1), 0.5)) for i in range(20)]
+    statuses = [call.result() for call in goals]
+    assert all(goal.accepted() for goal in goals)
+    # They may arrive in another order than they were sent in; the last to be taken up wins.
+    winners = [i for i, (status, _) in enumerate(statuses) if status == SUCCEEDED]
+    assert len(winners) == 1
+    assert arm.away(by(0.1 + 0.02 * winners[0], J1)) < 0.01
+    for i, (status, result) in enumerate(statuses):
+        if i not in winners:
+            assert status == ABORTED
+            assert result.error_string.startswith("preempted by action goal ")
+
+
+def test_a_client_that_vanishes(arm):
+    other = RosClient("test_vanishing_client")
+    action = ActionClient(
+        other.node, FollowJointTrajectory, f"{CONTROLLER}/follow_joint_trajectory"
+    )
+    other.wait(action.server_is_ready, "the action")
+    goal = FollowJointTrajectory.Goal(trajectory=smooth(by(0.4, J1), 1.0))
+    sent = action.send_goal_async(goal)
+    other.wait(sent.done, "the goal's acceptance")
+    other.close()
+    action.destroy()
+    # What was asked for is done, and others are served.
+    arm.client.wait(lambda: arm.away(by(0.4, J1)) < 0.01, "the goal")
+    assert arm.follow(smooth(by(0.1, J1), 0.5)).result()[0] == SUCCEEDED
+
+
+def test_huge_trajectories_are_refused(arm):
+    """Refused by their length alone, while the joints that move are led on."""
+    count = 200_000
+    message = trajectory([J1], [[0.0]], [1.0])
+    message.points = message.points * count
+    goal = under_way(arm, by(0.8, J1, J2), seconds=8.0)
+    huge = arm.follow(message)
+    status, result = huge.result(within=30.0)
+    assert (status, result.error_code) == (ABORTED, Codes.INVALID_GOAL)
+    assert result.error_string == "the trajectory has 200000 points; at most 100000 are taken"
+    assert not goal.done or goal.result()[0] == SUCCEEDED
+    assert goal.cancel()
+    assert goal.result()[0] == CANCELED
+
+
+def test_gripper_joints_are_joints_like_others(arm):
+    goal = dict.fromkeys(FINGERS, 0.01)
+    assert arm.follow(smooth(goal, 0.6)).result()[0] == SUCCEEDED
+    arm.client.wait(lambda: arm.away(goal) < 1e-6, "the fingers at their goal")
+
+
+def test_the_robot_is_lost_during_a_goal(cell, arm):
+    call = under_way(arm, by(1.0, J1))
+    cell.processes["sim"].kill()
+    status, result = call.result()
+    assert (status, result.error_code) == (ABORTED, Codes.INVALID_GOAL)
+    assert result.error_string.startswith("the robot was lost: no joint_states for ")
+    status, result = arm.follow(smooth(by(0.1, J1), 1.0)).result()
+    assert (status, result.error_code) == (ABORTED, Codes.INVALID_GOAL)
+    assert result.error_string.startswith("the robot's state is not known; no joint_states for ")
+    cell.again("sim")
+    arm.wait_for()
+    assert arm.follow(smooth(by(0.1, J1), 0.4)).result()[0] == SUCCEEDED
+
+
+def test_stopped_by_a_signal_during_a_goal(cell, arm):
+    call = under_way(arm, by(0.6, J1))
+    assert cell.processes["controller"].stop(2) == 0
+    arm.client.wait(lambda: arm.speed() < 1e-6, "rest")
+    assert HOME[J1] < arm.joints[J1] < HOME[J1] + 0.6
+    cell.again("controller")
+    arm.wait_for()
+    assert call.feedback, "it was under way"
+    assert arm.follow(smooth(by(0.1, J1), 0.4)).result()[0] == SUCCEEDED
+
+
+def test_goal_tolerance_and_goal_time(cell, arm):
+    """A robot that stands still once the way is over, short of its goal."""
+    call = arm.follow(
+        smooth(by(0.5, J1), 0.6), goal_tolerance=tolerances([J1], 0.0, 1e-12),
+        goal_time_tolerance=duration(0.2),
+    )  # fmt: skip
+    assert call.accepted()
+    status, result = call.result()
+    assert status in (SUCCEEDED, ABORTED)
