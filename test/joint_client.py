@@ -205,6 +205,14 @@ class JointClient:
         """Send a trajectory as a goal."""
         return self.send(FollowJointTrajectory.Goal(trajectory=message, **wishes))
 
+    def go_home(self) -> None:
+        """Go home as fast as the limits allow without haste."""
+        joints = self.reference()
+        arm = max(abs(joints[name] - HOME[name]) for name in ARM)
+        fingers = max(abs(joints[name] - HOME[name]) for name in FINGERS)
+        status, result = self.follow(smooth(HOME, max(0.2, arm, 32.0 * fingers))).result()
+        assert status == SUCCEEDED, result.error_string
+
     def publisher(self, kind: Any, topic: str) -> Any:
         """Return a publisher to one of the controller's topics."""
         if topic not in self._publishers:

@@ -151,6 +151,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self.controller.set_limits(limits)
         self.runner.start_tolerance = params.start_tolerance
         self._outputs.compensate = params.gravity_compensation
+        if self._gripper is not None:
+            self._set_gripper(self._gripper, params)
         law = self._outputs.law
         for joint, mode in modes.items():
             if self.controller.modes[joint] is not mode:
@@ -206,12 +208,13 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         group = self.robot.groups.get(GRIPPER_GROUP)
         if group is None or not set(group.joints) <= set(self.params.joints):
             return None
-        return GripperServer(
-            self,
-            group.joints,
-            gripper_of(self.params, group.limits),
-            allow_stalling=self.params.gripper_allow_stalling,
-        )
+        server = GripperServer(self, group.joints)
+        self._set_gripper(server, self.params)
+        return server
+
+    def _set_gripper(self, server: GripperServer, params: ArticulationParams) -> None:
+        limits = self.robot.groups[GRIPPER_GROUP].limits
+        server.set_config(gripper_of(params, limits), allow_stalling=params.gripper_allow_stalling)
 
     @property
     def _lost(self) -> bool:

@@ -55,26 +55,15 @@ class _Grip:
 class GripperServer:
     """Serves the gripper of one robot."""
 
-    def __init__(
-        self,
-        host: ControllerHost,
-        joints: tuple[str, ...],
-        config: GripperConfig,
-        *,
-        allow_stalling: bool,
-    ) -> None:
-        """Create the servers.
+    def __init__(self, host: ControllerHost, joints: tuple[str, ...]) -> None:
+        """Create the servers; :meth:`set_config` comes before the first goal.
 
         Args:
             host: the controller.
             joints: the finger joints; all are given the same position.
-            config: what counts as arrived and as stopped.
-            allow_stalling: whether a gripper that is stopped has succeeded.
         """
         self._host = host
         self._joints = joints
-        self._config = config
-        self._allow_stalling = allow_stalling
         names = host.runner.controller.joint_names
         self._indices = [names.index(joint) for joint in joints]
         self._grips: list[_Grip] = []
@@ -83,6 +72,15 @@ class GripperServer:
         kinds = [(GripperCommand, name) for name in COMMAND_NAMES]
         kinds.append((ParallelGripperCommand, PARALLEL_NAME))
         self._servers = [self._serve(kind, name) for kind, name in kinds]
+
+    def set_config(self, config: GripperConfig, *, allow_stalling: bool) -> None:
+        """Set what counts for the goals from now on.
+
+        Args:
+            config: what counts as arrived and as stopped.
+            allow_stalling: whether a gripper that is stopped has succeeded.
+        """
+        self._config, self._allow_stalling = config, allow_stalling
 
     def look(self, position: Array, velocity: Array, dt: float) -> None:
         """Judge the moves under way by the measured state of all joints; called in the loop."""

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joints that something stops: tolerances of trajectories, and grippers that hold an object.
+
+The robot is a driver that the test plays, in wall time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from control_msgs.action import FollowJointTrajectory, GripperCommand, ParallelGripperCommand
+from joint_client import (
+    ABORTED,
+    ARM,
+    CANCELED,
+    CONTROLLER,
+    FINGERS,
+    HOME,
+    SUCCEEDED,
+    Call,
+    Codes,
+    JointClient,
+    duration,
+    smooth,
+    tolerances,
+)
+from ros_processes import RosClient
+from scripted_robot import ScriptedRobot
+from sensor_msgs.msg import JointState
+
+from motion_nodes.nodes.gripper_actions import COMMAND_NAMES, PARALLEL_NAME
+
+pytestmark = pytest.mark.timeout(120)
+J1 = ARM[0]
+OBJECT = (0.03, np.inf)
+"""[m] Where fingers are stopped by something of 60 mm between them."""
+
+
+@pytest.fixture(scope="module")
+def robot(ros: None) -> Iterator[ScriptedRobot]:
+    """A driver that the tests can block."""
+    robot = ScriptedRobot(HOME)
+    yield robot
+    robot.close()
+
+
+@pytest.fixture(scope="module")
+def cell(
+    robot: ScriptedRobot, module_suite: Any, module_client: RosClient
+) -> Iterator[JointClient]:
+    """The controller of that robot."""
+    module_suite.node("articulation_controller", robot="franka")
+    arm = JointClient(module_client)
+    arm.wait_for()
+    yield arm
+    arm.close()
+
+
+@pytest.fixture
+def arm(cell: JointClient, robot: ScriptedRobot) -> JointClient:
+    """The arm at home, nothing in its way."""
+    robot.blocked.clear()
+    if cell.away(HOME) > 1e-6:
+        cell.go_home()
+    cell.rest()
+    return cell
+
+
+def test_stopped_on_the_way(arm, robot):
+    robot.blocked[J1] = (-0.1, 0.1)
+    call = arm.follow(smooth({J1: 0.6}, 1.0), path_tolerance=tolerances([J1], 0.15))
+    status, result = call.result()
+    assert (status, result.error_code) == (ABORTED, Codes.PATH_TOLERANCE_VIOLATED)
+    assert f"on the way, position of joint {J1} is off by" in result.error_string
+    assert "tolerance 0.15" in result.error_string
+    # It gave up on the way, not at its end.
+    arm.rest()
+    assert arm.reference()[J1] < 0.55
+
+
+def test_short_of_the_goal_after_the_goal_time(arm, robot):
+    robot.blocked[J1] = (-0.1, 0.1)
+    call = arm.follow(smooth({J1: 0.3}, 0.5), goal_time_tolerance=duration(0.4))
+    assert call.accepted()
+    begin = arm.now
+    status, result = call.result()
+    assert (status, result.error_code) == (ABORTED, Codes.GOAL_TOLERANCE_VIOLATED)
+    assert result.error_string == (
+        f"0.4 s after the end, position of joint {J1} is off by 0.2, tolerance 0.01"
+    )
+    assert arm.now - begin > 0.7
+
+
+def test_no_goal_tolerance_succeeds_at_the_end(arm, robot):
+    robot.blocked[J1] = (-0.1, 0.1)
+    call = arm.follow(smooth({J1: 0.3}, 0.4), goal_tolerance=tolerances([J1], -1.0, -1.0))
+    assert call.result()[0] == SUCCEEDED
+    assert arm.joints[J1] == pytest.approx(0.1)
+
+
+def test_no_goal_time_waits_as_long_as_it_takes(arm, robot):
+    robot.blocked[J1] = (-0.1, 0.1)
+    assert arm.client.set_parameters(CONTROLLER, constraints__goal_time=0.2).successful
+    try:
+        call = arm.follow(smooth({J1: 0.3}, 0.4), goal_time_tolerance=duration(-1.0))
+        assert call.accepted()
+        arm.client.spin(1.0)
+        assert not call.done
+        robot.blocked.clear()
+        assert call.result()[0] == SUCCEEDED
+        robot.blocked[J1] = (-0.1, 0.31)
+        status, result = arm.follow(smooth({J1: 0.5}, 0.4)).result()
+        assert (status, result.error_code) == (ABORTED, Codes.GOAL_TOLERANCE_VIOLATED)
+        assert result.error_string.startswith("0.2 s after the end, "), "0 is the default"
+    finally:
+        assert arm.client.set_parameters(CONTROLLER, constraints__goal_time=5.0).successful
+
+
+def grip(arm: JointClient, position: float, name: str = COMMAND_NAMES[0]) -> Call:
+    goal = GripperCommand.Goal()
+    goal.command.position, goal.command.max_effort = position, 20.0
+    return arm.send(goal, GripperCommand, f"/{name}")
+
+
+def parallel(arm: JointClient, names: list[str], positions: list[float]) -> Call:
+    goal = ParallelGripperCommand.Goal(command=JointState(name=names, position=positions))
+    return arm.send(goal, ParallelGripperCommand, f"/{PARALLEL_NAME}")
+
+
+def test_a_gripper_that_closes_on_something_holds_it(arm, robot):
+    robot.blocked = dict.fromkeys(FINGERS, OBJECT)
+    status, result = grip(arm, 0.0).result()
+    assert (status, result.stalled, result.reached_goal) == (SUCCEEDED, True, False)
+    assert result.position == pytest.approx(OBJECT[0], abs=1e-6)
+    # It goes on pushing.
+    arm.client.wait(lambda: arm.reference()[FINGERS[0]] < 1e-9, "the reference at the goal")
+    robot.blocked.clear()
+    status, result = grip(arm, 0.04).result()
+    assert (status, result.stalled, result.reached_goal) == (SUCCEEDED, False, True)
+
+
+def test_one_finger_stopped_is_a_stall_too(arm, robot):
+    robot.blocked = {FINGERS[1]: OBJECT}
+    status, result = grip(arm, 0.0).result()
+    assert (status, result.stalled, result.reached_goal) == (SUCCEEDED, True, False)
+    assert result.position == pytest.approx(OBJECT[0], abs=1e-6)
+
+
+def test_the_parallel_gripper_stalls(arm, robot):
+    robot.blocked = dict.fromkeys(FINGERS, OBJECT)
+    status, result = parallel(arm, [FINGERS[0]], [0.0]).result()
+    assert (status, result.stalled, result.reached_goal) == (SUCCEEDED, True, False)
+    assert list(result.state.name) == FINGERS
+    assert list(result.state.position) == pytest.approx([OBJECT[0]] * 2, abs=1e-6)
+
+
+def test_preempted_by_another_grip_and_by_a_stream(arm, robot):
+    first = grip(arm, 0.0)
+    assert first.accepted()
+    arm.moving(0.01, FINGERS)
+    second = grip(arm, 0.033, COMMAND_NAMES[1])
+    status, result = first.result()
+    assert (status, result.stalled, result.reached_goal) == (ABORTED, False, False)
+    status, result = second.result()
+    assert (status, result.reached_goal) == (SUCCEEDED, True)
+    third = grip(arm, 0.0)
+    assert third.accepted()
+    arm.moving(0.01, FINGERS)
+    arm.publisher(JointState, "reference").publish(
+        JointState(name=FINGERS, position=[0.035, 0.035])
+    )
+    assert third.result()[0] == ABORTED
+    arm.client.wait(lambda: arm.away(dict.fromkeys(FINGERS, 0.035)) < 1e-4, "the stream's target")
+
+
+def test_a_canceled_grip_stands(arm):
+    call = grip(arm, 0.0)
+    assert call.accepted()
+    arm.moving(0.01, FINGERS)
+    assert call.cancel()
+    status, result = call.result()
+    assert (status, result.stalled, result.reached_goal) == (CANCELED, False, False)
+    rested = arm.rest()
+    assert 0.005 < rested[FINGERS[0]] < 0.0399
+
+
+@pytest.mark.parametrize(
+    ("position", "text"),
+    [
+        (0.1, "gripper position 0.1 is outside its limits 0 to 0.04"),
+        (-0.02, "gripper position -0.02 is outside its limits 0 to 0.04"),
+        (np.nan, "gripper position is nan; give a finite number"),
+        (np.inf, "gripper position is inf; give a finite number"),
+    ],
+)
+def test_bad_positions_move_nothing(arm, position, text):
+    status, result = grip(arm, position).result()
+    assert (status, result.stalled, result.reached_goal) == (ABORTED, False, False)
+    arm.wait_for_warning(text)
+    assert arm.reference()[FINGERS[0]] == pytest.approx(HOME[FINGERS[0]])
+
+
+@pytest.mark.parametrize(
+    ("names", "positions", "text"),
+    [
+        (["panda_finger"], [0.0], "joint 'panda_finger' is not of this gripper"),
+        (FINGERS, [0.0, 0.01], "a gripper needs one position for all its fingers"),
+        ([], [], "a gripper needs one position for all its fingers"),
+        (FINGERS, [0.03], None),
+        ([], [0.03], None),
+        (FINGERS, [0.03, 0.03], None),
+    ],
+)
+def test_what_a_parallel_gripper_is_asked(arm, names, positions, text):
+    status, result = parallel(arm, names, positions).result()
+    assert status == (SUCCEEDED if text is None else ABORTED)
+    assert result.reached_goal == (text is None)
+    if text is not None:
+        arm.wait_for_warning(text)
+
+
+def test_arm_and_gripper_do_not_disturb_each_other(arm):
+    move = arm.follow(smooth({J1: 0.4}, 0.8))
+    assert move.accepted()
+    arm.moving(0.1, [J1])
+    assert grip(arm, 0.03).result()[0] == SUCCEEDED
+    assert not move.done
+    assert move.result()[0] == SUCCEEDED
+    assert arm.away({J1: 0.4} | dict.fromkeys(FINGERS, 0.03)) < 0.011
+
+
+def test_a_stall_fails_where_that_is_wished(arm, robot):
+    client = arm.client
+    robot.blocked = dict.fromkeys(FINGERS, OBJECT)
+    for changed in ({"gripper__allow_stalling": False}, {"gripper__stall_timeout": 0.8}):
+        assert client.set_parameters(CONTROLLER, **changed).successful
+    begin = arm.now
+    status, result = grip(arm, 0.0).result()
+    assert (status, result.stalled, result.reached_goal) == (ABORTED, True, False)
+    assert arm.now - begin > 0.8
+    back = {"gripper__allow_stalling": True, "gripper__stall_timeout": 0.3}
+    assert client.set_parameters(CONTROLLER, **back).successful
+
+
+def test_deactivated_during_a_grip(arm):
+    call = grip(arm, 0.0)
+    assert call.accepted()
+    arm.moving(0.01, FINGERS)
+    assert arm.client.change_state(CONTROLLER, "deactivate")
+    assert call.result()[0] == ABORTED
+    assert not grip(arm, 0.03).accepted()
+    assert arm.client.change_state(CONTROLLER, "activate")
+    arm.wait_for()
+    assert grip(arm, 0.03).result()[0] == SUCCEEDED
+
+
+def test_many_grips_at_once(arm):
+    calls = [grip(arm, 0.02 + 0.001 * i) for i in range(12)]
+    statuses = [call.result()[0] for call in calls]
+    assert statuses.count(SUCCEEDED) >= 1
+    assert set(statuses) <= {SUCCEEDED, ABORTED}
+    arm.rest()
+    assert arm.follow(smooth({FINGERS[0]: 0.04}, 0.6)).result()[0] == SUCCEEDED
+
+
+def test_gripper_joints_in_a_trajectory_preempt_a_grip(arm, robot):
+    robot.blocked = dict.fromkeys(FINGERS, OBJECT)
+    call = grip(arm, 0.0)
+    assert call.accepted()
+    goal = FollowJointTrajectory.Goal(trajectory=smooth(dict.fromkeys(FINGERS, 0.04), 0.6))
+    assert arm.send(goal).result()[0] == SUCCEEDED
+    assert call.result()[0] == ABORTED
