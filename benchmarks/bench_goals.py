@@ -67,7 +67,7 @@ class Rig:
         start_moving(self.client)
 
     def latencies(self, count: int, period: float) -> dict[str, Any]:
-        """Return spreads of goal -> first moving command, answer and result [ms]."""
+        """Return spreads of goal -> first moving command, answer and late result [ms]."""
         from state_probe import StateProbe
 
         probe = StateProbe(self.node, "joint_command")
@@ -171,7 +171,7 @@ def show_latency(report: Report, results: dict[str, dict[str, Any]], period: flo
     rows: list[list[Cell]] = []
     for title, key in (("goal -> first moving joint_command", "first"),
                        ("goal -> its acceptance", "answer"),
-                       ("end of trajectory -> result", "late")):  # fmt: skip
+                       ("goal -> result, less its duration", "late")):  # fmt: skip
         peer: Spread = results[USUAL]["latency"][key]
         for way, found in results.items():
             s: Spread = found["latency"][key]

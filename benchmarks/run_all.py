@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs all benchmarks one after the other and writes their tables to RESULTS.md.
 
-Run: ``make bench``, or ``python benchmarks/run_all.py`` (about five minutes). Nothing else should
-be running on the machine. With ``--json FOLDER`` each benchmark's figures go there as well.
+Run: ``make bench``, or ``python benchmarks/run_all.py`` (about a quarter of an hour). Nothing else
+should be running on the machine. With ``--json FOLDER`` each benchmark's figures go there as well.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from pathlib import Path
 from report import machine, machine_lines
 
 HERE = Path(__file__).resolve().parent
-WITH_JSON = ("bench_latency", "bench_control_loop", "bench_start", "bench_suite")
+WITH_JSON = (
+    "bench_latency", "bench_control_loop", "bench_start", "bench_suite", "bench_tracking",
+    "bench_articulation_loop", "bench_goals",
+)  # fmt: skip
 """They print Markdown and know --json; the kinematics print plain text."""
 BUSY = 0.5
 """A load average above this before the run means that the figures are pessimistic."""
