@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How even the articulation controller's loop is, and what it costs, along a trajectory.
 
-Run: ``python benchmarks/bench_articulation_loop.py`` (about three minutes; ``--seconds 60`` for
-the full run of a quarter of an hour).
+Run: ``python benchmarks/bench_articulation_loop.py`` (two minutes; ``--seconds 60`` for the
+full run of ten).
 
 The controller follows a seven-joint sine sent as one action goal; the mock simulation runs at the
 same rate, in the same process (container) or in another one. Both use wall time, as with a real

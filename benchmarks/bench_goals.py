@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How soon an action goal moves the arm, and whether many goals leave anything behind.
 
-Run: ``python benchmarks/bench_goals.py`` (about five minutes, most of it the soak; ``--goals N``).
+Run: ``python benchmarks/bench_goals.py`` (three minutes; ``--goals N``).
 
 Latency: a goal is sent at a random moment to an arm at rest; the first joint_command that moves
 ends the time, taken by a probe that waits in the middleware. Round trips are those of an ordinary

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How closely the Franka in MuJoCo follows trajectories that it is sent as action goals.
 
-Run: ``python benchmarks/bench_tracking.py`` (about a minute and a half).
+Run: ``python benchmarks/bench_tracking.py`` (45 s).
 
 A goal's stamp says when it begins, so where each joint should be at the stamp of a joint_states
 message is known in closed form; controller_state tells what the controller's reference was. The
