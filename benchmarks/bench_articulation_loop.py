@@ -8,8 +8,8 @@ The controller follows a seven-joint sine sent as one action goal; the mock simu
 same rate, in the same process (container) or in another one. Both use wall time, as with a real
 robot, so the stamp of a joint_command is the moment at which the controller's tick began: periods
 are differences of these stamps, whatever happens to the messages on their way. Another process
-collects them, looking rarely so as not to take part in the race for the processor; it counts
-messages that were lost. The peer is ``usual_trajectory.py`` beside the same mock simulation.
+collects them from a reliable subscription with a queue of 2000, looking rarely so as not to take
+part in the race for the processor. The peer is ``usual_trajectory.py`` beside the same simulation.
 """
 
 from __future__ import annotations
