@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -79,6 +80,7 @@ class Call:
     client: RosClient
     sent: Any
     feedback: list[Any]
+    times: list[float] = dataclasses.field(default_factory=lambda: [time.monotonic()])
     handle: Any = None
     answer: Any = None
 
@@ -86,6 +88,7 @@ class Call:
         """Wait for the answer to the request."""
         self.client.wait(self.sent.done, "the goal to be accepted or rejected")
         self.handle = self.sent.result()
+        self.times.append(time.monotonic())
         if self.handle.accepted and self.answer is None:
             self.answer = self.handle.get_result_async()
         return bool(self.handle.accepted)

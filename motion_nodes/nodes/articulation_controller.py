@@ -276,10 +276,9 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
 
     def _on_query(self, request: Any, response: Any) -> Any:
         """Answer with the reference at a time: of the trajectories, else where the joints are."""
-        refusal = self.refusal()
-        if not self.active or refusal is not None:
-            response.success = False
-            response.message = refusal or "the controller is not active"
+        refusal = self.refusal() if self.active else "the controller is not active"
+        if refusal is not None:
+            response.success, response.message = False, refusal
             return response
         ahead = seconds(request.time) - self.now() if seconds(request.time) else 0.0
         sample = self.in_loop(lambda: self.runner.reference_in(ahead))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cell without physics: the command becomes the state. For tests and dry runs.
 
-Position targets are reached at the joint's speed limit, speeds are taken on at once, joints stop
-at their limits. Nothing has mass: an effort is reported back, and moves nothing. A differential
-base rolls without slip.
+Position targets are reached at the joint's speed limit, and followed at the speed they come with;
+speeds are taken on at once, joints stop at their limits. Nothing has mass: an effort is reported
+back, and moves nothing. A differential base rolls without slip.
 """
 
 from __future__ import annotations
@@ -141,7 +141,10 @@ class _MockRobot:
         rolling = before + speed * duration
         positioned, driven = mode == DriveMode.POSITION, mode == DriveMode.VELOCITY
         q = np.where(positioned, tracking, np.where(driven, rolling, before))
-        v = np.where(positioned, last / time_step, np.where(driven, speed, 0.0))
+        # A target that came with a speed moves at it, and a joint that is there moves along.
+        along = (np.abs(error) <= stride * count) & (np.nan_to_num(speed) != 0.0)
+        arriving = np.where(along, speed, last / time_step)
+        v = np.where(positioned, arriving, np.where(driven, speed, 0.0))
         self.q = np.clip(q, table.lower, table.upper)
         self.v = np.where(self.q == q, v, 0.0)
         self.effort = np.clip(self._targets.effort, -table.effort_limit, table.effort_limit)

@@ -250,6 +250,7 @@ def test_a_stream_from_sliders_moves_smoothly(arm):
     goal = HOME | {J1: 0.4, J2: HOME[J2] - 0.2}
     message = JointState(name=JOINTS, position=[goal[n] for n in JOINTS])
     arm.clear()
+    arm.client.wait(lambda: arm.states, "states")
     arm.client.repeat(lambda: publisher.publish(message), lambda: arm.away(goal) < 1e-4,
                       "the sliders' positions", rate=30.0)  # fmt: skip
     positions = np.array([m.reference.positions for m in arm.reports.messages])

@@ -197,6 +197,21 @@ def test_the_mock_reaches_a_position_at_the_speed_limit(make_spinner: MakeRobot)
     np.testing.assert_allclose(world.state("r").velocity, 0.0, atol=1e-12)
 
 
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_the_mock_moves_along_with_a_target_that_has_a_speed(
+    make_spinner: MakeRobot, count: int
+) -> None:
+    world = MockWorld([RobotPlacement(make_spinner(velocity=3.0), "r")], time_step=0.002)
+    for i in range(1, 6):
+        world.command("r", JointTargets([0.004 * i], [0.5]))
+        world.step(count)
+        np.testing.assert_allclose(world.state("r").position, 0.004 * i)
+        np.testing.assert_allclose(world.state("r").velocity, 0.5)
+    world.command("r", JointTargets([0.02], [0.0]))
+    world.step(count)
+    np.testing.assert_array_equal(world.state("r").velocity, 0.0)
+
+
 def test_the_mock_takes_on_speeds_and_stops_at_limits(make_spinner: MakeRobot) -> None:
     world = MockWorld([RobotPlacement(make_spinner(kind="revolute"), "r")], time_step=0.01)
     world.command("r", JointTargets(velocity=[2.5]))
