@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -80,7 +79,6 @@ class Call:
     client: RosClient
     sent: Any
     feedback: list[Any]
-    times: list[float] = dataclasses.field(default_factory=lambda: [time.monotonic()])
     handle: Any = None
     answer: Any = None
 
@@ -88,7 +86,6 @@ class Call:
         """Wait for the answer to the request."""
         self.client.wait(self.sent.done, "the goal to be accepted or rejected")
         self.handle = self.sent.result()
-        self.times.append(time.monotonic())
         if self.handle.accepted and self.answer is None:
             self.answer = self.handle.get_result_async()
         return bool(self.handle.accepted)
@@ -176,10 +173,12 @@ class JointClient:
         """Wait until nothing moves; return where the joints are."""
         self.clear()
         self.client.wait(
-            lambda: len(self.states) > 2
-            and len(self.reports) > 2
-            and self.speed() < below
-            and max(map(abs, np.nan_to_num(self.reports.newest.reference.velocities))) < 1e-9,
+            lambda: (
+                len(self.states) > 2
+                and len(self.reports) > 2
+                and self.speed() < below
+                and max(map(abs, np.nan_to_num(self.reports.newest.reference.velocities))) < 1e-9
+            ),
             "the joints to rest",
         )
         return self.joints

@@ -264,9 +264,11 @@ class ArticulationController:
             self._limiter.follow(self._velocity_led, measured)
         by_velocity = self._velocity_led | self._stopping
         on_way = self._limiter.reachable(self._tracking, self._tracked, dt)
-        if not on_way.all():
+        goals = self._moved_targets(dt)
+        resting = self._limiter.resting(by_velocity, goals, self._velocities)
+        if not (on_way | resting).all():
             # What is on its way is overwritten below; the others are led there.
-            self._limiter.step(by_velocity, self._moved_targets(dt), self._velocities, dt)
+            self._limiter.step(by_velocity, goals, self._velocities, dt)
         if on_way.any():
             self._limiter.put(on_way, self._tracked)
         self._tracking[:] = False

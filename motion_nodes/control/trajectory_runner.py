@@ -18,9 +18,14 @@ from motion_nodes.control.articulation import ArticulationController, ControlMod
 from motion_nodes.control.joint_command import JointCommand, select_joints
 from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, TrajectoryFollower
 from motion_nodes.errors import BadCommand, MotionError
-from motion_nodes.model.limits import joint_indices
-from motion_nodes.trajectory.joint_trajectory import JointSample
-from motion_nodes.trajectory.validate import validate, validate_speeds, validate_start
+from motion_nodes.model.limits import JointLimits, joint_indices
+from motion_nodes.trajectory.joint_trajectory import JointSample, JointTrajectory
+from motion_nodes.trajectory.validate import (
+    Problem,
+    validate,
+    validate_joined_speeds,
+    validate_start,
+)
 
 Array = NDArray[np.float64]
 
@@ -114,7 +119,7 @@ class TrajectoryRunner:
         limits = controller.limits.select(names)
         problem = (
             validate(goal.trajectory, limits)
-            or validate_speeds(spliced, limits)
+            or self._joined_problem(goal.trajectory, spliced, limits)
             or validate_start(goal.trajectory, present.position, self.start_tolerance)
         )
         if problem is not None:
@@ -228,6 +233,13 @@ class TrajectoryRunner:
         """Return whose trajectory moves a joint, or None."""
         i = self.controller.joint_names.index(joint)
         return next((run.label for run in self.runs if i in run.joints), None)
+
+    def _joined_problem(
+        self, given: JointTrajectory, spliced: JointTrajectory, limits: JointLimits
+    ) -> Problem | None:
+        if spliced is given:
+            return None
+        return validate_joined_speeds(spliced, limits, self.start_tolerance)
 
     def _take(self, joints: Sequence[int] | NDArray[np.intp], label: str) -> None:
         for claim in list(self.claims):

@@ -129,7 +129,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
                 self._lead(self.wall_dt, now_ns)
         elif self.time_stands:
             # The way goes on when time does; until then nothing may run on.
-            self._outputs.stand(self.controller.step(0.0), now_ns)
+            self._outputs.wait(self.controller.step(0.0), self._state, now_ns)
         else:
             self._lead(dt, now_ns)
 

@@ -45,6 +45,8 @@ class JointOutputs:
         self._out = node.advertise(JointTrajectoryControllerState, "~/controller_state")
         self._report = JointTrajectoryControllerState(joint_names=list(joints))
         self._nan = np.full(len(joints), np.nan)
+        self._acted_on: Array = self._nan.copy()
+        """Positions that the last efforts belong to, NaN where none were sent."""
         self.led: Array = self._nan.copy()
         """Where the joints were last led [rad or m], NaN where they were not."""
         self.speed: Array = self._nan.copy()
@@ -53,6 +55,7 @@ class JointOutputs:
     def forget(self) -> None:
         """Forget where the joints were led."""
         self.led[:] = np.nan
+        self._acted_on[:] = np.nan
         if self.law is not None:
             self.law.reset()
 
@@ -61,8 +64,12 @@ class JointOutputs:
     ) -> None:
         """Send what the drives shall do now."""
         self.led[:], self.speed[:] = reference.positions, reference.velocities
-        if self.law is None or dt <= 0.0:
+        if self.law is None:
             self._write(reference.positions, reference.velocities, reference.efforts, now_ns)
+            return
+        if dt <= 0.0:
+            # The law needs time to have passed; until then what was sent holds. A reference in its
+            # place would hand the robot to its own drives for a tick, with a blow.
             return
         efforts = self.law.efforts(reference, state.position, state.velocity, dt)
         if self.gravity is not None and self.compensate:
@@ -70,11 +77,24 @@ class JointOutputs:
             efforts = efforts + np.where(held, self.gravity.efforts(state.position), 0.0)
             limit = self.law.max_efforts
             efforts = efforts.clip(-limit, limit)
+        self._acted_on = state.position.copy()
         self._write(self._nan, self._nan, efforts, now_ns)
+
+    def wait(self, reference: JointReference, state: JointStateReader, now_ns: int) -> None:
+        """Send what holds while time stands.
+
+        With a drive law: the last efforts again where the robot stands as time does, so that both
+        go on as if nothing had been. A robot that moves while time stands goes to its own drives.
+        """
+        if self.law is not None and np.array_equal(self._acted_on, state.position):
+            self._writer.send(now_ns)
+        else:
+            self.stand(reference, now_ns)
 
     def stand(self, reference: JointReference, now_ns: int) -> None:
         """Hand over to the robot's own drives: hold the reference, no speed and no effort."""
         self.led[:], self.speed[:] = reference.positions, 0.0
+        self._acted_on[:] = np.nan
         self._write(
             reference.positions,
             np.where(np.isnan(reference.velocities), np.nan, 0.0),

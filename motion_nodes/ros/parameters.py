@@ -61,7 +61,9 @@ class Rules:
         """Return what is wrong with a value, in words, or None."""
         if self.one_of is not None and value not in self.one_of:
             return f"{name} is '{value}'; allowed: {', '.join(self.one_of)}"
-        for number in value if isinstance(value, tuple | list) else (value,):
+        # What a client sets comes as array.array, which is neither a tuple nor a list.
+        alone = isinstance(value, str | int | float)
+        for number in (value,) if alone else value:
             if isinstance(number, bool) or not isinstance(number, int | float):
                 continue
             if (math.isnan(number) and self.nan) or (math.isinf(number) and self.inf):

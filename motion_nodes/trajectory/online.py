@@ -99,7 +99,7 @@ class OnlineLimiter:
         self._velocity_limit = np.minimum(limits.velocity, _UNLIMITED_VELOCITY)
         self._input.max_acceleration = self._acceleration_limit.tolist()
         self._input.max_jerk = limits.jerk.tolist()
-        self._asked: tuple[bytes, bytes, bytes, float] | None = None
+        self._asked: tuple[bytes, bytes, bytes] | None = None
         """What the targets in force were made from; None when they must be made anew."""
         self._lasting = self._resting = False
         self._targets = (np.zeros(self._n, dtype=np.bool_), np.zeros(self._n), np.zeros(self._n))
@@ -149,6 +149,11 @@ class OnlineLimiter:
             & (sample.position <= self._upper + _EXCESS)
         )
 
+    def resting(self, by_velocity: Mask, goal: Array, speed: Array) -> Mask:
+        """Return which joints stand where they shall be; arguments as for :meth:`step`."""
+        still = (self.velocity == 0.0) & (self.acceleration == 0.0) & (speed == 0.0)
+        return np.asarray(still & (by_velocity | (self.position == goal)))
+
     def put(self, joints: Mask, sample: JointSample) -> None:
         """Put the reference of some joints on a trajectory's sample, of shape (n,)."""
         np.copyto(self.position, sample.position, where=joints)
@@ -178,7 +183,7 @@ class OnlineLimiter:
         """
         if not 0.0 < dt < math.inf:
             return
-        asked = (by_velocity.tobytes(), goal.tobytes(), speed.tobytes(), dt)
+        asked = (by_velocity.tobytes(), goal.tobytes(), speed.tobytes())
         if asked != self._asked:
             self._resting = False
             self._set_targets(by_velocity, goal, speed, dt)

@@ -55,9 +55,18 @@ def validate(trajectory: JointTrajectory, limits: JointLimits) -> Problem | None
     return None
 
 
-def validate_speeds(trajectory: JointTrajectory, limits: JointLimits) -> Problem | None:
-    """Check that no joint has to be faster between two points than it may; see validate."""
-    text = _segment_speeds(trajectory, limits)
+def validate_joined_speeds(
+    trajectory: JointTrajectory, limits: JointLimits, slack: float
+) -> Problem | None:
+    """Check a trajectory that was joined to where the joints are; see validate.
+
+    Args:
+        trajectory: whose first point was put there.
+        limits: of its joints.
+        slack: by which the first stretch may be too long [rad or m]. A client knows the measured
+            positions, not the reference, and may have timed its first point by them alone.
+    """
+    text = _segment_speeds(trajectory, limits, slack)
     return None if text is None else Problem("segment_speeds", text)
 
 
@@ -121,11 +130,15 @@ def _accelerations(trajectory: JointTrajectory, limits: JointLimits) -> str | No
     return _bounded(trajectory, trajectory.accelerations, limits.acceleration, "acceleration")
 
 
-def _segment_speeds(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
+def _segment_speeds(
+    trajectory: JointTrajectory, limits: JointLimits, slack: float = 0.0
+) -> str | None:
     if len(trajectory.times) < 2:
         return None
-    mean = np.abs(np.diff(trajectory.positions, axis=0)) / np.diff(trajectory.times)[:, None]
-    at = _first(mean > limits.velocity * (1.0 + LIMIT_TOLERANCE))
+    way, spans = np.abs(np.diff(trajectory.positions, axis=0)), np.diff(trajectory.times)[:, None]
+    mean = way / spans
+    way[0] -= slack
+    at = _first(way / spans > limits.velocity * (1.0 + LIMIT_TOLERANCE))
     if at is None:
         return None
     i, j = at

@@ -180,3 +180,56 @@ def test_what_cannot_be_started_is_told_and_changes_nothing(runner):
     fresh = TrajectoryRunner(ArticulationController(limits()))
     with pytest.raises(MotionError, match="state is not known yet"):
         fresh.start(goal(smooth()), "me")
+
+
+def test_a_first_point_timed_by_the_measured_way_is_taken(runner):
+    """The reference is a little further away than the client can know; limits hold all the same."""
+    runner.start_tolerance = 0.1
+    seconds = 1.0
+    point = JointTrajectory(("a",), np.array([seconds]), np.array([[2.05 * seconds]]))
+    path = start_and_run(runner, point, 3.0)
+    assert path[-1] == pytest.approx(2.05)
+    assert np.abs(np.diff(path)).max() <= 2.0 * DT * (1 + 1e-6)
+    too_far = JointTrajectory(("b",), np.array([seconds]), np.array([[2.15 * seconds]]))
+    with pytest.raises(BadCommand, match="joint b would have to move at 2.15"):
+        runner.start(goal(too_far), "a test")
+
+
+def start_and_run(runner, trajectory, seconds):
+    """Start a trajectory of joint a and return its path."""
+    runner.start(goal(trajectory), "a test")
+    position, velocity = runner.controller.reference(np.arange(3))[:2]
+    path = [position[0]]
+    for _ in range(round(seconds / DT)):
+        runner.step(DT, position, velocity)
+        position, velocity = runner.controller.reference(np.arange(3))[:2]
+        path.append(position[0])
+    return np.array(path)
+
+
+def test_a_command_takes_only_joints_that_it_says_something_of(runner):
+    run_b = runner.start(goal(smooth(("b",))), "of b")
+    runner.command(JointCommand(positions=[0.1, np.nan, np.nan]), "of a")
+    assert not run_b.follower.status.ended
+    runner.command(JointCommand(positions=[np.nan, 0.1, np.nan]), "of b too")
+    assert run_b.follower.text == "preempted by of b too"
+
+
+def test_what_the_controller_gives_up_is_aborted_not_canceled(runner):
+    first = runner.start(goal(smooth(("a",))), "a test")
+    runner.abort_all("the robot was lost")
+    assert first.follower.status is FollowStatus.ABORTED
+    assert first.follower.text == "the robot was lost"
+
+
+def test_progress_is_of_one_moment(runner):
+    first = runner.start(goal(smooth(("a",))), "a test")
+    assert first.progress is None
+    runner.step(DT, np.array([0.5, 0.0, 0.0]), np.full(3, 0.25))
+    before = first.progress
+    assert (before.time, before.position[0], before.velocity[0]) == (DT, 0.5, 0.25)
+    np.testing.assert_array_equal(
+        before.wanted.position, first.follower.goal.trajectory.sample(DT).position
+    )
+    runner.step(DT, np.zeros(3), np.zeros(3))
+    assert before.time == DT, "a reader in another thread keeps what it took"

@@ -76,7 +76,9 @@ def under_way(arm: JointClient, goal: dict[str, float], seconds: float = 3.0, **
     try:
         arm.moving(joints=list(goal))
     except AssertionError as error:
-        raise AssertionError(f"{error}; {call.result() if call.done else 'not done'} {call.times}") from None
+        raise AssertionError(
+            f"{error}; {call.result() if call.done else 'not done'}"
+        ) from None
     return call
 
 
@@ -132,9 +134,7 @@ def test_a_newer_goal_preempts_where_joints_are_shared(arm):
 
 
 def stream(arm: JointClient) -> None:
-    arm.publisher(JointState, "reference").publish(
-        JointState(name=[J1], position=[HOME[J1] - 0.1])
-    )
+    arm.publisher(JointState, "reference").publish(JointState(name=[J1], position=[HOME[J1] - 0.1]))
 
 
 def topic(arm: JointClient) -> None:
@@ -361,9 +361,9 @@ def test_as_moveit_sends_it(arm):
     rate = (30 * s**2 - 60 * s**3 + 30 * s**4) / times[-1]
     bend = (60 * s - 180 * s**2 + 120 * s**3) / times[-1] ** 2
     way = np.full(7, 0.5)
-    rows = [list(table) for table in (start + np.outer(shape, way),)][0]
+    rows = start + np.outer(shape, way)
     message = trajectory(
-        names, [r.tolist() for r in rows], times.tolist(),
+        names, rows.tolist(), times.tolist(),
         np.outer(rate, way).tolist(), np.outer(bend, way).tolist(),
     )  # fmt: skip
     message.header.frame_id = "world"
