@@ -35,14 +35,14 @@ def interfaces_page(nodes: Sequence[Mapping[str, Any]]) -> str:
         DO_NOT_EDIT,
         "# Interfaces",
         "",
-        "Topics and services of every node. `~/x` is private to the node, `x` moves with the",
-        "robot's namespace, `/x` is the same for all. `ROBOT/x` exists for each robot of the",
+        "Topics, services and actions of every node. `~/x` is private to the node, `x` moves with",
+        "the robot's namespace, `/x` is the same for all. `ROBOT/x` exists for each robot of the",
         "node's list, under its namespace. Not listed is what rclpy gives every lifecycle node:",
         "parameter and lifecycle services, `/rosout`, `/parameter_events`, and `/clock` where",
         "`use_sim_time` is set.",
         "",
-        "Subscriptions are best-effort, so they hear publishers of any reliability; publishers are",
-        "reliable, so every subscriber hears them.",
+        "Subscriptions to streams are best-effort, so they hear publishers of any reliability;",
+        "publishers are reliable, so every subscriber hears them.",
     ]
     for node in nodes:
         executables = ", ".join(f"`{name}`" for name in node["executables"])

@@ -169,7 +169,7 @@ def modes_of(params: ArticulationParams) -> dict[str, ControlMode]:
         BadConfig: for a wrong number of modes.
         BadCommand: for a mode that is not known.
     """
-    names = _per_joint(params, "control_modes")
+    names = _per_joint(params, "control_modes", params.control_modes)
     return {j: ControlMode.named(m) for j, m in zip(params.joints, names, strict=True)}
 
 
@@ -179,7 +179,8 @@ def gains_of(params: ArticulationParams) -> DriveGains:
     Raises:
         BadConfig: for a wrong number of gains, or none at all where they are needed.
     """
-    kp, ki, kd = (np.array(_per_joint(params, name)) for name in ("kp", "ki", "kd"))
+    given = {"kp": params.kp, "ki": params.ki, "kd": params.kd}
+    kp, ki, kd = (np.array(_per_joint(params, *item)) for item in given.items())
     if params.command_interface == "effort" and not (kp.any() or kd.any()):
         raise BadConfig(
             "command_interface effort needs gains: give kp and kd, or write them into the drives "
@@ -196,8 +197,14 @@ def limits_of(params: ArticulationParams, robot: Robot) -> JointLimits:
     """
     own = robot.limits.select(params.joints)
     tighter: dict[str, Any] = {}
-    for field in ("velocity", "acceleration", "jerk", "effort"):
-        values = np.array(_per_joint(params, f"max_{field}"))
+    given = {
+        "velocity": params.max_velocity,
+        "acceleration": params.max_acceleration,
+        "jerk": params.max_jerk,
+        "effort": params.max_effort,
+    }
+    for field, wanted in given.items():
+        values = np.array(_per_joint(params, f"max_{field}", wanted))
         beyond = values > getattr(own, field) * (1.0 + 1e-9)
         if beyond.any():
             i = int(np.argmax(beyond))
@@ -229,8 +236,7 @@ def gripper_of(params: ArticulationParams, limits: JointLimits) -> GripperConfig
     )
 
 
-def _per_joint(params: ArticulationParams, name: str) -> tuple[Any, ...]:
-    values = getattr(params, name)
+def _per_joint(params: ArticulationParams, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
     count = len(params.joints)
     if len(values) == 1:
         return tuple(values) * count

@@ -45,8 +45,7 @@ class StreamInputs:
             self._set_scaling(float(scaling.factor))
         for message in self._reference.all():
             self._take_reference(message, now)
-        array = self._commands.newest()
-        if array is not None:
+        for array in self._commands.all():
             self._take_array(np.array(array.data))
 
     def _take_reference(self, message: JointState, now: float) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import yaml
 
 FILE = Path(__file__).with_name("interfaces.yaml")
-KINDS = ("publisher", "subscription", "service")
+KINDS = ("publisher", "subscription", "service", "action")
 
 
 OF_RCL = {
@@ -23,7 +23,9 @@ OF_RCL = {
 
 
 def ours(kind: str, name: str) -> bool:
-    """False for what rcl and the lifecycle give every node."""
+    """False for what rcl and the lifecycle give every node, and for the parts of an action."""
+    if "/_action/" in name:
+        return False
     if name == "/clock":
         return kind == "publisher"
     return name not in OF_RCL and name.rpartition("/")[2] not in OF_RCL
@@ -72,8 +74,8 @@ def expected(robots: Mapping[str, str]) -> dict[Endpoint, Quality | None]:
 
 
 def quality(entry: Mapping[str, Any]) -> Quality | None:
-    """Return the quality of service of an entry; services have none of their own."""
-    if entry["kind"] == "service":
+    """Return the quality of service of an entry; services and actions have none of their own."""
+    if entry["kind"] in ("service", "action"):
         return None
     reliability, durability, depth = entry["qos"].split()
     return Quality(reliability, durability, int(depth))

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from contracts.declared_interfaces import KINDS, Endpoint, expected, load, ours
+from rclpy.action import get_action_server_names_and_types_by_node
 from ros_processes import RosClient
 
 from motion_nodes.nodes.registry import NODES
@@ -21,6 +22,7 @@ def endpoints_of(client: RosClient, full_name: str) -> set[Endpoint]:
         "publisher": node.get_publisher_names_and_types_by_node(*ask),
         "subscription": node.get_subscriber_names_and_types_by_node(*ask),
         "service": node.get_service_names_and_types_by_node(*ask),
+        "action": get_action_server_names_and_types_by_node(node, *ask),
     }
     return {
         Endpoint(full_name, kind, topic, type_name)

@@ -31,12 +31,23 @@ def attributes_read(source: str) -> set[str]:
 
 
 def sources_of(cls: type) -> list[Path]:
-    """Return the files of a class and of its bases within the package."""
-    return [
+    """Return the files of a class and of its bases, and those of the nodes that they are made of.
+
+    A node's parts are the modules beside it that it imports.
+    """
+    own = [
         PACKAGE.parent / (base.__module__.replace(".", "/") + ".py")
         for base in cls.__mro__
         if base.__module__.startswith("motion_nodes.")
     ]
+    parts = {
+        PACKAGE.parent / (statement.module.replace(".", "/") + ".py")
+        for file in own
+        for statement in ast.walk(ast.parse(file.read_text()))
+        if isinstance(statement, ast.ImportFrom)
+        and (statement.module or "").startswith("motion_nodes.nodes.")
+    }
+    return [*own, *parts]
 
 
 @pytest.mark.parametrize("executable", NODES)
