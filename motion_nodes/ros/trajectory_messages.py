@@ -17,6 +17,10 @@ from motion_nodes.trajectory.validate import check_point_count, joint_order
 Array = NDArray[np.float64]
 
 
+PART = 500
+"""Points that are turned into numbers at once."""
+
+
 def seconds(duration: Any) -> float:
     """Return a builtin_interfaces Duration or Time as seconds."""
     return float(duration.sec) + 1e-9 * float(duration.nanosec)
@@ -63,7 +67,9 @@ def _channel(points: Sequence[Any], channel: str, names: tuple[str, ...]) -> Arr
                 f"point {i} has {had} {channel} for {len(names)} joints ({', '.join(names)}); "
                 "give one for each joint, at all points or at none"
             )
-    return np.array(rows, dtype=np.float64)
+    # In parts, so that a control loop in another thread has its turn in between.
+    parts = [np.array(rows[i : i + PART], dtype=np.float64) for i in range(0, len(rows), PART)]
+    return np.concatenate(parts)
 
 
 def tolerance_requests(messages: Sequence[Any]) -> list[ToleranceRequest]:

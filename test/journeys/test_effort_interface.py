@@ -209,7 +209,9 @@ def test_effort_mode_accelerates_the_last_joint(arm):
                       lambda: arm.states and arm.states.newest.velocity[i] > 0.4,
                       "speed", rate=50.0)  # fmt: skip
         sent = [m.effort[i] for m in arm.commands.messages]
-        assert {round(e, 9) for e in sent} == {0.0, 1.0}, "what was asked for, and nothing more"
+        assert {1.0} <= {round(e, 9) for e in sent} <= {0.0, 1.0}, (
+            "what was asked for, and nothing more"
+        )
         rising = [(m.velocity[i], m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec)
                   for m in arm.states.messages if 0.1 < m.velocity[i] < 0.4]  # fmt: skip
         assert len(rising) > 3

@@ -120,14 +120,14 @@ def test_an_unknown_joint_has_a_code_of_its_own(arm):
     status, result = arm.follow(trajectory(["panda_jiont1"], [[0.1]], [1.0])).result()
     assert (status, result.error_code) == (ABORTED, Codes.INVALID_JOINTS)
     assert "Did you mean 'panda_joint1'?" in result.error_string
-    message = smooth(by(0.1, J1), 1.0)
+    message = smooth({J1: 0.1}, 1.0)
     status, result = arm.follow(message, goal_tolerance=tolerances([J2], 0.1)).result()
     assert (status, result.error_code) == (ABORTED, Codes.INVALID_JOINTS)
     assert f"joint '{J2}' is not known in the goal's tolerances" in result.error_string
 
 
 def test_other_wishes_that_make_no_sense(arm):
-    message = smooth(by(0.1, J1), 1.0)
+    message = smooth({J1: 0.1}, 1.0)
     status, result = arm.follow(message, path_tolerance=tolerances([J1], math.inf)).result()
     assert (status, result.error_code) == (ABORTED, Codes.INVALID_GOAL)
     assert f"a tolerance of joint {J1} is inf" in result.error_string

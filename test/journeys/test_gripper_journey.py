@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Franka's hand in MuJoCo: opens and closes by its actions while the arm moves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from control_msgs.action import GripperCommand, ParallelGripperCommand
+from joint_client import ARM, FINGERS, HOME, SUCCEEDED, Call, JointClient, smooth
+from ros_processes import RosClient
+from sensor_msgs.msg import JointState
+
+from motion_nodes.nodes.gripper_actions import COMMAND_NAMES, PARALLEL_NAME
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def arm(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
+    """The arm at home under the bring-up's composition."""
+    module_suite.bring_up("franka")
+    arm = JointClient(module_client)
+    arm.wait_for()
+    yield arm
+    arm.close()
+
+
+def grip(arm: JointClient, position: float, name: str) -> Call:
+    goal = GripperCommand.Goal()
+    goal.command.position = position
+    return arm.send(goal, GripperCommand, f"/{name}")
+
+
+@pytest.mark.parametrize("name", COMMAND_NAMES)
+def test_closes_and_opens(arm, name):
+    for position in (0.0, 0.04):
+        status, result = grip(arm, position, name).result()
+        assert (status, result.reached_goal, result.stalled) == (SUCCEEDED, True, False)
+        assert result.position == pytest.approx(position, abs=0.003)
+        assert arm.away(dict.fromkeys(FINGERS, position)) < 0.004
+
+
+def test_the_parallel_gripper(arm):
+    command = JointState(name=FINGERS[:1], position=[0.02])
+    goal = ParallelGripperCommand.Goal(command=command)
+    status, result = arm.send(goal, ParallelGripperCommand, f"/{PARALLEL_NAME}").result()
+    assert (status, result.reached_goal, result.stalled) == (SUCCEEDED, True, False)
+    assert arm.away(dict.fromkeys(FINGERS, 0.02)) < 0.004
+
+
+def test_arm_and_gripper_at_the_same_time(arm):
+    goal = {name: HOME[name] + 0.2 for name in ARM}
+    move = arm.follow(smooth(goal, 1.5))
+    assert move.accepted()
+    arm.moving(0.1, ARM)
+    status, result = grip(arm, 0.03, COMMAND_NAMES[0]).result()
+    assert (status, result.reached_goal) == (SUCCEEDED, True)
+    assert not move.done
+    assert move.result()[0] == SUCCEEDED
+    assert arm.away(goal) < 0.01
+    assert arm.away(dict.fromkeys(FINGERS, 0.03)) < 0.004
