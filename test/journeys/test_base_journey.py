@@ -357,7 +357,11 @@ def test_killed_simulation(cell, a):
     assert not any(any(m.velocity) for m in a.commands.messages)
     assert math.hypot(*moved(before, a.odom.messages[0])) < 0.1
     a.roll(0.2)
-    cell.client.wait_for_diagnosis(a.node, "driving")
+    cell.client.repeat(
+        lambda: a.drive(0.2),
+        lambda: "driving" in cell.client.diagnostics(a.node).message,
+        "the diagnosis 'driving'",
+    )
 
 
 def test_sigterm_stops_the_wheels(cell, a):
