@@ -120,7 +120,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
                 self._send(self.wall_dt, now_ns)
         elif self.time_stands:
             # The way goes on when time does; until then nothing may run on.
-            self._send_standing(now_ns)
+            self._stand()
+            self._command.send(now_ns)
         else:
             self._send(dt, now_ns)
 
@@ -130,8 +131,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             return
         self._silent = True
         self.controller.stop()
-        for _ in range(2):
-            self._send_standing(self.now_ns())
+        self._stand()
+        self._command.send_last(self.now_ns())
 
     def time_jumped(self, before: float, after: float) -> None:
         """Hold where the robot is."""
@@ -216,13 +217,12 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             except MotionError as error:
                 self.warn("command", f"command refused, nothing moves: {error}")
 
-    def _send_standing(self, now_ns: int) -> None:
-        """Send where the reference is, with no speed and no effort."""
+    def _stand(self) -> None:
+        """Command where the reference is, with no speed and no effort."""
         reference = self.controller.step(0.0)
         self._command.position[:] = reference.positions
         self._command.velocity[:] = np.where(np.isnan(reference.velocities), np.nan, 0.0)
         self._command.effort[:] = np.where(np.isnan(reference.efforts), np.nan, 0.0)
-        self._command.send(now_ns)
 
     def _send(self, dt: float, now_ns: int) -> None:
         reference = self.controller.step(dt, self._state.position)

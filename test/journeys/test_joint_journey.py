@@ -38,7 +38,7 @@ class Arm:
         self.reports = client.listen(
             JointTrajectoryControllerState, f"{CONTROLLER}/controller_state"
         )
-        self.commands = client.listen(JointState, "/joint_command", BEST_EFFORT)
+        self.commands = client.listen(JointState, "/joint_command", RELIABLE)
         self.publisher = client.publisher(JointState, f"{CONTROLLER}/reference")
 
     @property
