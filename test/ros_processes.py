@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -51,6 +52,11 @@ def wait_until(
     return value
 
 
+def _end_with_parent() -> None:
+    """Have the kernel stop this child when the test run itself is killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+
+
 class SuiteProcess:
     """A process of the suite; what it prints goes to a file."""
 
@@ -68,6 +74,7 @@ class SuiteProcess:
                 stderr=subprocess.STDOUT,
                 env=dict(environment or os.environ),
                 start_new_session=True,
+                preexec_fn=_end_with_parent,
             )
 
     @property

@@ -141,9 +141,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             return
         self._silent = True
         self.controller.stop()
-        reference = self.controller.step(0.0)
-        for _ in range(2):
-            self._outputs.stand(reference, self.now_ns())
+        self._outputs.hand_over(self.controller.step(0.0), self.now_ns())
 
     def parameters_changed(self, params: ArticulationParams) -> None:
         """Take over new modes, gains and limits; what moves goes on under the new limits."""

@@ -8,6 +8,7 @@ bring-up writes it (motion_nodes/bringup/compose.py).
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 import sys
@@ -36,6 +37,16 @@ def read_nodes(arguments: list[str]) -> list[tuple[str, list[str]]]:
     return nodes
 
 
+def log_levels(nodes: list[tuple[str, list[str]]]) -> list[str]:
+    """Return the nodes' log levels as arguments of the process; rcl takes them only there."""
+    levels = ["--ros-args"]
+    for _, args in nodes:
+        for flag, value in itertools.pairwise(args):
+            if flag == "--log-level":
+                levels += [flag, value]
+    return levels
+
+
 def main() -> None:
     """Run the nodes named on the command line until stopped."""
     try:
@@ -44,7 +55,7 @@ def main() -> None:
     except Exception as error:
         print(f"container: {error}", file=sys.stderr)
         sys.exit(2)
-    code = run_nodes(make, args=[])
+    code = run_nodes(make, args=log_levels(nodes))
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

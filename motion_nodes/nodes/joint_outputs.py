@@ -92,14 +92,22 @@ class JointOutputs:
             self.stand(reference, now_ns)
 
     def stand(self, reference: JointReference, now_ns: int) -> None:
-        """Hand over to the robot's own drives: hold the reference, no speed and no effort."""
+        """Let the robot's own drives hold the reference: no speed and no effort."""
+        self._fill_standing(reference)
+        self._writer.send(now_ns)
+
+    def hand_over(self, reference: JointReference, now_ns: int) -> None:
+        """Do so with the last message of a node that stops."""
+        self._fill_standing(reference)
+        self._writer.send_last(now_ns)
+
+    def _fill_standing(self, reference: JointReference) -> None:
         self.led[:], self.speed[:] = reference.positions, 0.0
         self._acted_on[:] = np.nan
-        self._write(
+        self._fill(
             reference.positions,
             np.where(np.isnan(reference.velocities), np.nan, 0.0),
             np.where(np.isnan(reference.efforts), np.nan, 0.0),
-            now_ns,
         )
 
     def report(self, state: JointStateReader, scaling: float, now_ns: int) -> None:
@@ -119,7 +127,10 @@ class JointOutputs:
         self._out.publish(report)
 
     def _write(self, positions: Array, velocities: Array, efforts: Array, now_ns: int) -> None:
+        self._fill(positions, velocities, efforts)
+        self._writer.send(now_ns)
+
+    def _fill(self, positions: Array, velocities: Array, efforts: Array) -> None:
         self._writer.position[:] = positions
         self._writer.velocity[:] = velocities
         self._writer.effort[:] = efforts
-        self._writer.send(now_ns)

@@ -201,10 +201,9 @@ class BaseNode(RobotNode[B]):
         self._publish_twist(twist, now_ns)
 
     def halt(self) -> None:
-        """Stop the wheels; said twice, for the reader's subscription is best-effort."""
+        """Stop the wheels."""
         self._command.velocity[:] = self.controller.halt()
-        for _ in range(2):
-            self._command.send(self.now_ns())
+        self._command.send_last(self.now_ns())
 
     def parameters_changed(self, params: B) -> None:
         """Take over new geometry, limits and frames without stopping."""

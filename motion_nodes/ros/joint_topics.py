@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from rclpy.duration import Duration
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
@@ -29,6 +30,9 @@ def stamp_ns(message: object) -> int:
     stamp = message.header.stamp  # type: ignore[attr-defined]
     return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
 
+
+LAST_WORD = 0.2
+"""[s] How long a stopping node waits until its last command has arrived."""
 
 MOST_LAYOUTS = 16
 """Orders of names that a reader remembers; publishers hardly ever change theirs."""
@@ -198,3 +202,13 @@ class JointStateWriter:
         """Publish with a time stamp [ns]."""
         set_stamp(self.message, nanoseconds)
         self._publisher.publish(self.message)  # type: ignore[attr-defined]
+
+    def send_last(self, nanoseconds: int) -> None:
+        """Publish what must not be lost, for the process may end at once.
+
+        Said twice, for some readers are best-effort; reliable ones have :data:`LAST_WORD` to
+        acknowledge it.
+        """
+        for _ in range(2):
+            self.send(nanoseconds)
+        self._publisher.wait_for_all_acked(Duration(seconds=LAST_WORD))  # type: ignore[attr-defined]

@@ -18,21 +18,20 @@ import dataclasses
 import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
-from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
 from motion_nodes.errors import MotionError
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report, Warnings
 from motion_nodes.ros.instance_lock import InstanceLock
+from motion_nodes.ros.loop_jobs import LoopJobs
+from motion_nodes.ros.node_findings import TwinWatch, report_loop
 from motion_nodes.ros.parameters import ParameterSet, declare_early, param
 from motion_nodes.ros.polled import PolledGroup, PolledSubscription
 from motion_nodes.ros.rate_loop import RateLoop
@@ -40,10 +39,6 @@ from motion_nodes.ros.ros_time import RosTime, StepClock
 
 M = TypeVar("M")
 T = TypeVar("T")
-
-
-TWIN_PATIENCE = 30.0
-"""[s] A killed process stays in the graph for a while; only after that is a twin another node."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,8 +87,8 @@ class MotionNode(LifecycleNode, Generic[P]):
         self._loop: RateLoop | None = None
         self._starting = threading.RLock()
         self._leaving = False
-        self._alone_at = time.monotonic()
-        self._jobs: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._jobs = LoopJobs()
+        self._twins = TwinWatch(self)
         self._polled: list[PolledSubscription[Any]] = []
         self._entities: list[Any] = []
         self._diagnostics = DiagnosticsPublisher(self, name)
@@ -237,17 +232,12 @@ class MotionNode(LifecycleNode, Generic[P]):
         """Run ``job`` between two ticks and return its result; at once where no loop runs.
 
         Raises:
-            TimeoutError: the loop did not come to it in ``timeout`` [s].
+            TimeoutError: the loop did not come to it in ``timeout`` [s]; it will not be done later.
         """
         loop = self._loop
         if loop is None or loop.inside:
             return job()
-        future: Future[T] = Future()
-        self._jobs.append((job, future))
-        try:
-            return future.result(timeout)
-        finally:
-            future.cancel()
+        return self._jobs.ask(job, timeout)
 
     # ---- lifecycle, called by rclpy
 
@@ -382,7 +372,9 @@ class MotionNode(LifecycleNode, Generic[P]):
                 return
             if not loop.stop():
                 self.get_logger().error("the loop did not stop within 2 s")
-            self._run_jobs()
+                # What the hanging tick still sends must not be the last word.
+                loop.at_end(self.halt)
+            self._jobs.run()
             self.halt()
 
     def _release(self) -> None:
@@ -405,22 +397,12 @@ class MotionNode(LifecycleNode, Generic[P]):
     def _tick(self) -> None:
         step = self._steps.step()
         self._wall_dt = step.wall_dt
-        self._run_jobs()
+        self._jobs.run()
         if step.jump is not None:
             before, after = step.jump
             self.warn("time", f"time went from {before:.3f} s to {after:.3f} s; starting anew")
             self.time_jumped(before, after)
         self.tick(step.dt)
-
-    def _run_jobs(self) -> None:
-        while self._jobs:
-            job, future = self._jobs.popleft()
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                future.set_result(job())
-            except Exception as error:
-                future.set_exception(error)
 
     def _crashed(self, error: BaseException) -> None:
         text = "".join(traceback.format_exception(error))
@@ -449,28 +431,12 @@ class MotionNode(LifecycleNode, Generic[P]):
         elif loop is None:
             report.note("OK", self.state_label)
         if loop is not None:
-            statistics = loop.statistics()
-            nominal = 1.0 / loop.period
-            report.value("rate [Hz]", statistics.rate)
-            report.value("nominal rate [Hz]", nominal)
-            report.value("late ticks", statistics.late)
-            report.value("worst lateness [ms]", statistics.worst_lateness * 1e3)
-            report.value("busy", statistics.busy)
-            if statistics.rate < 0.8 * nominal:
-                report.note("WARN", f"loop runs at {statistics.rate:.0f} of {nominal:.0f} Hz")
+            report_loop(report, loop)
             if self.time_stands:
                 report.note("WARN", "time stands still (use_sim_time is set; nothing moves /clock)")
             self.diagnose(report)
-        self._look_for_twins(report)
+        self._twins.look(report)
         if self.warn.total:
             report.value("warnings", self.warn.total)
             report.value("last warning", self.warn.last)
         self._diagnostics.publish(report)
-
-    def _look_for_twins(self, report: Report) -> None:
-        mine = (self.get_name(), self.get_namespace())
-        now = time.monotonic()
-        if sum(pair == mine for pair in Node.get_node_names_and_namespaces(self)) < 2:
-            self._alone_at = now
-        elif now - self._alone_at > TWIN_PATIENCE:
-            report.note("ERROR", "another node of the same name is in the graph")

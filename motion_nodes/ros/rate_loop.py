@@ -48,6 +48,7 @@ class RateLoop:
         self._tick = tick
         self._on_crash = on_crash
         self._stop = threading.Event()
+        self._at_end: Callable[[], None] | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._lock = threading.Lock()
         self._clear(time.monotonic())
@@ -63,6 +64,10 @@ class RateLoop:
             return True
         self._thread.join(timeout)
         return not self._thread.is_alive()
+
+    def at_end(self, action: Callable[[], None]) -> None:
+        """Have ``action`` called by the loop's thread when that ends, for a tick that hangs now."""
+        self._at_end = action
 
     @property
     def inside(self) -> bool:
@@ -88,22 +93,26 @@ class RateLoop:
         self._busy = 0.0
 
     def _run(self) -> None:
-        deadline = time.monotonic()
         try:
-            while not self._stop.is_set():
-                if self._sleep_until(deadline):
-                    return
-                begin = time.monotonic()
-                self._tick()
-                end = time.monotonic()
-                deadline += self.period
-                missed = max(int((end - deadline) / self.period), 0)
-                self._count(
-                    max(begin - deadline + self.period, end - deadline), end - begin, missed
-                )
-                deadline += missed * self.period
+            self._tick_until_stopped()
+            if self._at_end is not None:
+                self._at_end()
         except BaseException as error:
             self._on_crash(error)
+
+    def _tick_until_stopped(self) -> None:
+        deadline = time.monotonic()
+        while not self._stop.is_set():
+            if self._sleep_until(deadline):
+                return
+            begin = time.monotonic()
+            self._tick()
+            end = time.monotonic()
+            lateness = begin - deadline
+            deadline += self.period
+            missed = max(int((end - deadline) / self.period), 0)
+            self._count(max(lateness, end - deadline), end - begin, missed)
+            deadline += missed * self.period
 
     def _sleep_until(self, deadline: float) -> bool:
         """Sleep; True when the loop was stopped meanwhile."""

@@ -64,6 +64,9 @@ class JetBot:
     def stands(self) -> bool:
         return self.speed < 0.2
 
+    def told_to_stand(self) -> bool:
+        return not any(self.commands.newest.velocity)
+
     def clear(self) -> None:
         for heard in (self.odom, self.truth, self.states, self.commands):
             heard.clear()
@@ -251,7 +254,7 @@ def test_stands_when_time_stands(cell, a):
     try:
         cell.client.repeat(
             lambda: a.drive(0.2),
-            lambda: not any(a.commands.newest.velocity),
+            a.told_to_stand,
             "the wheels to be told to stop",
         )
         cell.client.wait_for_diagnosis(a.node, "time stands still", DiagnosticStatus.WARN)
@@ -340,13 +343,13 @@ def test_killed_simulation(cell, a):
     a.roll(0.2)
     cell.processes["mujoco_sim"].kill()
     cell.client.wait_for_diagnosis(a.node, "wheels stopped", DiagnosticStatus.ERROR)
-    assert not any(a.commands.newest.velocity)
+    cell.client.wait(a.told_to_stand, "zero speeds")
     cell.client.repeat(
         lambda: a.drive(0.2),
         lambda: "command refused: no joint_states" in container(cell).output,
         "the refusal",
     )
-    assert not any(a.commands.newest.velocity)
+    assert a.told_to_stand()
     before = a.odom.newest
     a.clear()
     cell.again("mujoco_sim")
@@ -354,7 +357,11 @@ def test_killed_simulation(cell, a):
     assert not any(any(m.velocity) for m in a.commands.messages)
     assert math.hypot(*moved(before, a.odom.messages[0])) < 0.1
     a.roll(0.2)
-    cell.client.wait_for_diagnosis(a.node, "driving")
+    cell.client.repeat(
+        lambda: a.drive(0.2),
+        lambda: "driving" in cell.client.diagnostics(a.node).message,
+        "the diagnosis 'driving'",
+    )
 
 
 def test_sigterm_stops_the_wheels(cell, a):
@@ -365,4 +372,4 @@ def test_sigterm_stops_the_wheels(cell, a):
     cell.client.repeat(lambda: a.drive(0.3), lambda: not process.running, "the end")
     assert process.exit_code() == 0
     cell.client.wait(a.stands, "the wheels to stand")
-    assert not any(a.commands.newest.velocity)
+    cell.client.wait(a.told_to_stand, "zero speeds as the last word")

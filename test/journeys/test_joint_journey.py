@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from control_msgs.msg import JointTrajectoryControllerState
 from diagnostic_msgs.msg import DiagnosticStatus
-from ros_processes import BEST_EFFORT, LATCHED, RosClient, SuiteProcess, values_of
+from ros_processes import BEST_EFFORT, LATCHED, RELIABLE, RosClient, SuiteProcess, values_of
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
@@ -38,7 +38,7 @@ class Arm:
         self.reports = client.listen(
             JointTrajectoryControllerState, f"{CONTROLLER}/controller_state"
         )
-        self.commands = client.listen(JointState, "/joint_command", BEST_EFFORT)
+        self.commands = client.listen(JointState, "/joint_command", RELIABLE)
         self.publisher = client.publisher(JointState, f"{CONTROLLER}/reference")
 
     @property
@@ -302,7 +302,9 @@ def test_killed_simulation(cell, arm):
     cell.client.wait(lambda: arm.fastest() > 0.3, "motion")
     cell.processes["mujoco_sim"].kill()
     cell.client.wait_for_diagnosis(CONTROLLER, "commands are refused", DiagnosticStatus.ERROR)
-    cell.processes["container"].wait_for("joints stopped, commands are refused until the robot")
+    told = "joints stopped, commands are refused until the robot is back"
+    cell.client.wait(lambda: told in log(cell), told)
+    cell.client.spin(0.3)  # What was sent before that is still on its way.
     arm.clear()
     arm.send(goal_near_home(0.1))
     cell.client.spin(0.5)
@@ -310,6 +312,7 @@ def test_killed_simulation(cell, arm):
     arm.clear()
     cell.again("mujoco_sim")
     cell.client.wait_for_diagnosis(CONTROLLER, "holding")
+    cell.client.wait(lambda: len(arm.states) > 20, "the robot's return")
     # The robot came back at home, far from where it was led: it is held there, without a jump.
     for message in arm.states.messages:
         joints = dict(zip(message.name, message.position, strict=True))

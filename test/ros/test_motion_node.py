@@ -316,6 +316,24 @@ def test_stop_while_transitions_run(make):
         assert node.happened().count("halt") == ups
 
 
+def test_a_tick_that_hangs_does_not_have_the_last_word(make, capfd):
+    node = active(make())
+    begun, go_on = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        go_on.wait(10.0)
+        node.note("sent by the tick")
+
+    node.in_tick = hang
+    assert begun.wait(5.0)
+    node.trigger_deactivate()
+    assert "the loop did not stop within 2 s" in capfd.readouterr().err
+    assert node.happened()[-1] == "halt"
+    go_on.set()
+    wait_until(lambda: node.happened()[-2:] == ["sent by the tick", "halt"], "the second halt")
+
+
 def test_a_failing_halt_does_not_keep_the_process(make):
     node = active(make())
     node.in_halt = lambda: 1 / 0
