@@ -32,6 +32,9 @@ from motion_nodes.ros.joint_topics import set_stamp
 
 Result = FollowJointTrajectory.Result
 
+RESULT_TIMEOUT = 10
+"""[s] How long a result waits for its client; rclpy's 15 minutes would keep every trajectory."""
+
 CODES = {
     FollowStatus.SUCCEEDED: Result.SUCCESSFUL,
     FollowStatus.PATH_TOLERANCE_VIOLATED: Result.PATH_TOLERANCE_VIOLATED,
@@ -70,6 +73,7 @@ class FollowTrajectoryServer:
             goal_callback=self._judge,
             handle_accepted_callback=self._accept,
             cancel_callback=self._cancel,
+            result_timeout=RESULT_TIMEOUT,
             goal_service_qos_profile=qos.ACTION_REQUESTS,
             result_service_qos_profile=qos.ACTION_REQUESTS,
             cancel_service_qos_profile=qos.ACTION_REQUESTS,

@@ -111,6 +111,7 @@ class GripperServer:
             goal_callback=self._judge,
             handle_accepted_callback=lambda handle: self._accept(handle, kind),
             cancel_callback=self._cancel,
+            result_timeout=RESULT_TIMEOUT,
             goal_service_qos_profile=qos.ACTION_REQUESTS,
             result_service_qos_profile=qos.ACTION_REQUESTS,
             cancel_service_qos_profile=qos.ACTION_REQUESTS,
