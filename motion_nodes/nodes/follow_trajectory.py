@@ -62,7 +62,7 @@ class FollowTrajectoryServer:
         self._goals: list[_Goal] = []
         self._futures: dict[bytes, Future] = {}
         node = host.node
-        self._ended = node.create_guard_condition(self._finish)
+        self._ended = node.create_guard_condition(self.finish)
         self._timer = node.create_timer(1.0 / monitor_rate, self._send_feedback)
         self._timer.cancel()
         self._server = ActionServer(
@@ -137,7 +137,7 @@ class FollowTrajectoryServer:
     async def _execute(self, handle: Any) -> Any:
         return await self._futures.pop(bytes(handle.goal_id.uuid))
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
         """Answer the goals whose trajectories have ended; in the executor."""
         for goal in list(self._goals):
             if goal.run is not None and goal.run.follower.status.ended:

@@ -68,7 +68,7 @@ class GripperServer:
         self._indices = [names.index(joint) for joint in joints]
         self._grips: list[_Grip] = []
         self._futures: dict[bytes, Future] = {}
-        self._ended = host.node.create_guard_condition(self._finish)
+        self._ended = host.node.create_guard_condition(self.finish)
         kinds = [(GripperCommand, name) for name in COMMAND_NAMES]
         kinds.append((ParallelGripperCommand, PARALLEL_NAME))
         self._servers = [self._serve(kind, name) for kind, name in kinds]
@@ -173,7 +173,8 @@ class GripperServer:
     async def _execute(self, handle: Any) -> Any:
         return await self._futures.pop(bytes(handle.goal_id.uuid))
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
+        """Answer the goals that have ended; in the executor."""
         for grip in list(self._grips):
             if not grip.ended:
                 continue
