@@ -22,6 +22,7 @@ from motion_nodes.control.joint_command import JointCommand
 from motion_nodes.control.trajectory_runner import Claim
 from motion_nodes.errors import BadCommand, MotionError
 from motion_nodes.nodes.controller_host import ControllerHost
+from motion_nodes.nodes.follow_trajectory import RESULT_TIMEOUT
 from motion_nodes.ros import qos
 
 COMMAND_NAMES = (
