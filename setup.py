@@ -47,6 +47,7 @@ setup(
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
         (f"share/{PACKAGE}", ["package.xml"]),
         (f"share/{PACKAGE}/launch", glob("launch/*.launch.py")),
+        (f"share/{PACKAGE}/config", glob("config/*.yaml")),
         *[
             (f"share/{PACKAGE}/robots/{Path(folder).name}", glob(f"{folder}*.*"))
             for folder in glob(f"{PACKAGE}/robots/*/")

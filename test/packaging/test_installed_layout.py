@@ -40,6 +40,7 @@ def check_layout(prefix):
     assert (share / "ament_index/resource_index/packages/motion_nodes").is_file()
     assert (share / "motion_nodes/package.xml").is_file()
     assert (share / "motion_nodes/launch/bringup.launch.py").is_file()
+    assert (share / "motion_nodes/config/params_example.yaml").is_file()
     for robot in ("franka", "jetbot"):
         assert (share / f"motion_nodes/robots/{robot}/robot.yaml").is_file()
     programs = prefix / "lib/motion_nodes"
