@@ -47,15 +47,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=HERE / "RESULTS.md", metavar="FILE")
     parser.add_argument("--json", type=Path, metavar="FOLDER", help="figures as JSON")
+    every = ("bench_kinematics", *WITH_JSON)
+    parser.add_argument("--only", nargs="+", choices=every, default=every, metavar="NAME")
     options = parser.parse_args()
     if options.json is not None:
         options.json.mkdir(parents=True, exist_ok=True)
     facts = machine()
     if facts["load"] > BUSY:
         print(f"note: this machine is busy (load {facts['load']}); the figures will be pessimistic")
-    names = ("bench_kinematics", *WITH_JSON)
+    names = options.only
     parts = [run(name, options.json) for name in names]
-    command = "make bench" if options.out == HERE / "RESULTS.md" else " ".join(sys.argv)
+    words = " ".join(["python benchmarks/run_all.py", *sys.argv[1:]])
+    command = words if len(sys.argv) > 1 else "make bench"
     head = f"# Measurements\n\nWritten by `{command}`; what is measured and how: README.md.\n\n"
     text = f"{head}{machine_lines(facts)}\n\n" + "\n".join(part for part, _ in parts)
     options.out.write_text(text)
