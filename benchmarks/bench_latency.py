@@ -20,9 +20,9 @@ from child_processes import Child, isolate, node_command, running, script_comman
 from report import Cell, Report, Spread, arguments, gaps, progress, ratio
 
 JOINT = "panda_joint4"
-STEP = 1e-3
-"""Size of the commanded step [rad]; steps go up and down by turns, so that what is left of the
-last movement leads away from the goal as a rule."""
+STEP = 5e-3
+"""Size of the commanded step [rad], more than gravity bends the joint; steps go up and down by
+turns, so that what is left of the last movement leads away from the goal as a rule."""
 CALM = 0.002 * STEP
 """[rad] A joint that moves less from state to state is ready for the next step."""
 CREEP = 1.5 * CALM
