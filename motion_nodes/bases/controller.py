@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.bases.base import Array, Twist2, WheeledBase
+from motion_nodes.bases.base import NO_STEERING, Array, BaseCommand, Twist2, WheeledBase
 from motion_nodes.bases.limits import BaseLimits, TwistLimiter
 from motion_nodes.bases.odometry import Odometry
 from motion_nodes.errors import BadCommand, BadConfig
@@ -43,6 +43,8 @@ class BaseController:
         self.odometry = Odometry()
         self.wanted = Twist2()
         self._wanted_at = -float("inf")
+        self.steering: Array = np.zeros(len(base.steering_names))
+        """Steering angles commanded last [rad]."""
         self._wheels: Array | None = None
         self._unmeasured = 0.0
 
@@ -78,14 +80,14 @@ class BaseController:
         """Seconds since the last command; infinite when there was none."""
         return now - self._wanted_at
 
-    def halt(self) -> Array:
-        """Stop at once, without ramps; return the wheel speeds (zero)."""
+    def halt(self) -> BaseCommand:
+        """Stop at once, without ramps; the steering stays where it is."""
         self.wanted, self._wanted_at = Twist2(), -float("inf")
         self.limiter.reset()
-        return np.zeros(len(self.base.wheel_names))
+        return BaseCommand(Twist2(), np.zeros(len(self.base.wheel_names)), self.steering)
 
-    def step(self, now: float, dt: float) -> tuple[Twist2, Array]:
-        """Return the twist and wheel speeds [rad/s] to drive now.
+    def step(self, now: float, dt: float) -> BaseCommand:
+        """Return the twist to drive now, with its wheel speeds and steering angles.
 
         The limit of the wheels holds before the ramps as well as after them: were the ramps to
         run on beyond what the wheels can do, the base would be late to brake.
@@ -96,17 +98,21 @@ class BaseController:
         """
         fresh = 0.0 <= self.command_age(now) <= self.config.cmd_vel_timeout
         wanted = self.limiter.within_velocity(self.wanted if fresh else Twist2())
-        self.limiter.step(self._within_wheels(wanted)[0], dt)
-        self.limiter.before, wheels = self._within_wheels(self.limiter.before)
-        return self.limiter.before, wheels
+        twist = self.limiter.step(self._within_wheels(wanted)[0], dt)
+        if dt > 0.0:
+            self.steering = self.base.steer(twist, self.steering, dt)
+        twist = self.base.twist_along(twist, self.steering)
+        self.limiter.before, wheels = self._within_wheels(twist)
+        return BaseCommand(self.limiter.before, wheels, self.steering)
 
-    def measure(self, wheels: Array, dt: float) -> None:
+    def measure(self, wheels: Array, dt: float, steering: Array = NO_STEERING) -> None:
         """Take measured wheel angles [rad] and add the motion since the last ones to the odometry.
 
         Args:
             wheels: angles in the order of ``base.wheel_names``, shape (wheels,); when one is not
                 finite the measurement is passed over, and its time counts for the next.
             dt: time between the two measurements [s].
+            steering: measured steering angles [rad], shape (steering joints,).
 
         Raises:
             BadCommand: for an array of another length; nothing changes.
@@ -116,11 +122,11 @@ class BaseController:
             raise BadCommand(
                 f"{angles.size} wheel angles given; the base has {len(self.base.wheel_names)}"
             )
-        if not np.isfinite(angles).all():
+        if not (np.isfinite(angles).all() and np.isfinite(steering).all()):
             self._unmeasured += dt
             return
         if self._wheels is not None:
-            path = self.base.twist_from_wheels(angles - self._wheels)
+            path = self.base.twist_from_wheels(angles - self._wheels, steering)
             self.odometry.advance(path, self._unmeasured + dt)
         self._wheels, self._unmeasured = angles, 0.0
 
@@ -130,7 +136,7 @@ class BaseController:
         wheels = self.limiter.wheels(asked)
         if np.array_equal(wheels, asked):
             return twist, asked
-        return self.base.twist_from_wheels(wheels), wheels
+        return self.base.twist_from_wheels(wheels, self.steering), wheels
 
     def forget_wheels(self) -> None:
         """Begin measuring anew: the next angles are where the wheels are, not how far they went."""

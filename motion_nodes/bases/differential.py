@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.bases.base import Array, Twist2
+from motion_nodes.bases.base import NO_STEERING, Array, Twist2, Unsteered
 from motion_nodes.errors import BadCommand, BadConfig
 
 
@@ -54,7 +54,7 @@ class DifferentialConfig:
             raise BadConfig(f"wheel joints {', '.join(twice)} are named more than once")
 
 
-class DifferentialBase:
+class DifferentialBase(Unsteered):
     """Forward and inverse kinematics of a differential drive.
 
     Source: rolling without slip at both contact points, ``omega r = vx -+ wz b/2``.
@@ -74,6 +74,23 @@ class DifferentialBase:
         """Left wheels, then right wheels."""
         return self.config.left_wheel_names + self.config.right_wheel_names
 
+    @property
+    def wheel_radii(self) -> Array:
+        """Rolling radius of each wheel with its multiplier [m], shape (wheels,)."""
+        return np.repeat(
+            (self._left_radius, self._right_radius), (self._n_left, self._n - self._n_left)
+        )
+
+    def nearest_twist(self, twist: Twist2) -> Twist2:
+        """Return the twist without its sideways part.
+
+        Raises:
+            BadCommand: for a twist that is not finite.
+        """
+        if not twist.finite:
+            raise BadCommand(f"twist {tuple(twist)} is not finite")
+        return Twist2(twist.vx, 0.0, twist.wz)
+
     def wheels_from_twist(self, twist: Twist2) -> Array:
         """Return wheel speeds [rad/s], left wheels first, shape (wheels,).
 
@@ -90,7 +107,9 @@ class DifferentialBase:
         wheels[self._n_left :] = (twist.vx + half) / self._right_radius
         return wheels
 
-    def twist_from_wheels(self, wheels: Array | Sequence[float]) -> Twist2:
+    def twist_from_wheels(
+        self, wheels: Array | Sequence[float], steering: Array = NO_STEERING
+    ) -> Twist2:
         """Return the twist of wheel speeds [rad/s]; wheels of one side are averaged.
 
         Raises:

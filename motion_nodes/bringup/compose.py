@@ -22,7 +22,11 @@ VIEWERS = ("browser", "none")
 
 LOG_LEVELS = ("debug", "info", "warn", "error", "fatal")
 
-BASE_EXECUTABLES = {"differential": "differential_base"}
+BASE_EXECUTABLES = {
+    "differential": "differential_base",
+    "holonomic": "holonomic_base",
+    "ackermann": "ackermann_base",
+}
 
 Value = bool | int | float | str | Sequence[str]
 
@@ -160,8 +164,7 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
     settings: dict[str, Value] = {"robot": place.robot}
     framed = settings | {"tf_frame_prefix": "~" if place.namespace else ""}
     specs = [_spec(config, "robot_state", "robot_state", place.namespace, framed)]
-    wheels = robot.base.wheel_names if robot.base is not None else ()
-    if any(joint not in wheels for joint in robot.joint_names):
+    if any(joint not in robot.base_joints for joint in robot.joint_names):
         specs.append(
             _spec(config, "articulation_controller", JOINT_CONTROLLER, place.namespace, settings)
         )

@@ -47,6 +47,12 @@ def describe_robot(name: str) -> None:
     if robot.base is not None:
         base = robot.base
         console.print(
-            f"base: wheel radius {base.wheel_radius} m, separation {base.wheel_separation} m, "
-            f"up to {base.linear.x.max_velocity} m/s and {base.angular.z.max_velocity} rad/s"
+            f"base: wheels {', '.join(base.wheel_names)}; "
+            + (f"steering {', '.join(base.steering_names)}; " if base.steering_names else "")
+            + "".join(
+                f"{name.replace('_', ' ')} {value:g}, "
+                for name, value in (robot.description.base or {}).items()
+                if isinstance(value, int | float)
+            )
+            + f"up to {base.linear.x.max_velocity} m/s and {base.angular.z.max_velocity} rad/s"
         )

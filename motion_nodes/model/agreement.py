@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from motion_nodes.errors import BadDescription, did_you_mean
-from motion_nodes.model.description import DifferentialSpec, RobotDescription
+from motion_nodes.model.base_description import BaseSpec, DifferentialSpec
+from motion_nodes.model.description import RobotDescription
 from motion_nodes.model.robot import Sphere
 from motion_nodes.model.tree import JointKind, KinematicTree
 
@@ -52,22 +53,14 @@ class Agreement:
                 f"{did_you_mean(name, self.tree.frame_names)}",
             )
 
-    def kind(self) -> None:
-        """Refuse an arm with a base, a base without one, and wheels that are no joints."""
-        base = self.description.base
-        if self.description.kind == "arm":
-            if base is not None:
-                raise self.fail("base", "a robot of kind 'arm' has none; remove it.")
-            return
+    def base(self, base: BaseSpec | None) -> None:
+        """Refuse wheels and steering joints that are none, and sides that do not match."""
         if base is None:
-            raise self.fail(
-                "base",
-                f"is missing; a robot of kind '{self.description.kind}' needs the fields: "
-                f"{', '.join(field.name for field in dataclasses.fields(DifferentialSpec))}.",
-            )
-        self.joints(base.left_wheel_names, "base.left_wheel_names")
-        self.joints(base.right_wheel_names, "base.right_wheel_names")
-        self.joints(base.wheel_names, "base.left_wheel_names and base.right_wheel_names")
+            return
+        for field in dataclasses.fields(base):
+            if field.name.endswith("_names"):
+                self.joints(getattr(base, field.name), f"base.{field.name}")
+        self.joints(base.wheel_names + base.steering_names, "base")
         for name in base.wheel_names:
             if self.tree.joints[name].kind is not JointKind.CONTINUOUS:
                 raise self.fail(
@@ -75,8 +68,21 @@ class Agreement:
                     f"wheel joint '{name}' is not of type continuous in {self.description.urdf}; "
                     "a wheel turns without end.",
                 )
-        if len(base.left_wheel_names) != len(base.right_wheel_names):
+        for name in base.steering_names:
+            if self.tree.joints[name].kind is not JointKind.REVOLUTE:
+                raise self.fail(
+                    "base",
+                    f"steering joint '{name}' is not of type revolute in {self.description.urdf}; "
+                    "it needs limits.",
+                )
+        if isinstance(base, DifferentialSpec) and (
+            len(base.left_wheel_names) != len(base.right_wheel_names)
+        ):
             raise self.fail("base", "left_wheel_names and right_wheel_names differ in length.")
+        if not base.wheel_names:
+            raise self.fail(
+                "base", "names no driven wheel; give front_wheel_names or rear_wheel_names."
+            )
 
     def frames(self) -> None:
         """Refuse frames that are no links."""

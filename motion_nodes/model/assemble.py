@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -11,6 +12,8 @@ import numpy as np
 
 from motion_nodes.errors import BadDescription
 from motion_nodes.model.agreement import Agreement, Spheres
+from motion_nodes.model.base_description import BASE_SPECS, BaseSpec
+from motion_nodes.model.decode import decode
 from motion_nodes.model.description import (
     DriveDescription,
     GroupDescription,
@@ -37,7 +40,8 @@ def assemble(
         BadDescription: names the file, the field and what is allowed.
     """
     check = Agreement(file, description, tree)
-    check.kind()
+    base = base_of(file, description)
+    check.base(base)
     check.frames()
     check.collision(spheres)
     check.contacts()
@@ -60,7 +64,28 @@ def assemble(
         states=MappingProxyType(states),
         home=_home(check, limits),
         spheres=MappingProxyType(dict(spheres)),
+        base=base,
     )
+
+
+def base_of(file: Path, description: RobotDescription) -> BaseSpec | None:
+    """Return the block ``base`` as the class that the robot's kind asks for.
+
+    Raises:
+        BadDescription: for an arm with a base, a base without one, or a field that does not fit.
+    """
+    kind = description.kind
+    if kind == "arm":
+        if description.base is not None:
+            raise BadDescription(f"{file}: base: a robot of kind 'arm' has none; remove it.")
+        return None
+    spec = BASE_SPECS[kind]
+    if description.base is None:
+        fields = ", ".join(field.name for field in dataclasses.fields(spec))
+        raise BadDescription(
+            f"{file}: base: is missing; a robot of kind '{kind}' needs the fields: {fields}."
+        )
+    return decode(description.base, spec, str(file), "base")
 
 
 def _limits(check: Agreement) -> JointLimits:

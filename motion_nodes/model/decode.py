@@ -17,20 +17,21 @@ from motion_nodes.errors import BadDescription, did_you_mean
 T = TypeVar("T")
 
 
-def decode(data: object, into: type[T], where: str) -> T:
+def decode(data: object, into: type[T], where: str, path: str = "") -> T:
     """Convert plain data into a dataclass; nothing is guessed and nothing is ignored.
 
     Args:
         data: dicts, lists, text and numbers.
         into: the dataclass.
         where: the file, for errors.
+        path: where in the file the data stands; empty for the whole of it.
 
     Raises:
         BadDescription: ``<file>: <path> ...`` for an unknown field (with the nearest one), a
             missing field, a wrong type, a number that is not finite or out of its bounds.
     """
-    _refuse_unknown(data, into, where, "")
-    return typing.cast(T, _convert(data, into, where, ""))
+    _refuse_unknown(data, into, where, path)
+    return typing.cast(T, _convert(data, into, where, path))
 
 
 def _convert(data: object, into: Any, where: str, prefix: str) -> Any:

@@ -8,14 +8,13 @@ is checked in :mod:`motion_nodes.model.assemble`. Text and numbers only: nothing
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-Name = Annotated[str, Meta(min_length=1)]
-Positive = Annotated[float, Meta(gt=0.0)]
-NotNegative = Annotated[float, Meta(ge=0.0)]
-Kind = Literal["arm", "differential"]
+from motion_nodes.model.base_description import Name, NotNegative, Positive
+
+Kind = Literal["arm", "differential", "holonomic", "ackermann"]
 DriveMode = Literal["position", "velocity", "effort"]
 
 
@@ -43,55 +42,6 @@ class GroupDescription:
     """Last link of the chain, if the joints form one."""
     aliases: tuple[Name, ...] = ()
     """Other names under which clients know the group."""
-
-
-@dataclass(frozen=True)
-class AxisLimits:
-    """Limits of a mobile base along or about one axis."""
-
-    max_velocity: Positive
-    """Greatest speed [m/s or rad/s]."""
-    max_acceleration: Positive
-    """Greatest acceleration [m/s^2 or rad/s^2]."""
-    max_deceleration: Positive | None = None
-    """Greatest braking, as a positive number; None means the same as ``max_acceleration``."""
-    max_jerk: Positive | None = None
-    """Greatest jerk [m/s^3 or rad/s^3]; None means without limit."""
-
-
-@dataclass(frozen=True)
-class LinearLimits:
-    """Limits of translation in the base frame."""
-
-    x: AxisLimits
-
-
-@dataclass(frozen=True)
-class AngularLimits:
-    """Limits of rotation in the base frame."""
-
-    z: AxisLimits
-
-
-@dataclass(frozen=True)
-class DifferentialSpec:
-    """A base with two driven sides; the words are those of ros2_controllers' diff_drive."""
-
-    left_wheel_names: Annotated[tuple[Name, ...], Meta(min_length=1)]
-    """Joints of the left wheels."""
-    right_wheel_names: Annotated[tuple[Name, ...], Meta(min_length=1)]
-    """Joints of the right wheels."""
-    wheel_radius: Positive
-    """Rolling radius [m]."""
-    wheel_separation: Positive
-    """Distance between the middles of the left and the right tyre [m]."""
-    linear: LinearLimits
-    angular: AngularLimits
-
-    @property
-    def wheel_names(self) -> tuple[str, ...]:
-        """All wheel joints, left ones first."""
-        return self.left_wheel_names + self.right_wheel_names
 
 
 @dataclass(frozen=True)
@@ -172,8 +122,9 @@ class RobotDescription:
     urdf: Name
     """File next to robot.yaml."""
     frames: FramesDescription
-    base: DifferentialSpec | None = None
-    """The mobile base; none for an arm."""
+    base: dict[str, Any] | None = None
+    """The mobile base as the file has it, see :mod:`motion_nodes.model.base_description`; none for
+    an arm."""
     groups: dict[Name, GroupDescription] = field(default_factory=dict)
     limits: LimitsDescription = field(default_factory=LimitsDescription)
     named_states: dict[Name, dict[Name, float]] = field(default_factory=dict)

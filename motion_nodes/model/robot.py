@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.errors import UnknownGroup, UnknownState
-from motion_nodes.model.description import DifferentialSpec, DriveMode, RobotDescription
+from motion_nodes.model.base_description import BaseSpec
+from motion_nodes.model.description import DriveMode, RobotDescription
 from motion_nodes.model.limits import JointLimits, joint_indices
 from motion_nodes.model.meshes import resolve_mesh
 from motion_nodes.model.tree import Array, Joint, KinematicTree, frozen
@@ -76,7 +77,7 @@ class Robot:
 
     name: str
     kind: str
-    """``arm`` or ``differential``."""
+    """``arm``, ``differential``, ``holonomic`` or ``ackermann``."""
     directory: Path
     """Folder of its robot.yaml."""
     description: RobotDescription
@@ -97,11 +98,13 @@ class Robot:
     """Rest position [rad or m], shape (n,), read-only."""
     spheres: Mapping[str, tuple[Sphere, ...]]
     """Collision spheres: link -> (x, y, z, radius) in the link's frame [m]."""
+    base: BaseSpec | None = None
+    """The mobile base, or None for a robot that stands still."""
 
     @property
-    def base(self) -> DifferentialSpec | None:
-        """The mobile base, or None for a robot that stands still."""
-        return self.description.base
+    def base_joints(self) -> tuple[str, ...]:
+        """Wheel and steering joints of the mobile base, which its controller commands."""
+        return () if self.base is None else self.base.wheel_names + self.base.steering_names
 
     @property
     def base_frame(self) -> str:

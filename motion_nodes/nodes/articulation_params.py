@@ -145,8 +145,7 @@ class ArticulationParams(RobotParams):
 
 def robot_defaults(robot: Robot) -> dict[str, Any]:
     """Return what a robot's description says of the parameters."""
-    wheels = robot.base.wheel_names if robot.base is not None else ()
-    joints = tuple(name for name in robot.joint_names if name not in wheels)
+    joints = tuple(name for name in robot.joint_names if name not in robot.base_joints)
     drives = [robot.drive(name) for name in joints]
     limits = robot.limits.select(joints)
     return {

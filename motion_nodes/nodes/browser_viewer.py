@@ -103,9 +103,8 @@ class WatchedRobot:
 
     def send_state(self, name: str) -> None:
         """Command the joints that a named state speaks of; "open" leaves the arm where it is."""
-        wheels = self.robot.base.wheel_names if self.robot.base is not None else ()
         chosen = [(joint, float(value)) for joint, value in self.robot.states[name].items()
-                  if joint not in wheels]  # fmt: skip
+                  if joint not in self.robot.base_joints]  # fmt: skip
         self._send([joint for joint, _ in chosen], [value for _, value in chosen])
 
     def send_twist(self, vx: float, vy: float, wz: float) -> None:

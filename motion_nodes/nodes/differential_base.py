@@ -11,7 +11,7 @@ from typing import Any
 
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.errors import BadConfig
-from motion_nodes.model.description import DifferentialSpec
+from motion_nodes.model.base_description import DifferentialSpec
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros.base_node import BaseNode, BaseParams, base_defaults
 from motion_nodes.ros.parameters import param

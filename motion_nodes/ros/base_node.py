@@ -13,7 +13,7 @@ from nav_msgs.msg import Odometry as OdometryMessage
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
-from motion_nodes.bases.base import Twist2, WheeledBase
+from motion_nodes.bases.base import BaseCommand, Twist2, WheeledBase
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
 from motion_nodes.bases.limits import AxisLimits, BaseLimits
 from motion_nodes.errors import BadCommand, UnknownJoint
@@ -150,9 +150,9 @@ class BaseNode(RobotNode[B]):
                 return f"{name} has {len(getattr(params, name))} entries; it needs 6"
         try:
             base, _ = self._core_parts(params)
-            for wheel in base.wheel_names:
-                if wheel not in self.robot.joint_names:
-                    return str(UnknownJoint(wheel, self.robot.joint_names, self.robot.name))
+            for joint in base.wheel_names + base.steering_names:
+                if joint not in self.robot.joint_names:
+                    return str(UnknownJoint(joint, self.robot.joint_names, self.robot.name))
         except ValueError as error:
             return str(error)
         return None
@@ -161,16 +161,20 @@ class BaseNode(RobotNode[B]):
         """Build the controller and its endpoints."""
         params = self.params
         self.controller = BaseController(*self._core_parts(params))
-        wheels = self.controller.base.wheel_names
+        base = self.controller.base
+        joints, self._n_wheels = base.wheel_names + base.steering_names, len(base.wheel_names)
         plain = TwistStamped if params.stamped_cmd_vel else Twist
         self._inputs: tuple[PolledSubscription[Any], ...] = (
             self.poll(TwistStamped, "~/cmd_vel"),
             self.poll(Twist, "~/cmd_vel_unstamped"),
             self.poll(plain, "cmd_vel"),
         )
-        self._state = JointStateReader(self.poll(JointState, "joint_states", qos.STATES), wheels)
+        self._state = JointStateReader(self.poll(JointState, "joint_states", qos.STATES), joints)
         self._command = JointStateWriter(
-            self, self.advertise(JointState, "joint_command"), wheels, position=False
+            self,
+            self.advertise(JointState, "joint_command"),
+            joints,
+            position=bool(base.steering_names),
         )
         self._odom_out = self.advertise(OdometryMessage, "~/odom")
         self._twist_out = self.advertise(TwistStamped, "~/cmd_vel_out")
@@ -195,14 +199,14 @@ class BaseNode(RobotNode[B]):
         self._take_commands(now, hindrance)
         if hindrance:
             self.controller.halt()
-        twist, wheels = self.controller.step(now, dt)
-        self._command.velocity[:] = wheels
+        command = self.controller.step(now, dt)
+        self._fill(command)
         self._command.send(now_ns)
-        self._publish_twist(twist, now_ns)
+        self._publish_twist(command.twist, now_ns)
 
     def halt(self) -> None:
         """Stop the wheels."""
-        self._command.velocity[:] = self.controller.halt()
+        self._fill(self.controller.halt())
         self._command.send_last(self.now_ns())
 
     def parameters_changed(self, params: B) -> None:
@@ -232,6 +236,12 @@ class BaseNode(RobotNode[B]):
             report.note("OK", "no command yet")
         report.value("age of joint_states [s]", self._state.age())
         report.value("age of command [s]", command_age)
+
+    def _fill(self, command: BaseCommand) -> None:
+        """Put speeds of wheels and angles of steering joints into the message."""
+        self._command.velocity[: self._n_wheels] = command.wheels
+        if command.steering.size:
+            self._command.position[self._n_wheels :] = command.steering
 
     def _hindrance(self) -> str:
         """Say why the base must not move, or nothing."""
@@ -282,7 +292,8 @@ class BaseNode(RobotNode[B]):
         if last is not None and stamp < last:
             self.controller.forget_wheels()
         dt = 0.0 if last is None else (stamp - last) * 1e-9
-        self.controller.measure(self._state.position, dt)
+        wheels, steering = np.split(self._state.position, [self._n_wheels])
+        self.controller.measure(wheels, dt, steering)
         self._publish_odometry(stamp)
 
     def _name_frames(self, params: B) -> None:

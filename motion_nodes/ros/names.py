@@ -6,7 +6,11 @@ from __future__ import annotations
 JOINT_CONTROLLER = "joint_trajectory_controller"
 """The articulation controller."""
 
-BASE_CONTROLLERS = {"differential": "diff_drive_controller"}
+BASE_CONTROLLERS = {
+    "differential": "diff_drive_controller",
+    "holonomic": "mecanum_drive_controller",
+    "ackermann": "ackermann_steering_controller",
+}
 """The base controller of each kind of robot."""
 
 

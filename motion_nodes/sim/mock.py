@@ -3,7 +3,7 @@
 
 Position targets are reached at the joint's speed limit, and followed at the speed they come with;
 speeds are taken on at once, joints stop at their limits. Nothing has mass: an effort is reported
-back, and moves nothing. A differential base rolls without slip.
+back, and moves nothing. A wheeled base rolls without slip.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.bases.described import base_of
 from motion_nodes.bases.odometry import Odometry
 from motion_nodes.errors import BadConfig
-from motion_nodes.model.description import DifferentialSpec
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.sim.backend import JointSample, RobotBackend, RobotPlacement, root_to_base
@@ -101,14 +99,19 @@ class _MockRobot:
         self._targets = targets
         self._table = targets.table
         spec = placement.robot.base
-        self._base = _base(spec) if spec is not None else None
+        self._base = base_of(placement.robot) if spec is not None else None
         self._wheels = [
             self._table.joint_names.index(wheel)
             for wheel in (self._base.wheel_names if self._base is not None else ())
         ]
+        self._steering = [
+            self._table.joint_names.index(joint)
+            for joint in (self._base.steering_names if self._base is not None else ())
+        ]
         X_WR = np.array(placement.X_WR)
-        if spec is not None:
-            X_WR[:3, 3] += X_WR[:3, 2] * _root_height(placement.robot, spec)
+        if self._base is not None:
+            wheel, radius = self._base.wheel_names[0], self._base.wheel_radii[0]
+            X_WR[:3, 3] += X_WR[:3, 2] * _root_height(placement.robot, wheel, radius)
         self._X_WB0 = X_WR @ root_to_base(placement.robot)
         self.reset()
 
@@ -149,27 +152,18 @@ class _MockRobot:
         self.v = np.where(self.q == q, v, 0.0)
         self.effort = np.clip(self._targets.effort, -table.effort_limit, table.effort_limit)
         if self._base is not None:
-            path = self._base.twist_from_wheels((self.q - before)[self._wheels])
+            steering = 0.5 * (self.q + before)[self._steering]
+            path = self._base.twist_from_wheels((self.q - before)[self._wheels], steering)
             self.odometry.advance(path, duration)
-            self.odometry.twist = Twist2(*self._base.twist_from_wheels(self.v[self._wheels]))
+            self.odometry.twist = self._base.twist_from_wheels(
+                self.v[self._wheels], self.q[self._steering]
+            )
 
 
-def _base(spec: DifferentialSpec) -> DifferentialBase:
-    """Return the kinematics of a base from its description."""
-    return DifferentialBase(
-        DifferentialConfig(
-            left_wheel_names=spec.left_wheel_names,
-            right_wheel_names=spec.right_wheel_names,
-            wheel_radius=spec.wheel_radius,
-            wheel_separation=spec.wheel_separation,
-        )
-    )
-
-
-def _root_height(robot: Robot, spec: DifferentialSpec) -> float:
+def _root_height(robot: Robot, wheel: str, radius: float) -> float:
     """Return how high the root link is when a wheel stands on the ground [m]."""
     tree = robot.tree
     X_RJ = np.eye(4)
-    for joint in robot.chain(tree.root, tree.joint(spec.left_wheel_names[0]).child):
+    for joint in robot.chain(tree.root, tree.joint(wheel).child):
         X_RJ = X_RJ @ joint.X_PJ
-    return spec.wheel_radius - float(X_RJ[2, 3])
+    return radius - float(X_RJ[2, 3])

@@ -31,7 +31,7 @@ def controller(timeout: float = 0.5, **limits) -> BaseController:
 
 def driven(base: BaseController, vx: float, wz: float) -> np.ndarray:
     base.command(Twist2(vx, 0.0, wz), 0.0)
-    return base.step(0.0, 0.01)[1]
+    return base.step(0.0, 0.01).wheels
 
 
 def state(base: BaseController) -> tuple:
@@ -118,7 +118,7 @@ def test_without_time_nothing_changes(dt):
     driven(base, 1.0, 0.0)
     before = base.limiter.before
     base.command(Twist2(-1.0), 0.0)
-    twist, wheels = base.step(0.0, dt)
+    twist, wheels, _ = base.step(0.0, dt)
     assert twist == before == base.limiter.before
     assert wheels == pytest.approx(base.base.wheels_from_twist(before))
 
@@ -189,12 +189,12 @@ def test_ramps_do_not_wind_up_beyond_the_wheel_limit():
     base = controller(x=AxisLimits(max_acceleration=1.0), max_wheel_velocity=9.0)
     for i in range(1000):
         base.command(Twist2(10.0), i * 0.01)
-        twist, wheels = base.step(i * 0.01, 0.01)
+        twist, wheels, _ = base.step(i * 0.01, 0.01)
     assert twist.vx == pytest.approx(0.27)
     assert wheels == pytest.approx([9.0, 9.0])
     base.command(Twist2(), 10.0)
     for i in range(28):
-        twist, wheels = base.step(10.0 + i * 0.01, 0.01)
+        twist, wheels, _ = base.step(10.0 + i * 0.01, 0.01)
     assert twist == Twist2()
     np.testing.assert_array_equal(wheels, 0.0)
 
@@ -206,7 +206,7 @@ def test_a_command_lasts_until_its_timeout():
     base.command(Twist2(0.2), 1.0)
     assert base.step(1.5, 0.01)[0].vx == 0.2
     assert base.command_age(1.25) == 0.25
-    np.testing.assert_array_equal(base.step(1.5000001, 0.01)[1], 0.0)
+    np.testing.assert_array_equal(base.step(1.5000001, 0.01).wheels, 0.0)
     assert base.step(0.9, 0.01)[0] == Twist2()  # the clock went back
 
 
@@ -229,14 +229,14 @@ def test_bad_commands_change_nothing(twist, message):
     with pytest.raises(BadCommand, match=message):
         base.command(twist, 0.1)
     assert state(base) == before
-    assert base.step(0.1, 0.01)[1] == pytest.approx([8.125, 11.875])
+    assert base.step(0.1, 0.01).wheels == pytest.approx([8.125, 11.875])
 
 
 def test_halt_stops_at_once_and_forgets_the_command():
     base = controller(x=AxisLimits(max_acceleration=0.1))
     base.limiter.before = Twist2(1.0)
     base.command(Twist2(1.0), 0.0)
-    np.testing.assert_array_equal(base.halt(), [0.0, 0.0])
+    np.testing.assert_array_equal(base.halt().wheels, [0.0, 0.0])
     assert base.step(0.0, 0.01)[0] == Twist2()
 
 

@@ -31,7 +31,7 @@ def test_describe_shows_limits_groups_and_states():
 
 
 def test_describe_of_a_base_shows_its_wheels():
-    assert "wheel radius 0.03 m" in motion("describe", "jetbot").stdout
+    assert "wheel radius 0.03, wheel separation 0.1125" in motion("describe", "jetbot").stdout
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinematics of a robot's base, as its description gives it."""
+
+from __future__ import annotations
+
+from motion_nodes.bases.base import WheeledBase
+from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.errors import BadConfig
+from motion_nodes.model.base_description import DifferentialSpec
+from motion_nodes.model.robot import Robot
+
+
+def base_of(robot: Robot) -> WheeledBase:
+    """Return the base's kinematics.
+
+    Raises:
+        BadConfig: for a robot that stands still.
+    """
+    spec = robot.base
+    if isinstance(spec, DifferentialSpec):
+        return DifferentialBase(
+            DifferentialConfig(
+                left_wheel_names=spec.left_wheel_names,
+                right_wheel_names=spec.right_wheel_names,
+                wheel_radius=spec.wheel_radius,
+                wheel_separation=spec.wheel_separation,
+            )
+        )
+    raise BadConfig(f"robot '{robot.name}' is of kind '{robot.kind}'; it has no wheeled base")

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The block ``base`` of a robot.yaml: one class for each kind of wheeled base."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+Name = Annotated[str, Meta(min_length=1)]
+Positive = Annotated[float, Meta(gt=0.0)]
+NotNegative = Annotated[float, Meta(ge=0.0)]
+SteeringAngle = Annotated[float, Meta(gt=0.0, lt=1.5707963267948966)]
+
+
+@dataclass(frozen=True)
+class AxisLimits:
+    """Limits of a mobile base along or about one axis."""
+
+    max_velocity: Positive
+    """Greatest speed [m/s or rad/s]."""
+    max_acceleration: Positive
+    """Greatest acceleration [m/s^2 or rad/s^2]."""
+    max_deceleration: Positive | None = None
+    """Greatest braking, as a positive number; None means the same as ``max_acceleration``."""
+    max_jerk: Positive | None = None
+    """Greatest jerk [m/s^3 or rad/s^3]; None means without limit."""
+
+
+@dataclass(frozen=True)
+class LinearLimits:
+    """Limits of translation in the base frame."""
+
+    x: AxisLimits
+    y: AxisLimits | None = None
+    """Sideways; only a holonomic base has them. None means the same as ``x``."""
+
+
+@dataclass(frozen=True)
+class AngularLimits:
+    """Limits of rotation in the base frame."""
+
+    z: AxisLimits
+
+
+@dataclass(frozen=True)
+class DifferentialSpec:
+    """A base with two driven sides; the words are those of ros2_controllers' diff_drive."""
+
+    left_wheel_names: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    """Joints of the left wheels."""
+    right_wheel_names: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    """Joints of the right wheels."""
+    wheel_radius: Positive
+    """Rolling radius [m]."""
+    wheel_separation: Positive
+    """Distance between the middles of the left and the right tyre [m]."""
+    linear: LinearLimits
+    angular: AngularLimits
+    max_wheel_velocity: Positive | None = None
+    """Of any wheel [rad/s]; None means without limit."""
+    max_wheel_acceleration: Positive | None = None
+    """Of any wheel [rad/s^2]; None means without limit."""
+
+    @property
+    def wheel_names(self) -> tuple[str, ...]:
+        """All wheel joints, left ones first."""
+        return self.left_wheel_names + self.right_wheel_names
+
+    @property
+    def steering_names(self) -> tuple[str, ...]:
+        """None: the wheels steer by their speeds."""
+        return ()
+
+
+@dataclass(frozen=True)
+class RollerWheel:
+    """An omni or mecanum wheel; where it stands and about what it turns, the URDF says."""
+
+    joint: Name
+    """Joint of the wheel."""
+    radius: Positive | None = None
+    """Rolling radius, to the outside of the rollers [m]; None: the URDF's ``<mecanum>`` says it."""
+    roller_angle_deg: Annotated[float, Meta(ge=-180.0, le=180.0)] | None = None
+    """Angle from the wheel's axis to the axis of the roller that touches the floor, about the
+    floor's normal [deg]; 90 is an omni wheel. None: the URDF's ``<mecanum>`` says it, else 90."""
+
+
+@dataclass(frozen=True)
+class HolonomicSpec:
+    """A base on omni or mecanum wheels, any number of them in any place."""
+
+    wheels: Annotated[tuple[RollerWheel, ...], Meta(min_length=1)]
+    linear: LinearLimits
+    angular: AngularLimits
+    solver: Literal["kinematic", "qp"] = "kinematic"
+    """``kinematic``: rolling without slip; ``qp``: the quadratic programme of Isaac Sim."""
+    max_wheel_velocity: Positive | None = None
+    """Of any wheel [rad/s]; None means without limit."""
+    max_wheel_acceleration: Positive | None = None
+    """Of any wheel [rad/s^2]; None means without limit."""
+
+    @property
+    def wheel_names(self) -> tuple[str, ...]:
+        """All wheel joints, in the order of the file."""
+        return tuple(wheel.joint for wheel in self.wheels)
+
+    @property
+    def steering_names(self) -> tuple[str, ...]:
+        """None: the wheels steer by their speeds."""
+        return ()
+
+
+@dataclass(frozen=True)
+class AckermannSpec:
+    """A car: two wheels on each axle, one axle steered by a joint for each wheel."""
+
+    wheelbase: Positive
+    """Distance between the axles [m]."""
+    front_track_width: Positive
+    """Distance between the middles of the front tyres [m]."""
+    rear_track_width: Positive
+    """Distance between the middles of the rear tyres [m]."""
+    front_wheel_radius: Positive
+    """[m]"""
+    rear_wheel_radius: Positive
+    """[m]"""
+    steering_joint_names: tuple[Name, Name]
+    """Joints that turn the steered wheels, left one first; positive is to the left."""
+    linear: LinearLimits
+    angular: AngularLimits
+    front_wheel_names: tuple[Name, Name] | tuple[()] = ()
+    """Joints of driven front wheels, left one first; empty: they roll freely."""
+    rear_wheel_names: tuple[Name, Name] | tuple[()] = ()
+    """Joints of driven rear wheels, left one first; empty: they roll freely."""
+    steered_axle: Literal["front", "rear"] = "front"
+    """Which axle steers."""
+    max_steering_angle: SteeringAngle | None = None
+    """Of the wheel in the middle that stands for both [rad]; None: what the joints allow."""
+    max_steering_velocity: Positive | None = None
+    """How fast that angle may change [rad/s]; None means without limit."""
+    max_wheel_velocity: Positive | None = None
+    """Of any wheel [rad/s]; None means without limit."""
+    max_wheel_acceleration: Positive | None = None
+    """Of any wheel [rad/s^2]; None means without limit."""
+
+    @property
+    def wheel_names(self) -> tuple[str, ...]:
+        """Driven wheel joints: front left, front right, rear left, rear right."""
+        return self.front_wheel_names + self.rear_wheel_names
+
+    @property
+    def steering_names(self) -> tuple[str, ...]:
+        """Steering joints, left one first."""
+        return self.steering_joint_names
+
+
+BaseSpec = DifferentialSpec | HolonomicSpec | AckermannSpec
+
+BASE_SPECS: dict[str, type[BaseSpec]] = {
+    "differential": DifferentialSpec,
+    "holonomic": HolonomicSpec,
+    "ackermann": AckermannSpec,
+}
+"""Class of the block ``base`` for each kind of robot."""
