@@ -13,6 +13,7 @@ from builtin_interfaces.msg import Duration
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance, JointTrajectoryControllerState
 from rclpy.action import ActionClient
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ros_processes import BEST_EFFORT, LIMIT, RosClient, values_of
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
@@ -30,6 +31,9 @@ Codes = FollowJointTrajectory.Result
 SUCCEEDED = GoalStatus.STATUS_SUCCEEDED
 ABORTED = GoalStatus.STATUS_ABORTED
 CANCELED = GoalStatus.STATUS_CANCELED
+
+MANY = QoSProfile(depth=100, reliability=ReliabilityPolicy.RELIABLE)
+"""Depth of an action client that has many goals under way."""
 
 
 def duration(seconds: float) -> Duration:
@@ -192,7 +196,14 @@ class JointClient:
         """Return an action client whose server is there."""
         full = name or f"{self.controller}/follow_joint_trajectory"
         if full not in self._actions:
-            self._actions[full] = ActionClient(self.client.node, kind, full)
+            # Many goals at once have many answers at once.
+            self._actions[full] = ActionClient(
+                self.client.node,
+                kind,
+                full,
+                goal_service_qos_profile=MANY,
+                result_service_qos_profile=MANY,
+            )
         action = self._actions[full]
         self.client.wait(action.server_is_ready, f"the action {full}")
         return action

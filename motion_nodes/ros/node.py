@@ -15,6 +15,7 @@ the node does this by itself; otherwise a lifecycle manager does.
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import threading
 import time
 import traceback
@@ -36,6 +37,10 @@ from motion_nodes.ros.parameters import ParameterSet, declare_early, param
 from motion_nodes.ros.polled import PolledGroup, PolledSubscription
 from motion_nodes.ros.rate_loop import RateLoop
 from motion_nodes.ros.ros_time import RosTime, StepClock
+
+FAREWELL = 0.1
+"""[s] Between the last answer of an endpoint and its end. Readers hear of a writer's end on another
+way than of its last message, and drop what comes after."""
 
 M = TypeVar("M")
 T = TypeVar("T")
@@ -215,12 +220,14 @@ class MotionNode(LifecycleNode, Generic[P]):
     def serve(self, kind: type[Any], name: str, handler: Callable[[Any, Any], Any]) -> None:
         """Create a service, run by the slow part, that ends with the configuration.
 
-        A handler that raises is logged and answers with what the response holds until then.
+        A handler that raises is logged and answers with what the response holds until then. It may
+        be a coroutine function; the node's other services wait until it has ended.
         """
 
-        def answer(request: Any, response: Any) -> Any:
+        async def answer(request: Any, response: Any) -> Any:
             try:
-                return handler(request, response)
+                answered = handler(request, response)
+                return await answered if inspect.isawaitable(answered) else answered
             except Exception:
                 self.get_logger().error(f"service {name} failed:\n{traceback.format_exc()}")
                 return response
@@ -255,6 +262,7 @@ class MotionNode(LifecycleNode, Generic[P]):
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Give up what configure made."""
+        time.sleep(FAREWELL)
         return self._guarded("clean up", self._release)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
