@@ -80,7 +80,7 @@ class Writer:
         return name
 
     def binary(self, name: str, a: str, b: str) -> str:
-        """Add, subtract or multiply (``fadd``, ``fsub``, ``fmul``)."""
+        """Add, subtract, multiply or divide (``fadd``, ``fsub``, ``fmul``, ``fdiv``)."""
         return self.emit(f"{name} {_FLAGS} {self.lanes.type} {a}, {b}")
 
     def exact(self, name: str, a: str, b: str) -> str:
@@ -90,6 +90,11 @@ class Writer:
     def negated(self, a: str) -> str:
         """Return ``-a``."""
         return self.emit(f"fneg {self.lanes.type} {a}")
+
+    def root(self, a: str) -> str:
+        """Return the square root of ``a``."""
+        t = self.lanes.type
+        return self.emit(f"call {t} @llvm.sqrt.{self.lanes.suffix}({t} {a})")
 
     def fused(self, a: str, b: str, c: str) -> str:
         """Return ``a * b + c``, rounded once."""

@@ -24,17 +24,25 @@ from collections.abc import Callable
 from motion_nodes.kernels.lanes import Lanes, Writer
 from motion_nodes.kernels.python_form import DECLARATIONS, python_function
 from motion_nodes.kernels.sincos import write_sincos
-from motion_nodes.kernels.tape import Operand, Program, Symbol, Value
+from motion_nodes.kernels.tape import Operand, Operation, Program, Symbol, Value
 
-_INSTRUCTIONS = {"add": "fadd", "sub": "fsub", "mul": "fmul"}
+_INSTRUCTIONS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 
 
-class _Body:
+class Body:
     """Writes the operations of a program for one kind of lanes."""
 
     def __init__(
         self, program: Program, writer: Writer, load: Callable[[int], str], register: int
     ) -> None:
+        """Prepare.
+
+        Args:
+            program: what to write.
+            writer: where to.
+            load: writes the code that fetches an input; returns its name.
+            register: how many elements fill a register.
+        """
         self._program = program
         self._writer = writer
         self._load = load
@@ -73,10 +81,21 @@ class _Body:
             elif operation.name in ("sin", "cos"):
                 name = self._sincos[operation.left][operation.name == "cos"]
             else:
-                left, right = self._need(operation.left), self._need(operation.right)
-                name = self._writer.binary(_INSTRUCTIONS[operation.name], left, right)
+                name = self._written(operation)
             self._names[operand] = name
         return self._names[operand]
+
+    def _written(self, operation: Operation) -> str:
+        """Write an operation on operands and return its name."""
+        writer, left = self._writer, self._need(operation.left)
+        if operation.name == "sqrt":
+            return writer.root(left)
+        right = self._need(operation.right)
+        if operation.name == "less":
+            return writer.emit(f"fcmp olt {writer.lanes.type} {left}, {right}")
+        if operation.name == "choose":
+            return writer.where(self._need(operation.condition), left, right)
+        return writer.binary(_INSTRUCTIONS[operation.name], left, right)
 
     def _write_sincos(self, angles: list[Operand]) -> None:
         """Write sine and cosine of all angles; scalar code does a register full at a time."""
@@ -116,10 +135,10 @@ def module_text(
     ]
     if any("python" in wanted for wanted in forms.values()):
         parts.append(DECLARATIONS)
-    return "\n".join(parts + _declarations(lanes))
+    return "\n".join([*parts, *declarations(lanes)])
 
 
-def _declarations(lanes: Lanes) -> list[str]:
+def declarations(lanes: Lanes) -> list[str]:
     """Return the declarations of the LLVM intrinsics, for each number of lanes in use."""
     lines, count = [], 1
     while count <= lanes.count:
@@ -127,6 +146,7 @@ def _declarations(lanes: Lanes) -> list[str]:
         t = kind.type
         lines.append(f"declare {t} @llvm.fma.{kind.suffix}({t}, {t}, {t})")
         lines.append(f"declare {t} @llvm.fabs.{kind.suffix}({t})")
+        lines.append(f"declare {t} @llvm.sqrt.{kind.suffix}({t})")
         count *= 2
     return lines
 
@@ -139,7 +159,7 @@ def _arguments(program: Program, *extra: str) -> str:
 def _one(symbol: str, _: str, program: Program, lanes: Lanes) -> str:
     """Write the function for one configuration."""
     writer = Writer(Lanes(lanes.element, 1))
-    body = _Body(program, writer, lambda i: writer.load(writer.address("%q", i)), lanes.count)
+    body = Body(program, writer, lambda i: writer.load(writer.address("%q", i)), lanes.count)
     body.write()
     for k, values in enumerate(program.outputs):
         for index, value in enumerate(values):
@@ -158,7 +178,7 @@ def _python(symbol: str, name: str, program: Program, lanes: Lanes) -> str:
 def _lanes(symbol: str, _: str, program: Program, lanes: Lanes) -> str:
     """Write the function for one register full, lanes side by side in memory."""
     writer, n = Writer(lanes), lanes.count
-    body = _Body(program, writer, lambda i: writer.load(writer.address("%q", i * n)), n)
+    body = Body(program, writer, lambda i: writer.load(writer.address("%q", i * n)), n)
     body.write()
     for k, values in enumerate(program.outputs):
         for index, value in enumerate(values):
@@ -222,7 +242,7 @@ def _group(symbol: str, program: Program, lanes: Lanes) -> str:
         rows = [scalar.load(scalar.address("%q", row * size + index)) for row in range(n)]
         return writer.joined(rows)
 
-    body = _Body(program, writer, gather, n)
+    body = Body(program, writer, gather, n)
     body.write()
     for k, values in enumerate(program.outputs):
         _store_rows(writer, scalar, f"%out{k}", [body.output(v) for v in values])

@@ -27,11 +27,14 @@ class Operation:
     """One line of a tape."""
 
     name: str
-    """``input``, ``sin``, ``cos``, ``add``, ``sub`` or ``mul``."""
+    """``input``, ``sin``, ``cos``, ``sqrt``, ``add``, ``sub``, ``mul``, ``div``, ``less`` or
+    ``choose``."""
     left: Operand
     """First operand; for ``input`` the index of the input."""
     right: Operand = 0.0
-    """Second operand of ``add``, ``sub`` and ``mul``."""
+    """Second operand, where there is one."""
+    condition: Operand = 0.0
+    """For ``choose`` the ``less`` that takes the first operand where it holds."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +81,22 @@ class Tape:
         self.operations: list[Operation] = []
         self._known: dict[tuple[object, ...], int] = {}
 
-    def _write(self, name: str, left: Operand, right: Operand = 0.0) -> Symbol:
+    def _write(
+        self, name: str, left: Operand, right: Operand = 0.0, condition: Operand = 0.0
+    ) -> Symbol:
         # The types belong to the key: to Python, operation 1 and the constant 1.0 are equal.
-        key = (name, type(left), left, type(right), right)
+        key = (name, type(left), left, type(right), right, condition)
         index = self._known.get(key)
         if index is None:
             index = self._known[key] = len(self.operations)
-            self.operations.append(Operation(name, left, right))
+            self.operations.append(Operation(name, left, right, condition))
         return Symbol(self, index)
+
+    def _operand(self, x: Value) -> Operand:
+        """Return a value as an operand whose sign counts."""
+        if not isinstance(x, Symbol):
+            return float(x)
+        return self._write("sub", 0.0, x.index).index if x.negative else x.index
 
     def input(self, index: int) -> Symbol:
         """Return the input of that index."""
@@ -137,6 +148,38 @@ class Tape:
         """Return the cosine of ``x`` [rad]."""
         return self._write("cos", x.index) if isinstance(x, Symbol) else math.cos(x)
 
+    def divide(self, a: Value, b: Value) -> Value:
+        """Return ``a / b``."""
+        if not isinstance(b, Symbol):
+            return a * (1.0 / b)
+        if not isinstance(a, Symbol):
+            quotient = self._write("div", float(a), b.index)
+            return -quotient if b.negative else quotient
+        quotient = self._write("div", a.index, b.index)
+        return -quotient if a.negative != b.negative else quotient
+
+    def root(self, x: Value) -> Value:
+        """Return the square root of ``x``."""
+        if not isinstance(x, Symbol):
+            return math.sqrt(x)
+        return self._write("sqrt", self._operand(x))
+
+    def less(self, a: Value, b: Value) -> Symbol:
+        """Return the condition ``a < b``, for :meth:`choose`; it does not hold for NaN."""
+        return self._write("less", self._operand(a), self._operand(b))
+
+    def choose(self, condition: Symbol, a: Value, b: Value) -> Symbol:
+        """Return ``a`` where a condition holds, else ``b``."""
+        return self._write("choose", self._operand(a), self._operand(b), condition.index)
+
+    def minimum(self, a: Value, b: Value) -> Symbol:
+        """Return the smaller value; ``b`` if one of them is NaN."""
+        return self.choose(self.less(a, b), a, b)
+
+    def maximum(self, a: Value, b: Value) -> Symbol:
+        """Return the greater value; ``b`` if one of them is NaN."""
+        return self.choose(self.less(b, a), a, b)
+
 
 @dataclass(frozen=True)
 class Program:
@@ -153,7 +196,8 @@ class Program:
         for index in range(len(self.tape.operations) - 1, -1, -1):
             operation = self.tape.operations[index]
             if index in wanted and operation.name != "input":
-                wanted.update(x for x in (operation.left, operation.right) if isinstance(x, int))
+                operands = (operation.left, operation.right, operation.condition)
+                wanted.update(x for x in operands if isinstance(x, int))
         return sorted(wanted)
 
 

@@ -33,11 +33,23 @@ _ROUNDING = 1e-15
 class TreeTracer:
     """Writes poses and Jacobians of one robot to one tape."""
 
-    def __init__(self, arrays: PackedArrays) -> None:
+    def __init__(self, arrays: PackedArrays, base_input: int | None = None) -> None:
+        """Begin an empty tape.
+
+        Args:
+            arrays: the robot.
+            base_input: poses and Jacobians are relative to row 0; or, if this is given, to a frame
+                in which the pose of row 0 is known when the code runs: the 12 inputs from this one
+                on are its rotation, row by row, and its translation.
+        """
         self.tape = Tape()
         self._arrays = arrays
-        identity: Matrix = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-        self._poses: dict[int, tuple[Matrix, Vector]] = {0: (identity, [0.0, 0.0, 0.0])}
+        R: Matrix = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+        p: Vector = [0.0, 0.0, 0.0]
+        if base_input is not None:
+            R = [[self.tape.input(base_input + 3 * i + j) for j in range(3)] for i in range(3)]
+            p = [self.tape.input(base_input + 9 + i) for i in range(3)]
+        self._poses: dict[int, tuple[Matrix, Vector]] = {0: (R, p)}
 
     def pose(self, row: int) -> tuple[Matrix, Vector]:
         """Return rotation and translation of a row, relative to row 0."""
