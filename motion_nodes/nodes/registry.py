@@ -11,6 +11,7 @@ from motion_nodes.errors import MotionError, did_you_mean
 NODES = {
     "articulation_controller": "ArticulationControllerNode",
     "browser_viewer": "BrowserViewerNode",
+    "controller_manager": "ControllerManagerNode",
     "differential_base": "DifferentialBaseNode",
     "mock_sim": "MockSimNode",
     "mujoco_sim": "MujocoSimNode",

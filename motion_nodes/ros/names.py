@@ -13,6 +13,17 @@ BASE_CONTROLLERS = {
 }
 """The base controller of each kind of robot."""
 
+CONTROLLER_MANAGER = "controller_manager"
+"""The node that lists and switches a robot's controllers."""
+
+CONTROLLER_TYPES = {
+    JOINT_CONTROLLER: "joint_trajectory_controller/JointTrajectoryController",
+    "diff_drive_controller": "diff_drive_controller/DiffDriveController",
+    "mecanum_drive_controller": "mecanum_drive_controller/MecanumDriveController",
+    "ackermann_steering_controller": "ackermann_steering_controller/AckermannSteeringController",
+}
+"""The type of ros2_controllers that each controller stands in for."""
+
 
 def under(namespace: str, name: str) -> str:
     """Return a relative name under a namespace, which may be empty."""

@@ -24,6 +24,7 @@ def test_an_arm_gets_joint_control_and_no_base():
         "/mujoco_sim",
         "/robot_state",
         "/joint_trajectory_controller",
+        "/controller_manager",
         "/browser_viewer",
     ]
 
@@ -33,6 +34,7 @@ def test_a_base_without_other_joints_gets_no_joint_control():
         "/mujoco_sim",
         "/robot_state",
         "/diff_drive_controller",
+        "/controller_manager",
     ]
 
 

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Controller manager: lists a robot's controllers and switches them, as ros2_control's does.
+
+The controllers are nodes of their own, started by the bring-up; this node asks for their lifecycle
+states and triggers their transitions. So rqt_joint_trajectory_controller, ``ros2 control`` and
+other clients find what they look for. What a node cannot do, such as loading a controller from a
+library, is answered with ok = false, and the reason goes to the log.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from controller_manager_msgs.msg import ControllerState
+from controller_manager_msgs.srv import (
+    CleanupController,
+    ConfigureController,
+    ListControllers,
+    ListControllerTypes,
+    LoadController,
+    ReloadControllerLibraries,
+    SwitchController,
+    UnloadController,
+)
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState, GetState
+from rcl_interfaces.srv import GetParameters
+from rclpy.parameter import parameter_value_to_python
+
+from motion_nodes.control.controller_switch import ACTIVE, INACTIVE, SwitchPlan, plan_switch
+from motion_nodes.errors import MotionError, did_you_mean
+from motion_nodes.model.robot import Robot
+from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.names import (
+    BASE_CONTROLLERS,
+    CONTROLLER_MANAGER,
+    CONTROLLER_TYPES,
+    JOINT_CONTROLLER,
+)
+from motion_nodes.ros.parameters import param
+from motion_nodes.ros.remote_calls import NoAnswer, RemoteCalls
+from motion_nodes.ros.robot_node import RobotNode, RobotParams
+from motion_nodes.ros.run import run_node
+from motion_nodes.ros.trajectory_messages import seconds
+
+BASE_CLASS = "controller_interface::ControllerInterface"
+UNCONFIGURED = "unconfigured"
+VERBS = {
+    "activate": Transition.TRANSITION_ACTIVATE,
+    "deactivate": Transition.TRANSITION_DEACTIVATE,
+    "configure": Transition.TRANSITION_CONFIGURE,
+    "clean up": Transition.TRANSITION_CLEANUP,
+}
+ASKED = ("joints", "control_modes", "command_interface", "update_rate")
+"""Parameters of the joint controller that say which interfaces it uses."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ControllerManagerParams(RobotParams):
+    """Parameters of the controller manager."""
+
+    update_rate: float = param(
+        1.0, doc="Rate of the node's loop, which has no work.", unit="Hz", gt=0.0, le=100.0,
+        read_only=True,
+    )  # fmt: skip
+    controller_timeout: float = param(
+        5.0, doc="A controller that does not answer for so long counts as failed; also where a "
+        "request to switch gives no timeout.", unit="s", gt=0.0, le=60.0,
+    )  # fmt: skip
+
+
+class ControllerManagerNode(RobotNode[ControllerManagerParams]):
+    """Serves the controllers of one robot."""
+
+    params_type = ControllerManagerParams
+
+    def __init__(self, ros_args: list[str] | None = None) -> None:
+        """Create the node, unconfigured."""
+        super().__init__(CONTROLLER_MANAGER, ros_args=ros_args)
+
+    def configure(self) -> None:
+        """Find the controllers and create the services."""
+        self.controllers = controllers_of(self.robot)
+        self._calls = RemoteCalls(self)
+        for name in self.controllers:
+            self._calls.connect(GetState, f"{name}/get_state")
+            self._calls.connect(ChangeState, f"{name}/change_state")
+            self._calls.connect(GetParameters, f"{name}/get_parameters")
+        self.serve(ListControllers, "~/list_controllers", self._on_list)
+        self.serve(ListControllerTypes, "~/list_controller_types", self._on_list_types)
+        self.serve(SwitchController, "~/switch_controller", self._on_switch)
+        self.serve(ConfigureController, "~/configure_controller", self._on_configure)
+        self.serve(CleanupController, "~/cleanup_controller", self._on_cleanup)
+        self.serve(LoadController, "~/load_controller", self._on_load)
+        self.serve(UnloadController, "~/unload_controller", self._on_unload)
+        self.serve(ReloadControllerLibraries, "~/reload_controller_libraries", self._on_reload)
+
+    def release(self) -> None:
+        """Give up the clients."""
+        calls = getattr(self, "_calls", None)
+        if calls is not None:
+            calls.destroy()
+
+    def tick(self, dt: float) -> None:
+        """Do nothing: all work is in the services."""
+
+    def diagnose(self, report: Report) -> None:
+        """Say which controllers are missing."""
+        missing = [n for n in self.controllers if not self._calls.there(f"{n}/get_state")]
+        if missing:
+            report.note("WARN", f"no node {', '.join(missing)}")
+        report.value("controllers", ", ".join(self.controllers))
+
+    # ---- services
+
+    async def _on_list(self, _request: Any, response: Any) -> Any:
+        """List the controllers whose nodes run."""
+        for name, state in (await self._states()).items():
+            response.controller.append(await self._entry(name, state))
+        return response
+
+    def _on_list_types(self, _request: Any, response: Any) -> Any:
+        """List the types of this robot's controllers: there are no others to load."""
+        response.types = [CONTROLLER_TYPES[name] for name in self.controllers]
+        response.base_classes = [BASE_CLASS] * len(response.types)
+        return response
+
+    async def _on_switch(self, request: Any, response: Any) -> Any:
+        """Deactivate and activate controllers."""
+        strict = request.strictness == SwitchController.Request.STRICT
+        timeout = seconds(request.timeout) or self.params.controller_timeout
+        entries = {n: await self._entry(n, s) for n, s in (await self._states()).items()}
+        states = {name: entry.state for name, entry in entries.items()}
+        claims = {n: tuple(entry.required_command_interfaces) for n, entry in entries.items()}
+        try:
+            plan = plan_switch(
+                states,
+                claims,
+                request.deactivate_controllers,
+                request.activate_controllers,
+                strict=strict,
+            )
+        except MotionError as error:
+            response.ok, response.message = False, str(error)
+        else:
+            response.ok, response.message = await self._carry_out(plan, timeout, strict=strict)
+        if response.ok:
+            self.get_logger().info(f"switch: {response.message}")
+        else:
+            self.warn("switch", f"switch: {response.message}")
+        return response
+
+    async def _on_configure(self, request: Any, response: Any) -> Any:
+        response.ok = await self._bring(request.name, UNCONFIGURED, "configure")
+        return response
+
+    async def _on_cleanup(self, request: Any, response: Any) -> Any:
+        response.ok = await self._bring(request.name, INACTIVE, "clean up")
+        return response
+
+    def _on_load(self, request: Any, response: Any) -> Any:
+        known = request.name in self.controllers
+        runs = known and self._calls.there(f"{request.name}/get_state")
+        text = "its node runs already" if runs else "controllers are nodes that the bring-up starts"
+        hint = "" if known else did_you_mean(request.name, self.controllers)
+        self.warn("load", f"controller '{request.name}' is not loaded: {text}.{hint}")
+        response.ok = False
+        return response
+
+    def _on_unload(self, request: Any, response: Any) -> Any:
+        self.warn(
+            "unload",
+            f"controller '{request.name}' is not unloaded: controllers are nodes; deactivate it, "
+            "or stop its node",
+        )
+        response.ok = False
+        return response
+
+    def _on_reload(self, _request: Any, response: Any) -> Any:
+        self.warn("reload", "nothing is reloaded: controllers are nodes, not libraries")
+        response.ok = False
+        return response
+
+    # ---- inside
+
+    async def _states(self) -> dict[str, str]:
+        """Return the lifecycle state of each controller whose node answers."""
+        found = {}
+        for name in self.controllers:
+            try:
+                answer = await self._calls.ask(
+                    f"{name}/get_state", GetState.Request(), self.params.controller_timeout
+                )
+                found[name] = answer.current_state.label
+            except NoAnswer as error:
+                self.warn(f"state of {name}", f"{name} is left out: {error}")
+        return found
+
+    async def _entry(self, name: str, state: str) -> ControllerState:
+        """Return what clients are told of a controller."""
+        given = await self._uses(name) if state in (ACTIVE, INACTIVE) else {}
+        needs, joints = interfaces_of(name, self.robot, given)
+        return ControllerState(
+            name=name,
+            state=state,
+            type=CONTROLLER_TYPES[name],
+            update_rate=round(given.get("update_rate") or 0.0),
+            required_command_interfaces=needs,
+            claimed_interfaces=needs if state == ACTIVE else [],
+            required_state_interfaces=[
+                f"{joint}/{kind}" for kind in ("position", "velocity") for joint in joints
+            ],
+        )
+
+    async def _uses(self, name: str) -> dict[str, Any]:
+        """Return the parameters that say what a controller uses; none where it does not say."""
+        asked = ASKED if name == JOINT_CONTROLLER else ("update_rate",)
+        request = GetParameters.Request(names=list(asked))
+        try:
+            answer = await self._calls.ask(
+                f"{name}/get_parameters", request, self.params.controller_timeout
+            )
+        except NoAnswer as error:
+            self.warn(f"parameters of {name}", str(error))
+            return {}
+        values = map(parameter_value_to_python, answer.values)
+        return dict(zip(asked, values, strict=False))
+
+    async def _carry_out(
+        self, plan: SwitchPlan, timeout: float, *, strict: bool
+    ) -> tuple[bool, str]:
+        """Do what a plan says; return whether that worked, and what was done in words."""
+        done: list[tuple[str, str]] = []
+        failed: list[str] = []
+        steps = [(name, "deactivate") for name in plan.deactivate]
+        steps += [(name, "activate") for name in plan.activate]
+        for name, verb in steps:
+            if await self._change(name, verb, timeout):
+                done.append((name, verb))
+                continue
+            failed.append(f"{name} did not {verb}")
+            if strict:
+                undone = [await self._undo(*step, timeout) for step in reversed(done)]
+                return False, "; ".join([*failed, *undone])
+        # A list of which nothing worked has failed.
+        worked = {verb for _, verb in done} == {verb for _, verb in steps}
+        texts = [f"{verb}d {name}" for name, verb in done] + failed + list(plan.skipped)
+        return worked, "; ".join(texts) or "nothing was to be done"
+
+    async def _undo(self, name: str, verb: str, timeout: float) -> str:
+        """Take a transition back; return in words whether that worked."""
+        back = "activate" if verb == "deactivate" else "deactivate"
+        good = await self._change(name, back, timeout)
+        return f"{name} is {back}d again" if good else f"{name} could not be {back}d again"
+
+    async def _bring(self, name: str, state: str, verb: str) -> bool:
+        """Trigger a transition of a controller that is in a state; say why where it cannot be."""
+        states = await self._states()
+        if name not in states:
+            problem = f"it does not exist.{did_you_mean(name, states)}"
+        elif states[name] != state:
+            problem = f"it is {states[name]}, not {state}"
+        elif await self._change(name, verb, self.params.controller_timeout):
+            return True
+        else:
+            problem = "it failed; its own log says why"
+        self.warn(verb, f"cannot {verb} controller '{name}': {problem}")
+        return False
+
+    async def _change(self, name: str, verb: str, timeout: float) -> bool:
+        """Trigger a transition; return whether the controller made it."""
+        request = ChangeState.Request(transition=Transition(id=VERBS[verb]))
+        try:
+            answer = await self._calls.ask(f"{name}/change_state", request, timeout)
+        except NoAnswer as error:
+            self.warn(verb, str(error))
+            return False
+        return bool(answer.success)
+
+
+def controllers_of(robot: Robot) -> tuple[str, ...]:
+    """Return the names of a robot's controllers, those that the bring-up starts."""
+    names = []
+    if robot.base is not None:
+        names.append(BASE_CONTROLLERS[robot.kind])
+    if set(robot.joint_names) - set(robot.base_joints):
+        names.insert(0, JOINT_CONTROLLER)
+    return tuple(names)
+
+
+def interfaces_of(
+    name: str, robot: Robot, given: dict[str, Any]
+) -> tuple[list[str], Iterable[str]]:
+    """Return the command interfaces that a controller needs, and the joints that it measures.
+
+    Args:
+        name: of the controller.
+        robot: whose it is.
+        given: parameters of the controller, see :data:`ASKED`; nothing where it is unconfigured.
+    """
+    if name != JOINT_CONTROLLER:
+        return [f"{j}/{robot.drive(j).mode}" for j in robot.base_joints], robot.base_joints
+    joints, modes = given.get("joints") or (), given.get("control_modes") or ()
+    if given.get("command_interface") == "effort":
+        modes = ("effort",)
+    spread = list(modes) * len(joints) if len(modes) == 1 else modes
+    return [f"{j}/{mode}" for j, mode in zip(joints, spread, strict=False)], joints
+
+
+def main() -> None:
+    """Run the node as a process of its own."""
+    run_node(ControllerManagerNode)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a request to switch controllers does: strict ones whole or not at all, others in part."""
+
+import pytest
+
+from motion_nodes.control.controller_switch import plan_switch
+from motion_nodes.errors import BadCommand
+
+STATES = {"arm": "active", "grip": "inactive", "base": "active", "raw": "unconfigured"}
+CLAIMS = {"arm": ["a/position"], "grip": ["a/position", "b/effort"], "base": ["w/velocity"],
+          "raw": []}  # fmt: skip
+
+
+def plan(deactivate=(), activate=(), *, strict=False):
+    return plan_switch(STATES, CLAIMS, deactivate, activate, strict=strict)
+
+
+def test_one_takes_over_the_interfaces_of_another():
+    found = plan(["arm"], ["grip"], strict=True)
+    assert (found.deactivate, found.activate, found.skipped) == (("arm",), ("grip",), ())
+
+
+def test_nobody_takes_an_interface_that_is_in_use():
+    with pytest.raises(BadCommand, match="grip needs a/position, which arm has"):
+        plan(activate=["grip"], strict=True)
+    found = plan(["base"], ["grip"])
+    assert (found.deactivate, found.activate) == (("base",), ())
+    assert "which arm has" in found.skipped[0]
+
+
+def test_two_newcomers_do_not_share_an_interface():
+    states = {"one": "inactive", "two": "inactive"}
+    claims = {"one": ["x/position"], "two": ["x/position"]}
+    found = plan_switch(states, claims, [], ["one", "two"], strict=False)
+    assert found.activate == ("one",)
+    assert "which one has" in found.skipped[0]
+
+
+def test_a_controller_in_both_lists_starts_anew():
+    found = plan(["arm"], ["arm"], strict=True)
+    assert (found.deactivate, found.activate) == (("arm",), ("arm",))
+
+
+@pytest.mark.parametrize(
+    ("deactivate", "activate", "text"),
+    [(["grip"], [], "grip is inactive, not active"), ([], ["arm"], "arm is active already"),
+     ([], ["raw"], "raw is unconfigured"), (["bass"], [], "Did you mean 'base'"),
+     (["base", "nobody"], [], "'nobody' does not exist")],
+)  # fmt: skip
+def test_a_strict_request_is_refused_whole(deactivate, activate, text):
+    with pytest.raises(BadCommand, match=text):
+        plan(deactivate, activate, strict=True)
+
+
+def test_best_effort_does_what_it_can_and_says_what_not():
+    found = plan(["grip", "base", "base"], ["arm", "nobody"])
+    assert (found.deactivate, found.activate) == (("base",), ())
+    assert len(found.skipped) == 3
+
+
+def test_a_list_of_unknown_names_alone_fails_either_way():
+    with pytest.raises(BadCommand, match="does not exist"):
+        plan(["base"], ["nobody"])
+
+
+def test_nothing_asked_nothing_done():
+    assert plan() == plan([], [])
+    assert plan(strict=True).deactivate == ()
