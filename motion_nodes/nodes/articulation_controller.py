@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from control_msgs.srv import QueryTrajectoryState
-from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
@@ -144,16 +143,11 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self.controller.stop()
         self._outputs.hand_over(self.controller.step(0.0), self.now_ns())
 
-    def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Deactivate, and answer the goals that this ended before anything else is served.
-
-        A cleanup that follows at once would take the actions down before their results are out.
-        """
-        done = super().on_deactivate(state)
+    def answer_waiting(self) -> None:
+        """Tell the clients of ended goals."""
         for server in (self._follow, self._gripper):
             if server is not None:
                 server.finish()
-        return done
 
     def parameters_changed(self, params: ArticulationParams) -> None:
         """Take over new modes, gains and limits; what moves goes on under the new limits."""

@@ -22,13 +22,13 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from rclpy._rclpy_pybind11 import RCLError
 from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 from rclpy.qos import QoSProfile
 
 from motion_nodes.errors import MotionError
 from motion_nodes.ros import qos
+from motion_nodes.ros.change_state import ChangeStateService
 from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report, Warnings
 from motion_nodes.ros.instance_lock import InstanceLock
 from motion_nodes.ros.loop_jobs import LoopJobs
@@ -37,10 +37,6 @@ from motion_nodes.ros.parameters import ParameterSet, declare_early, param
 from motion_nodes.ros.polled import PolledGroup, PolledSubscription
 from motion_nodes.ros.rate_loop import RateLoop
 from motion_nodes.ros.ros_time import RosTime, StepClock
-
-FAREWELL = 0.1
-"""[s] Between the last answer of an endpoint and its end. Readers hear of a writer's end on another
-way than of its last message, and drop what comes after."""
 
 M = TypeVar("M")
 T = TypeVar("T")
@@ -100,8 +96,7 @@ class MotionNode(LifecycleNode, Generic[P]):
         self._diagnostics_timer = self.create_timer(
             1.0, self._diagnose_safely, clock=Clock(clock_type=ClockType.STEADY_TIME)
         )
-        self._change_state = self._service_change_state.callback
-        self._service_change_state.callback = self._answer_change_state
+        ChangeStateService(self)
 
     # ---- what a node fills in
 
@@ -131,6 +126,9 @@ class MotionNode(LifecycleNode, Generic[P]):
     def halt(self) -> None:
         """Leave the robot safe: the loop has stopped and will not tick again."""
 
+    def answer_waiting(self) -> None:
+        """Answer those who wait for an end of what the loop did; the loop has stopped."""
+
     def release(self) -> None:
         """Give up what ``configure`` made beyond its endpoints."""
 
@@ -155,6 +153,11 @@ class MotionNode(LifecycleNode, Generic[P]):
     def active(self) -> bool:
         """True between activate and deactivate."""
         return self._loop is not None
+
+    @property
+    def configured(self) -> bool:
+        """True between configure and cleanup."""
+        return self._parameters_set is not None
 
     @property
     def state_label(self) -> str:
@@ -258,11 +261,10 @@ class MotionNode(LifecycleNode, Generic[P]):
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Stop the loop and leave the robot safe."""
-        return self._guarded("deactivate", self._deactivate)
+        return self._guarded("deactivate", self.say_goodbye)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Give up what configure made."""
-        time.sleep(FAREWELL)
         return self._guarded("clean up", self._release)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
@@ -280,6 +282,11 @@ class MotionNode(LifecycleNode, Generic[P]):
             self._deactivate()
         except Exception as error:
             self.get_logger().error(f"halting failed: {error}")
+
+    def say_goodbye(self) -> None:
+        """Halt what the node drives, and answer all who wait for it; in the executor."""
+        self._deactivate()
+        self.answer_waiting()
 
     def destroy_node(self) -> None:
         """Halt, release, and leave the graph."""
@@ -322,19 +329,6 @@ class MotionNode(LifecycleNode, Generic[P]):
             except Exception:
                 self.get_logger().error(f"giving up failed too:\n{traceback.format_exc()}")
         return TransitionCallbackReturn.FAILURE
-
-    def _answer_change_state(self, request: Any, response: Any) -> Any:
-        """Refuse a transition that is not possible now; rclpy's own handler would raise."""
-        try:
-            return self._change_state(request, response)
-        except RCLError:
-            possible = [label for _, label, *_ in self._state_machine.available_transitions]
-            self.get_logger().warning(
-                f"transition {request.transition.label or request.transition.id} is not possible "
-                f"in state '{self.state_label}'; possible: {', '.join(possible) or 'none'}"
-            )
-            response.success = False
-            return response
 
     def _leave_graph(self) -> None:
         if self._instance is not None:

@@ -418,3 +418,11 @@ def test_stopped_by_a_signal_during_a_goal(cell, arm):
     arm.wait_for()
     assert call.feedback, "it was under way"
     assert arm.follow(smooth(by(0.1, J1), 0.4)).result()[0] == SUCCEEDED
+
+
+def test_shut_down_during_a_goal(arm):
+    # The last test: the node does not come back from this.
+    call = under_way(arm, by(0.6, J1))
+    assert arm.client.change_state(CONTROLLER, "active_shutdown")
+    status, result = call.result()
+    assert (status, result.error_string) == (ABORTED, "the controller was deactivated")
