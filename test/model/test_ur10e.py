@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The UR10e against the maker's tables, and its collision models against each other."""
+
+from __future__ import annotations
+
+import mujoco
+import numpy as np
+import pytest
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy, multiply
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Cylinder
+
+PI = np.pi
+
+
+@pytest.fixture(scope="module")
+def ur10e() -> Robot:
+    return load_robot("ur10e")
+
+
+def _classic(a: float, d: float, alpha: float, theta: float) -> np.ndarray:
+    """Return Rz(theta) Tz(d) Tx(a) Rx(alpha)."""
+    return multiply(from_xyz_rpy((0, 0, d), (0, 0, theta)), from_xyz_rpy((a, 0, 0), (alpha, 0, 0)))
+
+
+def test_base_to_tool_follows_the_published_denavit_hartenberg_table(ur10e: Robot) -> None:
+    """The maker's frames are `base` and `tool0`."""
+    a = (0, -0.6127, -0.57155, 0, 0, 0)
+    d = (0.1807, 0, 0, 0.17415, 0.11985, 0.11655)
+    alpha = (PI / 2, 0, 0, PI / 2, -PI / 2, 0)
+    kinematics = Kinematics(ur10e.tree)
+    rng = np.random.default_rng(11)
+    for q in rng.uniform(-PI, PI, (20, 6)):
+        X_base = kinematics.pose(q, "base")
+        X_tool = kinematics.pose(q, "tool0")
+        ours = np.linalg.inv(X_base) @ X_tool
+        np.testing.assert_allclose(ours, multiply(*map(_classic, a, d, alpha, q)), atol=1e-9)
+
+
+def test_clients_find_group_frames_and_joints_by_their_usual_names(ur10e: Robot) -> None:
+    joints = (
+        "shoulder_pan_joint",
+        "shoulder_lift_joint",
+        "elbow_joint",
+        "wrist_1_joint",
+        "wrist_2_joint",
+        "wrist_3_joint",
+    )
+    assert ur10e.joint_names == ur10e.group("ur_manipulator").joints == joints
+    assert ur10e.group("manipulator") is ur10e.group("arm") is ur10e.group("ur_manipulator")
+    assert (ur10e.base_frame, ur10e.tool_frame) == ("base_link", "tool0")
+    for frame in ("base_link_inertia", "base", "flange", "ft_frame", "wrist_3_link"):
+        assert frame in ur10e.tree.links
+    assert {"home", "up", "test_configuration", "ready"} <= set(ur10e.state_names)
+
+
+def test_the_tool_points_down_in_ready(ur10e: Robot) -> None:
+    X = Kinematics(ur10e.tree).pose(ur10e.named_state("ready"), "tool0")
+    np.testing.assert_allclose(X[:3, 2], (0, 0, -1), atol=1e-3)
+    assert X[0, 3] > 0.5
+    assert X[2, 3] > 0.3
+
+
+def test_limits_are_those_of_the_manual(ur10e: Robot) -> None:
+    degrees = np.degrees(ur10e.limits.velocity)
+    np.testing.assert_allclose(degrees, (120, 120, 180, 180, 180, 180), rtol=1e-12)
+    np.testing.assert_allclose(ur10e.limits.effort, (330, 330, 150, 54, 54, 54))
+    np.testing.assert_allclose(np.degrees(ur10e.limits.upper), (360, 360, 180, 360, 360, 360))
+    np.testing.assert_array_equal(ur10e.limits.lower, -ur10e.limits.upper)
+
+
+def test_named_states_touch_nothing(ur10e: Robot) -> None:
+    keep = '<mujoco><compiler fusestatic="false" discardvisual="true"/></mujoco></robot>'
+    model = mujoco.MjModel.from_xml_string(ur10e.urdf.replace("</robot>", keep))
+    data = mujoco.MjData(model)
+    near = {frozenset((joint.parent, joint.child)) for joint in ur10e.tree.joints.values()}
+    for name in ur10e.state_names:
+        for joint, value in zip(ur10e.joint_names, ur10e.named_state(name), strict=True):
+            data.qpos[model.joint(joint).qposadr[0]] = value
+        mujoco.mj_forward(model, data)
+        for contact in data.contact:
+            pair = frozenset(model.body(model.geom_bodyid[g]).name for g in contact.geom)
+            assert pair in near or "world" in pair, (name, pair)
+
+
+def test_the_spheres_enclose_the_collision_shapes(ur10e: Robot) -> None:
+    rng = np.random.default_rng(5)
+    for link in ur10e.tree.links.values():
+        for shape in link.collisions:
+            cylinder = shape.geometry
+            assert isinstance(cylinder, Cylinder)
+            angle = rng.uniform(-PI, PI, 500)
+            rim = (
+                cylinder.radius * np.cos(angle),
+                cylinder.radius * np.sin(angle),
+                rng.uniform(-0.5, 0.5, 500).round(1) * cylinder.length,
+            )
+            points = np.column_stack(rim) @ shape.X_LG[:3, :3].T + shape.X_LG[:3, 3]
+            spheres = np.array(ur10e.spheres[link.name])
+            gaps = np.linalg.norm(points[:, None] - spheres[:, :3], axis=2) - spheres[:, 3]
+            assert gaps.min(axis=1).max() < 5e-4, link.name
+
+
+def test_no_sphere_meets_another_in_the_named_states(ur10e: Robot) -> None:
+    """Planning must be able to start there."""
+    kinematics = Kinematics(ur10e.tree)
+    exempt = {frozenset(pair) for pair in ur10e.description.collision.ignore}
+    exempt |= {frozenset((joint.parent, joint.child)) for joint in ur10e.tree.joints.values()}
+    for name in ur10e.state_names:
+        q = ur10e.named_state(name)
+        placed = {
+            link: [
+                [*(kinematics.pose(q, link) @ (*sphere[:3], 1.0))[:3].tolist(), sphere[3]]
+                for sphere in items
+            ]
+            for link, items in ur10e.spheres.items()
+        }
+        links = sorted(placed)
+        for i, a in enumerate(links):
+            for b in links[i + 1 :]:
+                if frozenset((a, b)) in exempt:
+                    continue
+                A, B = np.array(placed[a]), np.array(placed[b])
+                gap = np.linalg.norm(A[:, None, :3] - B[None, :, :3], axis=2)
+                gap -= A[:, None, 3] + B[None, :, 3]
+                assert gap.min() > 0.0, (name, a, b)
