@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+from motion_nodes.bases.ackermann import AckermannBase
+from motion_nodes.bases.ackermann_robot import ackermann_config
 from motion_nodes.bases.base import WheeledBase
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.errors import BadConfig
-from motion_nodes.model.base_description import DifferentialSpec
+from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec
 from motion_nodes.model.robot import Robot
 
 
@@ -26,4 +28,6 @@ def base_of(robot: Robot) -> WheeledBase:
                 wheel_separation=spec.wheel_separation,
             )
         )
+    if isinstance(spec, AckermannSpec):
+        return AckermannBase(ackermann_config(robot, spec))
     raise BadConfig(f"robot '{robot.name}' is of kind '{robot.kind}'; it has no wheeled base")

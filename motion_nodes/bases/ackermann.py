@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Car-like base: two steered wheels on one axle, driven wheels on either axle or both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.bases.ackermann_geometry import AckermannGeometry
+from motion_nodes.bases.base import NO_STEERING, Array, Twist2
+from motion_nodes.errors import BadCommand, BadConfig
+
+SIDEWAYS = 1e-9
+"""[m/s] Sideways speed that is taken for rounding."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AckermannConfig:
+    """Joints and limits of a car-like base; a limit of 0 or NaN is none.
+
+    Raises:
+        BadConfig: for joints that are not left and right, a joint named twice, no driven wheel, or
+            a limit that is negative or infinite.
+    """
+
+    geometry: AckermannGeometry
+    steering_joint_names: tuple[str, ...]
+    """Joints that turn the steered wheels, left one first; positive is to the left."""
+    front_wheel_names: tuple[str, ...] = ()
+    """Joints of driven front wheels, left one first; empty: they roll freely."""
+    rear_wheel_names: tuple[str, ...] = ()
+    """Joints of driven rear wheels, left one first; empty: they roll freely."""
+    fixed_axle_x: float = 0.0
+    """Where the axle that does not steer is, ahead of the base frame [m]."""
+    max_steering_angle: float = math.nan
+    """Of the wheel in the middle of the steered axle that stands for both [rad]."""
+    max_wheel_angle: float = math.nan
+    """Of either steered wheel [rad]; the inner one reaches it first."""
+    max_steering_velocity: float = math.nan
+    """How fast the angle in the middle may change [rad/s]."""
+
+    def __post_init__(self) -> None:
+        """Check names and numbers."""
+        for name in ("steering_joint_names", "front_wheel_names", "rear_wheel_names"):
+            given = getattr(self, name)
+            if len(given) != 2 and (given or name == "steering_joint_names"):
+                raise BadConfig(
+                    f"{name} has {len(given)} entries; it needs 2, the left one and the right one"
+                )
+        if not self.front_wheel_names + self.rear_wheel_names:
+            raise BadConfig("a car-like base needs driven wheels, on the front axle or the rear")
+        names = self.steering_joint_names + self.front_wheel_names + self.rear_wheel_names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise BadConfig(f"joints {', '.join(twice)} are named more than once")
+        if not math.isfinite(self.fixed_axle_x):
+            raise BadConfig(f"fixed_axle_x is {self.fixed_axle_x}; it must be a finite number")
+        for name in ("max_steering_angle", "max_wheel_angle", "max_steering_velocity"):
+            value = getattr(self, name)
+            if value < 0.0 or math.isinf(value):
+                raise BadConfig(
+                    f"{name} is {value}; give a finite number above 0, or 0 for no limit"
+                )
+
+
+class AckermannBase:
+    """Forward and inverse kinematics of a car, and how its steering moves.
+
+    The twist of a car is its speed and its yaw rate, and the yaw rate is the speed times the
+    curvature that the steering gives it. So it cannot turn on the spot, and while it stands its
+    steering stays as it is.
+    """
+
+    def __init__(self, config: AckermannConfig) -> None:
+        """Build from a checked configuration."""
+        self.config = config
+        self.geometry = geometry = config.geometry
+        self.max_curvature = geometry.max_curvature(
+            _bound(config.max_steering_angle), _bound(config.max_wheel_angle)
+        )
+        """Tightest turn [1/m]."""
+        self._steering_velocity = _bound(config.max_steering_velocity)
+        self._driven = tuple(
+            i for i in range(4) if (config.front_wheel_names, config.rear_wheel_names)[i // 2]
+        )
+        front, rear = geometry.front_wheel_radius, geometry.rear_wheel_radius
+        self._radii = np.array([(front, front, rear, rear)[i] for i in self._driven])
+        front, rear = 0.5 * geometry.front_track_width, 0.5 * geometry.rear_track_width
+        ys = (front, -front, rear, -rear)
+        steered = (0, 1) if geometry.steered_axle == "front" else (2, 3)
+        self._steered_ys = tuple(ys[i] for i in steered)
+        # For each driven wheel: its y, and which steering joint turns it.
+        self._wheels = tuple(
+            (ys[i], steered.index(i) if i in steered else None) for i in self._driven
+        )
+
+    @property
+    def wheel_names(self) -> tuple[str, ...]:
+        """Driven wheels: front left, front right, rear left, rear right."""
+        return self.config.front_wheel_names + self.config.rear_wheel_names
+
+    @property
+    def wheel_radii(self) -> Array:
+        """Rolling radius of each driven wheel [m], shape (wheels,)."""
+        return self._radii.copy()
+
+    @property
+    def steering_names(self) -> tuple[str, ...]:
+        """Steering joints, left and right."""
+        return self.config.steering_joint_names
+
+    def nearest_twist(self, twist: Twist2) -> Twist2:
+        """Return the twist of the same speed whose turn the steering can make.
+
+        A turn on the spot becomes standing still.
+
+        Raises:
+            BadCommand: for a twist that is not finite.
+        """
+        if not twist.finite:
+            raise BadCommand(f"twist {tuple(twist)} is not finite")
+        fastest = self.max_curvature * abs(twist.vx)
+        return self._twist(twist.vx, min(max(twist.wz, -fastest), fastest))
+
+    def steer(self, twist: Twist2, steering: Array, dt: float) -> Array:
+        """Return steering angles [rad] on the way to those of ``twist``, one step on.
+
+        The wheel in the middle turns at ``max_steering_velocity``; both wheels belong to one
+        turning centre on all the way. For a twist without speed the steering stays.
+
+        Args:
+            twist: what is to be driven.
+            steering: angles now [rad], shape (2,).
+            dt: time to move in [s]; unless it is above 0 nothing moves.
+        """
+        if twist.vx == 0.0:
+            return steering
+        return self.steer_to(self._limited(twist.wz / twist.vx), steering, dt)
+
+    def steer_to(self, curvature: float, steering: Array, dt: float) -> Array:
+        """Return steering angles [rad] on the way to those of a curvature [1/m], one step on."""
+        if not dt > 0.0:
+            return steering
+        goal = self.geometry.steering_angle(self._limited(curvature))
+        now = self.steering_angle(steering)
+        most = self._steering_velocity * dt
+        if abs(goal - now) > most:
+            goal = now + math.copysign(most, goal - now)
+        return np.array(self.geometry.wheel_angles(self.geometry.curvature(goal)))
+
+    def steering_angle(self, steering: Array) -> float:
+        """Return the angle in the middle [rad], positive to the left turn, of both wheels'."""
+        return self.geometry.steering_angle(self.geometry.curvature_of(*_two(steering)))
+
+    def twist_along(self, twist: Twist2, steering: Array) -> Twist2:
+        """Return the twist of the same speed on the curve that the steering angles [rad] give."""
+        curvature = self._limited(self.geometry.curvature_of(*_two(steering)))
+        return self._twist(twist.vx, twist.vx * curvature)
+
+    def wheels_from_twist(self, twist: Twist2) -> Array:
+        """Return wheel speeds [rad/s], shape (wheels,), with the steered wheels along their way.
+
+        Raises:
+            BadCommand: for a twist that is not finite, or has a sideways part other than what
+                turning gives a base frame that is not on the axle that does not steer.
+        """
+        if not twist.finite:
+            raise BadCommand(f"twist {tuple(twist)} is not finite")
+        slip = twist.vy + twist.wz * self.config.fixed_axle_x
+        if abs(slip) > SIDEWAYS * (1.0 + abs(twist.vy)):
+            raise BadCommand(
+                f"vy is {twist.vy} m/s; a car cannot move sideways (where its base frame is, a yaw "
+                f"rate of {twist.wz} rad/s gives {-twist.wz * self.config.fixed_axle_x} m/s)"
+            )
+        speeds = self.geometry.wheel_speeds(twist.vx, twist.wz)
+        return np.array([speeds[i] for i in self._driven])
+
+    def twist_from_wheels(
+        self, wheels: Array | Sequence[float], steering: Array | Sequence[float] = NO_STEERING
+    ) -> Twist2:
+        """Return the twist of wheel speeds [rad/s] under steering angles [rad], shape (2,).
+
+        It is the least squares solution of what rolling without slip asks for: of each driven
+        wheel along its heading, and of each steered wheel, driven or not, across it.
+
+        Raises:
+            BadCommand: for arrays of another length.
+        """
+        if len(wheels) != len(self._wheels):
+            raise BadCommand(f"{len(wheels)} wheel values given; the base has {len(self._wheels)}")
+        x, headings = self.geometry.steered_x, [(math.cos(a), math.sin(a)) for a in _two(steering)]
+        # Normal equations of rows (of the speed, of the yaw rate, right side) [m/s].
+        vv = vw = ww = v = w = 0.0
+        for (y, joint), radius, wheel in zip(
+            self._wheels, self._radii.tolist(), wheels, strict=True
+        ):
+            c, s = (1.0, 0.0) if joint is None else headings[joint]
+            turning, rolled = x * s - y * c, radius * float(wheel)
+            vv, vw, ww = vv + c * c, vw + c * turning, ww + turning * turning
+            v, w = v + c * rolled, w + turning * rolled
+        for (c, s), y in zip(headings, self._steered_ys, strict=True):
+            turning = x * c + y * s
+            vv, vw, ww = vv + s * s, vw - s * turning, ww + turning * turning
+        determinant = vv * ww - vw * vw
+        return self._twist((ww * v - vw * w) / determinant, (vv * w - vw * v) / determinant)
+
+    def _limited(self, curvature: float) -> float:
+        return min(max(curvature, -self.max_curvature), self.max_curvature)
+
+    def _twist(self, speed: float, yaw_rate: float) -> Twist2:
+        """Return a motion of the axle that does not steer, as the base frame has it."""
+        # The sum makes a zero of either sign positive.
+        return Twist2(speed, 0.0 - yaw_rate * self.config.fixed_axle_x, yaw_rate)
+
+
+def _bound(limit: float) -> float:
+    return math.inf if math.isnan(limit) or limit == 0.0 else limit
+
+
+def _two(steering: Array | Sequence[float]) -> tuple[float, float]:
+    if len(steering) != 2:
+        raise BadCommand(f"{len(steering)} steering angles given; the base has 2")
+    return float(steering[0]), float(steering[1])

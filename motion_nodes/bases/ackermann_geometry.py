@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the wheels of a car are, and what that makes of a turn: wheel angles and wheel speeds.
+
+All turns are told by their curvature, seen from the middle of the axle that does not steer: it
+needs no special case for driving straight. Positive turns left, whichever axle steers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from motion_nodes.errors import BadConfig
+
+TIGHTEST = 0.999
+"""Share of the curvature at which a wheel would stand on the turning centre that may be driven.
+
+There the wheel's angle jumps by 180 degrees and its speed changes sign.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AckermannGeometry:
+    """Two axles, one of them steered.
+
+    Source: rolling without slip of every wheel about one turning centre on the line of the axle
+    that does not steer (Siegwart, Nourbakhsh, Scaramuzza, Autonomous Mobile Robots, 2nd ed.,
+    section 3.2).
+
+    Raises:
+        BadConfig: for a length that is not positive, or an axle that there is not.
+    """
+
+    wheelbase: float
+    """Distance between the axles [m]."""
+    front_track_width: float
+    """Distance between the middles of the front tyres [m]."""
+    rear_track_width: float
+    """Distance between the middles of the rear tyres [m]."""
+    front_wheel_radius: float
+    """[m]"""
+    rear_wheel_radius: float
+    """[m]"""
+    steered_axle: Literal["front", "rear"] = "front"
+
+    def __post_init__(self) -> None:
+        """Check every number."""
+        for field in fields(self)[:5]:
+            value = getattr(self, field.name)
+            if not (math.isfinite(value) and value > 0.0):
+                raise BadConfig(f"{field.name} is {value}; it must be a finite number above 0")
+        if self.steered_axle not in ("front", "rear"):
+            raise BadConfig(f"steered_axle is '{self.steered_axle}'; allowed: front, rear")
+
+    @property
+    def steered_x(self) -> float:
+        """How far the steered axle is ahead of the other; negative where the rear steers [m]."""
+        return self.wheelbase if self.steered_axle == "front" else -self.wheelbase
+
+    @property
+    def steered_track(self) -> float:
+        """Track width of the steered axle [m]."""
+        return self.front_track_width if self.steered_axle == "front" else self.rear_track_width
+
+    def curvature(self, steering_angle: float) -> float:
+        """Return the curvature [1/m] of a steering angle [rad].
+
+        Args:
+            steering_angle: of one wheel in the middle of the steered axle that would drive the
+                same turn; positive turns left, so with rear steering the wheels point right.
+        """
+        return math.tan(steering_angle) / self.wheelbase
+
+    def steering_angle(self, curvature: float) -> float:
+        """Return the angle [rad] that :meth:`curvature` takes."""
+        return math.atan(curvature * self.wheelbase)
+
+    def wheel_angles(self, curvature: float) -> tuple[float, float]:
+        """Return the angles of the steered wheels, left and right [rad]; positive points left."""
+        ahead, half = curvature * self.steered_x, 0.5 * curvature * self.steered_track
+        return math.atan(ahead / (1.0 - half)), math.atan(ahead / (1.0 + half))
+
+    def curvature_of(self, left: float, right: float) -> float:
+        """Return the curvature [1/m] of the angles of both steered wheels [rad].
+
+        Where the two do not belong to one turning centre, it is the one that makes the steered
+        wheels slip the least (least squares of their sideways speeds).
+        """
+        x, half = self.steered_x, 0.5 * self.steered_track
+        upper = lower = 0.0
+        for angle, y in ((left, half), (right, -half)):
+            across, along = math.sin(angle), x * math.cos(angle) + y * math.sin(angle)
+            upper, lower = upper + across * along, lower + along * along
+        return upper / lower if lower > 0.0 else math.copysign(math.inf, upper)
+
+    def wheel_speeds(self, speed: float, yaw_rate: float) -> tuple[float, float, float, float]:
+        """Return wheel speeds [rad/s]: front left, front right, rear left, rear right.
+
+        Args:
+            speed: of the middle of the axle that does not steer [m/s].
+            yaw_rate: [rad/s]
+        """
+        across = yaw_rate * self.steered_x
+        speeds = []
+        for axle, track, radius in (
+            ("front", self.front_track_width, self.front_wheel_radius),
+            ("rear", self.rear_track_width, self.rear_wheel_radius),
+        ):
+            for half in (0.5 * track, -0.5 * track):
+                along = speed - yaw_rate * half
+                if axle == self.steered_axle:
+                    along = math.copysign(math.hypot(along, across), along)
+                speeds.append(along / radius)
+        return speeds[0], speeds[1], speeds[2], speeds[3]
+
+    def max_curvature(
+        self, max_steering_angle: float = math.inf, max_wheel_angle: float = math.inf
+    ) -> float:
+        """Return the tightest turn there is [1/m].
+
+        Args:
+            max_steering_angle: of the wheel in the middle [rad]; pi/2 and more do not limit.
+            max_wheel_angle: of either steered wheel [rad], which the inner one reaches first;
+                pi/2 and more do not limit.
+        """
+        widest = max(self.front_track_width, self.rear_track_width)
+        tightest = TIGHTEST * 2.0 / widest
+        if max_steering_angle < 0.5 * math.pi:
+            tightest = min(tightest, self.curvature(max_steering_angle))
+        if max_wheel_angle < 0.5 * math.pi:
+            tan = math.tan(max_wheel_angle)
+            tightest = min(tightest, tan / (self.wheelbase + 0.5 * self.steered_track * tan))
+        return tightest

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The car that a robot's description tells of, with places and joint limits from its URDF."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from motion_nodes.bases.ackermann import AckermannConfig
+from motion_nodes.bases.ackermann_geometry import AckermannGeometry
+from motion_nodes.bases.base import Array
+from motion_nodes.errors import BadConfig
+from motion_nodes.model.base_description import AckermannSpec
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.robot import Robot
+
+ALIKE = 0.05
+"""[m] How far the places of steering joints in the URDF may lie from one line across the car."""
+
+
+def ackermann_config(robot: Robot, spec: AckermannSpec) -> AckermannConfig:
+    """Return joints, geometry and limits of a car.
+
+    Where its axles are the URDF says: the steering joints are over one of them, the other is a
+    wheelbase away. The URDF's limits of the steering joints hold besides those of robot.yaml.
+
+    Raises:
+        BadConfig: for joints that turn the wrong way or steering joints that are not on one axle.
+    """
+    geometry = AckermannGeometry(
+        wheelbase=spec.wheelbase,
+        front_track_width=spec.front_track_width,
+        rear_track_width=spec.rear_track_width,
+        front_wheel_radius=spec.front_wheel_radius,
+        rear_wheel_radius=spec.rear_wheel_radius,
+        steered_axle=spec.steered_axle,
+    )
+    return AckermannConfig(
+        geometry=geometry,
+        steering_joint_names=spec.steering_joint_names,
+        front_wheel_names=spec.front_wheel_names,
+        rear_wheel_names=spec.rear_wheel_names,
+        fixed_axle_x=_steered_axle_x(robot, spec) - geometry.steered_x,
+        max_steering_angle=_or_nan(spec.max_steering_angle),
+        max_wheel_angle=max_wheel_angle(robot, spec.steering_joint_names),
+        max_steering_velocity=_or_nan(spec.max_steering_velocity),
+    )
+
+
+def max_wheel_angle(robot: Robot, steering_joint_names: tuple[str, ...]) -> float:
+    """Return how far the steering joints turn to either side [rad].
+
+    Raises:
+        BadConfig: for a joint that does not turn to both sides.
+    """
+    angles = []
+    for name in steering_joint_names:
+        joint = robot.tree.joint(name)
+        if not joint.lower < 0.0 < joint.upper:
+            raise BadConfig(
+                f"steering joint '{name}' of robot '{robot.name}' turns from {joint.lower} to "
+                f"{joint.upper} rad; it must turn to both sides of 0, which is straight ahead"
+            )
+        angles += [-joint.lower, joint.upper]
+    return min(angles)
+
+
+def _steered_axle_x(robot: Robot, spec: AckermannSpec) -> float:
+    """Return where the steered axle is, ahead of the base frame [m]."""
+    places = []
+    for name in spec.steering_joint_names:
+        X_BJ, axis = _joint_in_base(robot, name)
+        if axis[2] <= 0.0:
+            raise BadConfig(
+                f"steering joint '{name}' of robot '{robot.name}' turns right for positive angles; "
+                "turn its axis in the URDF round, so that it points up"
+            )
+        places.append(X_BJ[:2, 3])
+    for name in spec.wheel_names:
+        if _joint_in_base(robot, name)[1][1] <= 0.0:
+            raise BadConfig(
+                f"wheel joint '{name}' of robot '{robot.name}' rolls backward for positive speeds; "
+                "turn its axis in the URDF round, so that it points left"
+            )
+    left, right = places
+    if left[1] <= right[1] or abs(left[0] - right[0]) > ALIKE:
+        raise BadConfig(
+            f"steering joints of robot '{robot.name}' are at (x, y) = ({left[0]:g}, {left[1]:g}) m "
+            f"and ({right[0]:g}, {right[1]:g}) m of the base frame; the first must be to the left "
+            "of the second, on the same axle"
+        )
+    return float(0.5 * (left[0] + right[0]))
+
+
+def _joint_in_base(robot: Robot, name: str) -> tuple[Array, Array]:
+    """Return ``X_BJ`` of a joint and its axis in the base frame, all joints at zero."""
+    tree = robot.tree
+    poses = []
+    for link in (robot.base_frame, tree.joint(name).child):
+        X = np.eye(4)
+        for joint in tree.path(tree.root, link):
+            X = X @ joint.X_PJ
+        poses.append(X)
+    X_BJ = inverse(poses[0]) @ poses[1]
+    return X_BJ, X_BJ[:3, :3] @ tree.joint(name).axis
+
+
+def _or_nan(limit: float | None) -> float:
+    return math.nan if limit is None else limit
