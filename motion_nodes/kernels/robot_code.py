@@ -16,6 +16,7 @@ import functools
 import hashlib
 import os
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import motion_nodes
@@ -109,22 +110,41 @@ class RobotCode:
 
     def _unit(self, unit: int) -> native.LoadedCode:
         row = None if unit == _ALL_FRAMES else unit
-        key = self.key(row)
-        with _lock:
-            if key not in _loaded:
-                _loaded[key] = self._load(key, row)
-            return _loaded[key]
+        return _unit_of(self.key(row), lambda: self.text(row))
 
-    def _load(self, key: str, row: int | None) -> native.LoadedCode:
-        cpu = native.host_cpu()
-        try:
-            code = cache.read_entry(key)
-            if code is None:
-                code = native.compiled(self.text(row), cpu)
-                cache.write_entry(key, code)
-            return native.LoadedCode(code, cpu)
-        except RuntimeError as error:
-            raise CodeGenerationError(f"LLVM for {cpu.name}: {error}") from error
+
+def load_code(name: str, text: Callable[[], str]) -> native.LoadedCode:
+    """Return code of another kind: from this process, the cache, or compiled now.
+
+    Args:
+        name: changes whenever anything that the text depends on does, save what belongs to all
+            generated code (package version, compiler, CPU, the generator's common files).
+        text: returns the LLVM code.
+
+    Raises:
+        CodeGenerationError: the code cannot be compiled here.
+    """
+    check_available()
+    return _unit_of(hashlib.sha256(f"{_fingerprint()}\n{name}".encode()).hexdigest(), text)
+
+
+def _unit_of(key: str, text: Callable[[], str]) -> native.LoadedCode:
+    with _lock:
+        if key not in _loaded:
+            _loaded[key] = _load(key, text)
+        return _loaded[key]
+
+
+def _load(key: str, text: Callable[[], str]) -> native.LoadedCode:
+    cpu = native.host_cpu()
+    try:
+        code = cache.read_entry(key)
+        if code is None:
+            code = native.compiled(text(), cpu)
+            cache.write_entry(key, code)
+        return native.LoadedCode(code, cpu)
+    except RuntimeError as error:
+        raise CodeGenerationError(f"LLVM for {cpu.name}: {error}") from error
 
 
 @functools.cache
