@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every way of moving a base has in common."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Literal, Protocol
+
+from motion_nodes.base_motion.pose import Pose2
+from motion_nodes.bases.base import Twist2
+
+BaseKind = Literal["differential", "holonomic", "ackermann"]
+
+GAIN = 2.5
+"""[1/s] Of the approach to points and headings: smooth with delays of up to 0.2 s in the loop."""
+
+TURN_ABOVE = 0.5
+"""[rad] A base that can turn on the spot does so when it looks farther than this from its way."""
+
+TURNED = 0.1
+"""[rad] and sets off when it looks less than this from it."""
+
+
+class Outcome(Enum):
+    """How a motion stands."""
+
+    MOVING = "moving"
+    ARRIVED = "arrived"
+    FAILED = "failed"
+
+
+class Motion(Protocol):
+    """One way of getting somewhere: poses in, wished twists out, in the frame of the goal."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Whether it has arrived or given up."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """Why it has given up."""
+        ...
+
+    @property
+    def remaining(self) -> float:
+        """Way that is left [m]."""
+        ...
+
+    def step(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
+        """Return the twist to drive, zero once the motion has ended.
+
+        Args:
+            pose: of the base.
+            twist: measured velocity of the base in its own frame.
+            dt: time since the last step [s].
+        """
+        ...
