@@ -7,8 +7,10 @@ from motion_nodes.bases.ackermann import AckermannBase
 from motion_nodes.bases.ackermann_robot import ackermann_config
 from motion_nodes.bases.base import WheeledBase
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.bases.holonomic_drive import holonomic_base
+from motion_nodes.bases.holonomic_robot import holonomic_config
 from motion_nodes.errors import BadConfig
-from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec
+from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.model.robot import Robot
 
 
@@ -28,6 +30,8 @@ def base_of(robot: Robot) -> WheeledBase:
                 wheel_separation=spec.wheel_separation,
             )
         )
+    if isinstance(spec, HolonomicSpec):
+        return holonomic_base(holonomic_config(robot, spec), spec.solver)
     if isinstance(spec, AckermannSpec):
         return AckermannBase(ackermann_config(robot, spec))
     raise BadConfig(f"robot '{robot.name}' is of kind '{robot.kind}'; it has no wheeled base")

@@ -12,7 +12,7 @@ import numpy as np
 
 from motion_nodes.errors import BadDescription
 from motion_nodes.model.agreement import Agreement, Spheres
-from motion_nodes.model.base_description import BASE_SPECS, BaseSpec
+from motion_nodes.model.base_description import BASE_SPECS, BaseSpec, HolonomicSpec
 from motion_nodes.model.decode import decode
 from motion_nodes.model.description import (
     DriveDescription,
@@ -21,6 +21,7 @@ from motion_nodes.model.description import (
 )
 from motion_nodes.model.limits import JointLimits, joint_indices
 from motion_nodes.model.robot import Group, JointDrive, Robot
+from motion_nodes.model.roller_wheels import complete
 from motion_nodes.model.tree import Array, KinematicTree, frozen
 
 
@@ -41,10 +42,13 @@ def assemble(
     """
     check = Agreement(file, description, tree)
     base = base_of(file, description)
+    if isinstance(base, HolonomicSpec):
+        base = complete(check, base)
     check.base(base)
     check.frames()
     check.collision(spheres)
-    check.contacts()
+    check.simulation(base)
+    check.joints(description.passive_joints, "passive_joints")
     limits = _limits(check)
     groups = _groups(check, limits)
     drives = _drives(check, limits)
@@ -138,7 +142,7 @@ def _groups(check: Agreement, limits: JointLimits) -> dict[str, Group]:
             if word in taken:
                 raise check.fail(path, f"the name '{word}' is also one of group '{taken[word]}'.")
             taken[word] = name
-        check.joints(given.joints, f"{path}.joints")
+        check.driven(given.joints, f"{path}.joints")
         indices = joint_indices(given.joints, limits.names)
         if np.any(np.diff(indices) < 0):
             right = [limits.names[i] for i in sorted(indices)]
@@ -183,11 +187,11 @@ _DRIVE_NUMBERS = ("stiffness", "damping", "armature", "kp", "ki", "kd")
 
 
 def _drives(check: Agreement, limits: JointLimits) -> tuple[JointDrive, ...]:
-    """Return one drive per joint."""
+    """Return one drive per joint; that of a passive joint can do nothing."""
     drives: dict[str, JointDrive] = {}
     for i, given in enumerate(check.description.drives):
         path = f"drives[{i}]"
-        check.joints(given.joints, f"{path}.joints")
+        check.driven(given.joints, f"{path}.joints")
         numbers = {field: _per_joint(check, given, field, path) for field in _DRIVE_NUMBERS}
         for k, joint in enumerate(given.joints):
             if joint in drives:
@@ -195,9 +199,15 @@ def _drives(check: Agreement, limits: JointLimits) -> tuple[JointDrive, ...]:
             effort = float(limits.effort[limits.names.index(joint)])
             own = {field: values[k] for field, values in numbers.items()}
             drives[joint] = JointDrive(joint=joint, mode=given.mode, max_effort=effort, **own)
+    for joint in check.description.passive_joints:
+        drives[joint] = JointDrive(joint, "effort", 0.0, 0.0, 0.0, max_effort=0.0)
     missing = [name for name in limits.names if name not in drives]
     if missing:
-        raise check.fail("drives", f"these joints have no drive: {', '.join(missing)}.")
+        raise check.fail(
+            "drives",
+            f"these joints have no drive: {', '.join(missing)}; name those that nothing moves in "
+            "passive_joints.",
+        )
     return tuple(drives[name] for name in limits.names)
 
 

@@ -11,6 +11,8 @@ from msgspec import Meta
 Name = Annotated[str, Meta(min_length=1)]
 Positive = Annotated[float, Meta(gt=0.0)]
 NotNegative = Annotated[float, Meta(ge=0.0)]
+Pair = Annotated[tuple[Name, ...], Meta(max_length=2)]
+"""Left and right, or none."""
 SteeringAngle = Annotated[float, Meta(gt=0.0, lt=1.5707963267948966)]
 
 
@@ -83,17 +85,19 @@ class RollerWheel:
     radius: Positive | None = None
     """Rolling radius, to the outside of the rollers [m]; None: the URDF's ``<mecanum>`` says it."""
     roller_angle_deg: Annotated[float, Meta(ge=-180.0, le=180.0)] | None = None
-    """Angle from the wheel's axis to the axis of the roller that touches the floor, about the
-    floor's normal [deg]; 90 is an omni wheel. None: the URDF's ``<mecanum>`` says it, else 90."""
+    """Angle from the wheel's axis to the axis of the roller that touches the floor,
+    counter-clockwise as seen from above [deg]; 90 is an omni wheel. None: the URDF's ``<mecanum>``
+    says it, else 90."""
 
 
 @dataclass(frozen=True)
 class HolonomicSpec:
     """A base on omni or mecanum wheels, any number of them in any place."""
 
-    wheels: Annotated[tuple[RollerWheel, ...], Meta(min_length=1)]
     linear: LinearLimits
     angular: AngularLimits
+    wheels: tuple[RollerWheel, ...] = ()
+    """In a loaded robot with all their fields; empty in a file: the joints with ``<mecanum>``."""
     solver: Literal["kinematic", "qp"] = "kinematic"
     """``kinematic``: rolling without slip; ``qp``: the quadratic programme of Isaac Sim."""
     max_wheel_velocity: Positive | None = None
@@ -130,9 +134,9 @@ class AckermannSpec:
     """Joints that turn the steered wheels, left one first; positive is to the left."""
     linear: LinearLimits
     angular: AngularLimits
-    front_wheel_names: tuple[Name, Name] | tuple[()] = ()
+    front_wheel_names: Pair = ()
     """Joints of driven front wheels, left one first; empty: they roll freely."""
-    rear_wheel_names: tuple[Name, Name] | tuple[()] = ()
+    rear_wheel_names: Pair = ()
     """Joints of driven rear wheels, left one first; empty: they roll freely."""
     steered_axle: Literal["front", "rear"] = "front"
     """Which axle steers."""

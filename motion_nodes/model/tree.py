@@ -121,6 +121,17 @@ class Mimic:
 
 
 @dataclass(frozen=True)
+class Rollers:
+    """The rollers on the rim of an omni or mecanum wheel, which its joint turns."""
+
+    radius: float
+    """Rolling radius of the wheel, to the outside of the rollers [m]."""
+    angle_deg: float = 90.0
+    """From the wheel's axis to the axis of the roller that touches the floor, counter-clockwise as
+    seen from above [deg]; 90 for an omni wheel."""
+
+
+@dataclass(frozen=True)
 class Joint:
     """A joint between a parent and a child link."""
 
@@ -145,6 +156,7 @@ class Joint:
     friction: float = 0.0
     """Dry friction [N m or N]."""
     mimic: Mimic | None = None
+    rollers: Rollers | None = None
 
     @property
     def movable(self) -> bool:

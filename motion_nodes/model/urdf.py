@@ -3,7 +3,8 @@
 
 urdf_parser_py reads the XML; this module hands it only the elements that describe the robot,
 turns its failures into readable errors and adds the checks that it does not make. Joints are
-checked in :mod:`motion_nodes.model.urdf_joints`, links in :mod:`motion_nodes.model.urdf_links`.
+checked in :mod:`motion_nodes.model.urdf_joints`, links in :mod:`motion_nodes.model.urdf_links`;
+:mod:`motion_nodes.model.urdf_rollers` reads our one addition to the format, ``<mecanum>``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from motion_nodes.errors import BadDescription
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.urdf_joints import read_joint
 from motion_nodes.model.urdf_links import read_link
+from motion_nodes.model.urdf_rollers import read_rollers
 
 _log = logging.getLogger(__name__)
 _parser_lock = threading.Lock()
@@ -43,7 +45,9 @@ def read_urdf(source: str | Path, where: str = "") -> KinematicTree:
         BadDescription: names the file and the element, what is wrong and what is allowed.
     """
     text, where = _text_of(source, where)
-    robot = _parse(text, where)
+    root = _parse_xml(text, where)
+    rollers = read_rollers(root, where)
+    robot = _parse(root, where)
     _check_unique((link.name for link in robot.links), "link", where)
     _check_unique((joint.name for joint in robot.joints), "joint", where)
     if not robot.links:
@@ -54,7 +58,10 @@ def read_urdf(source: str | Path, where: str = "") -> KinematicTree:
         if material.color is not None and material.color.rgba is not None
     }
     links = {link.name: read_link(link, colours, where) for link in robot.links}
-    joints = {joint.name: read_joint(joint, links, where) for joint in robot.joints}
+    joints = {
+        joint.name: read_joint(joint, links, where, rollers.get(joint.name))
+        for joint in robot.joints
+    }
     _resolve_mimics(joints, where)
     try:
         return KinematicTree(robot.name, links, joints)
@@ -84,9 +91,8 @@ def _text_of(source: str | Path, where: str) -> tuple[str, str]:
     return read_urdf_text(path), where or str(path)
 
 
-def _parse(text: str, where: str) -> Any:
+def _parse(root: Any, where: str) -> Any:
     """Return the library's robot."""
-    root = _parse_xml(text, where)
     for child in list(root):
         if child.tag not in _READ_ELEMENTS:
             root.remove(child)

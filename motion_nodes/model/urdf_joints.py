@@ -11,7 +11,7 @@ import numpy as np
 
 from motion_nodes.errors import BadDescription, did_you_mean
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array, Joint, JointKind, Link, Mimic, frozen
+from motion_nodes.model.tree import Array, Joint, JointKind, Link, Mimic, Rollers, frozen
 
 _KINDS = {
     "fixed": JointKind.FIXED,
@@ -21,19 +21,26 @@ _KINDS = {
 }
 
 
-def read_joint(joint: Any, links: Mapping[str, Link], where: str) -> Joint:
+def read_joint(
+    joint: Any, links: Mapping[str, Link], where: str, rollers: Rollers | None = None
+) -> Joint:
     """Return a joint with its checks made.
 
     Args:
         joint: ``urdf_parser_py.urdf.Joint``.
         links: the links of the robot by name.
         where: the file, for errors.
+        rollers: on the rim of the wheel that the joint turns, if it does.
 
     Raises:
         BadDescription: names file, joint and attribute.
     """
     where = f"{where}: joint '{joint.name}'"
     kind = _kind(joint, where)
+    if rollers is not None and kind is not JointKind.CONTINUOUS:
+        raise BadDescription(
+            f'{where}: has <mecanum>, so it turns a wheel; it must be of type="continuous".'
+        )
     for end in ("parent", "child"):
         name = getattr(joint, end)
         if name not in links:
@@ -56,6 +63,7 @@ def read_joint(joint: Any, links: Mapping[str, Link], where: str) -> Joint:
         damping=damping,
         friction=friction,
         mimic=_mimic(joint, kind, where),
+        rollers=rollers,
     )
 
 

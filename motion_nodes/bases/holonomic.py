@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Holonomic bases: any number of omni and mecanum wheels in any places."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.bases.base import NO_STEERING, Array, Twist2, Unsteered
+from motion_nodes.bases.holonomic_layout import HolonomicWheel, Layout, projected
+from motion_nodes.errors import BadCommand, BadConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class HolonomicConfig:
+    """Geometry of a holonomic base.
+
+    Raises:
+        BadConfig: for no wheels, or two that cannot both be.
+    """
+
+    wheels: tuple[HolonomicWheel, ...]
+    """In the order of all wheel arrays."""
+    left_handed: bool = False
+    """Positive wheel speeds turn against the right-hand rule, as in Isaac Sim."""
+
+    def __post_init__(self) -> None:
+        """Check the layout."""
+        _ = self.layout
+
+    @functools.cached_property
+    def layout(self) -> Layout:
+        """What the wheels' places allow."""
+        return Layout(self.wheels)
+
+
+def moved(
+    wheels: Sequence[HolonomicWheel], x: float, y: float, theta: float
+) -> tuple[HolonomicWheel, ...]:
+    """Return the same wheels as seen from another frame.
+
+    Args:
+        wheels: in the frame they are given in.
+        x: where the other frame stands in that one [m].
+        y: where the other frame stands in that one [m].
+        theta: how it is turned [rad].
+
+    Raises:
+        BadConfig: for numbers that are not finite.
+    """
+    if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(theta)):
+        raise BadConfig(f"base_frame_offset is ({x}, {y}, {theta}); it must be finite")
+    c, s = math.cos(theta), math.sin(theta)
+    return tuple(
+        HolonomicWheel(
+            name=wheel.name,
+            radius=wheel.radius,
+            x=c * (wheel.x - x) + s * (wheel.y - y),
+            y=c * (wheel.y - y) - s * (wheel.x - x),
+            axis_yaw=wheel.axis_yaw - theta,
+            roller_angle_deg=wheel.roller_angle_deg,
+        )
+        for wheel in wheels
+    )
+
+
+class HolonomicBase(Unsteered):
+    """Forward and inverse kinematics by rolling without slip along each roller's axis.
+
+    With ``t`` the unit vector along the axis of the roller that touches the floor, ``p`` the place
+    of the wheel, ``r`` its radius and ``gamma`` the angle from spin axis to roller axis::
+
+        omega = s (t . v + wz (p_x t_y - p_y t_x)) / (r sin gamma)
+
+    ``s`` is -1 by the right-hand rule (a positive turn about y drives along x) and +1 in Isaac
+    Sim. Forward kinematics solve the same rows by least squares.
+
+    Source: Lynch and Park, Modern Robotics, eq. 13.5 and 13.6, with the angle of the free rollers
+    counted from the spin axis.
+    """
+
+    def __init__(self, config: HolonomicConfig) -> None:
+        """Build from a checked configuration."""
+        self.config = config
+        self.layout = config.layout
+        self._n = len(config.wheels)
+        self._names = tuple(wheel.name for wheel in config.wheels)
+        self._radii = np.array([wheel.radius for wheel in config.wheels])
+        self._radii.setflags(write=False)
+        push = np.array([wheel.radius * wheel.sine for wheel in config.wheels])
+        self._sign = 1.0 if config.left_handed else -1.0
+        self._inverse = self._sign * self.layout.rows / push[:, None]
+        driven = self.layout.driven
+        self._forward = self.layout.nearest @ driven @ np.linalg.pinv(self._inverse @ driven)
+
+    @property
+    def wheel_names(self) -> tuple[str, ...]:
+        """Wheel joints in the order of the configuration."""
+        return self._names
+
+    @property
+    def wheel_radii(self) -> Array:
+        """Rolling radius of each wheel [m], shape (wheels,)."""
+        return self._radii
+
+    @property
+    def impossible(self) -> tuple[str, ...]:
+        """Motions that these wheels cannot drive, in words; mostly there are none."""
+        return self.layout.impossible
+
+    def nearest_twist(self, twist: Twist2) -> Twist2:
+        """Return the twist without the part that no wheel drives.
+
+        Raises:
+            BadCommand: for a twist that is not finite.
+        """
+        self._check(twist)
+        return projected(twist, self.layout.nearest) if self.layout.undriven.size else twist
+
+    def wheels_from_twist(self, twist: Twist2) -> Array:
+        """Return wheel speeds [rad/s], shape (wheels,).
+
+        Raises:
+            BadCommand: for a twist that is not finite.
+        """
+        self._check(twist)
+        return np.asarray(self._inverse @ twist)
+
+    def twist_from_wheels(
+        self, wheels: Array | Sequence[float], steering: Array = NO_STEERING
+    ) -> Twist2:
+        """Return the twist that fits the wheel speeds [rad/s] best (least squares).
+
+        Raises:
+            BadCommand: for an array of another length.
+        """
+        if len(wheels) != self._n:
+            raise BadCommand(f"{len(wheels)} wheel values given; the base has {self._n}")
+        return Twist2(*map(float, self._forward @ wheels))
+
+    def _check(self, twist: Twist2) -> None:
+        if not twist.finite:
+            raise BadCommand(f"twist {tuple(twist)} is not finite")

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A holonomic base driven open-loop: gains, speed limits, wheel speeds; Isaac Sim's inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from motion_nodes.bases.base import Array, Twist2
+from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig
+from motion_nodes.bases.holonomic_layout import HolonomicWheel, axis_yaw_of
+from motion_nodes.bases.holonomic_qp import HolonomicQpBase
+from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.model.poses import from_xyz_quat, rotation_about
+
+Solver = Literal["kinematic", "qp"]
+SOLVERS: dict[str, type[HolonomicBase]] = {"kinematic": HolonomicBase, "qp": HolonomicQpBase}
+"""Class of each solver."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandShape:
+    """What is done to a command before it is driven; a limit of 0 or NaN is not set.
+
+    Raises:
+        BadConfig: for a gain that is negative or not finite, or a limit that is infinite.
+    """
+
+    linear_gain: float = 1.0
+    """Factor on vx and vy."""
+    angular_gain: float = 1.0
+    """Factor on wz."""
+    max_linear_speed: float = math.nan
+    """Of vx and vy together [m/s]; a faster command is slowed down in its own direction."""
+    max_angular_speed: float = math.nan
+    """[rad/s]"""
+
+    def __post_init__(self) -> None:
+        """Check every number."""
+        for name in ("linear_gain", "angular_gain"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0.0):
+                raise BadConfig(f"{name} is {value}; it must be a finite number, 0 or above")
+        for name in ("max_linear_speed", "max_angular_speed"):
+            _check_limit(name, getattr(self, name))
+
+    def shaped(self, twist: Twist2) -> Twist2:
+        """Return the twist times the gains, within the speed limits."""
+        vx, vy = twist.vx * self.linear_gain, twist.vy * self.linear_gain
+        wz = twist.wz * self.angular_gain
+        speed, fastest = math.hypot(vx, vy), _bound(self.max_linear_speed)
+        if speed > fastest:
+            vx, vy = vx * (fastest / speed), vy * (fastest / speed)
+        turn = _bound(self.max_angular_speed)
+        return Twist2(vx, vy, min(max(wz, -turn), turn))
+
+
+def _check_limit(name: str, value: float) -> None:
+    if math.isinf(value):
+        raise BadConfig(f"{name} is {value}; give a finite number, or 0 for no limit")
+
+
+def _bound(limit: float) -> float:
+    return math.inf if math.isnan(limit) or limit == 0.0 else abs(limit)
+
+
+class HolonomicDrive:
+    """Wheel speeds straight from commands, without ramps and odometry."""
+
+    def __init__(
+        self,
+        base: HolonomicBase,
+        shape: CommandShape | None = None,
+        max_wheel_speed: float = math.nan,
+    ) -> None:
+        """Drive a base.
+
+        Args:
+            base: its kinematics.
+            shape: gains and speed limits of the body; None: as commanded.
+            max_wheel_speed: of any wheel [rad/s]; a faster command slows all of them alike. 0 or
+                NaN: no limit.
+
+        Raises:
+            BadConfig: for an infinite limit.
+        """
+        _check_limit("max_wheel_speed", max_wheel_speed)
+        self.base = base
+        self.shape = shape or CommandShape()
+        self._fastest = _bound(max_wheel_speed)
+
+    def wheels(self, command: Sequence[float] | Array) -> Array:
+        """Return wheel speeds [rad/s], shape (wheels,).
+
+        Args:
+            command: vx, vy [m/s] and wz [rad/s]; what the base cannot drive is left out.
+
+        Raises:
+            BadCommand: for another number of values, or one that is not finite.
+        """
+        if len(command) != 3:
+            raise BadCommand(f"{len(command)} values given; a command is vx, vy, wz")
+        twist = self.base.nearest_twist(Twist2(*map(float, command)))
+        wheels = self.base.wheels_from_twist(self.shape.shaped(twist))
+        fastest = float(np.abs(wheels).max())
+        # Adding zero turns -0.0, which a stop in the other direction leaves, into 0.0.
+        return (wheels if fastest <= self._fastest else wheels * (self._fastest / fastest)) + 0.0
+
+
+def wheels_from_arrays(
+    wheel_radius: float | Sequence[float],
+    wheel_positions: Sequence[Sequence[float]] | Array,
+    wheel_orientations: Sequence[Sequence[float]] | Array,
+    mecanum_angles: float | Sequence[float] = 90.0,
+    wheel_axis: Sequence[float] = (1.0, 0.0, 0.0),
+    up_axis: Sequence[float] = (0.0, 0.0, 1.0),
+    names: Sequence[str] = (),
+) -> tuple[HolonomicWheel, ...]:
+    """Return wheels from arrays, as Isaac Sim describes them.
+
+    Args:
+        wheel_radius: [m], one for each wheel or one for all.
+        wheel_positions: in the base frame [m], shape (wheels, 3).
+        wheel_orientations: of the wheels in the base frame, scalar last, shape (wheels, 4).
+        mecanum_angles: roller angles [deg], one for each wheel or one for all.
+        wheel_axis: spin axis in the wheel's own frame.
+        up_axis: where up is in the base frame; the shortest turn brings it to z, and the other
+            arguments with it.
+        names: of the wheels' joints; none: ``wheel_0`` and so on.
+
+    Raises:
+        BadConfig: for arrays of different lengths, or numbers that a wheel cannot have.
+    """
+    places = np.asarray(wheel_positions, dtype=np.float64)
+    turns = np.asarray(wheel_orientations, dtype=np.float64)
+    n = len(places)
+    if places.shape != (n, 3) or turns.shape != (n, 4):
+        raise BadConfig(
+            f"wheel_positions of shape {places.shape} and wheel_orientations of shape "
+            f"{turns.shape}; needed are (wheels, 3) and (wheels, 4)"
+        )
+    radii = _for_each(wheel_radius, n, "wheel_radius")
+    angles = _for_each(mecanum_angles, n, "mecanum_angles")
+    names = tuple(names) or tuple(f"wheel_{i}" for i in range(n))
+    if len(names) != n:
+        raise BadConfig(f"{len(names)} names for {n} wheels")
+    upright = _to_z(np.asarray(up_axis, dtype=np.float64))
+    wheels = []
+    for i, name in enumerate(names):
+        try:
+            turn = from_xyz_quat((0.0, 0.0, 0.0), turns[i])[:3, :3]
+        except ValueError as error:
+            raise BadConfig(f"wheel '{name}': wheel_orientations: {error}") from None
+        x, y, _ = upright @ places[i]
+        yaw = axis_yaw_of(upright @ turn @ np.asarray(wheel_axis, dtype=np.float64), name)
+        wheels.append(
+            HolonomicWheel(
+                name=name,
+                radius=float(radii[i]),
+                x=float(x),
+                y=float(y),
+                axis_yaw=yaw,
+                roller_angle_deg=float(angles[i]),
+            )
+        )
+    return tuple(wheels)
+
+
+def holonomic_base(config: HolonomicConfig, solver: Solver = "kinematic") -> HolonomicBase:
+    """Return the base with a solver's wheel speeds."""
+    return SOLVERS[solver](config)
+
+
+def _for_each(values: float | Sequence[float], n: int, name: str) -> Array:
+    """Return one value for each wheel."""
+    given = np.asarray(values, dtype=np.float64).reshape(-1)
+    if given.size not in (1, n):
+        raise BadConfig(f"{name} has {given.size} entries for {n} wheels; give {n}, or 1 for all")
+    return np.broadcast_to(given, (n,))
+
+
+def _to_z(up: Array) -> Array:
+    """Return the shortest rotation that brings an axis to z, shape (3, 3)."""
+    length = float(np.linalg.norm(up)) if up.shape == (3,) else math.nan
+    if not (math.isfinite(length) and length > 0.0):
+        raise BadConfig(f"up_axis is {list(np.ravel(up))}; a direction such as (0, 0, 1) is needed")
+    up = up / length
+    # From straight down there is no shortest way; about x is as good as any.
+    axis = np.array((up[1], -up[0], 0.0)) if math.hypot(up[0], up[1]) > 1e-9 else np.eye(3)[0]
+    angle = math.atan2(math.hypot(up[0], up[1]), up[2])
+    return rotation_about(axis / np.linalg.norm(axis), np.array(angle))

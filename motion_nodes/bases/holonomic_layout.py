@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the wheels of a holonomic base stand, and which motions such a layout cannot drive."""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.bases.base import Array, Twist2
+from motion_nodes.errors import BadConfig
+
+ROLLERS_ALONG_AXIS = 1e-3
+"""Sine of the roller angle below which a turning wheel pushes nothing."""
+UPRIGHT_AXIS = 0.5
+"""Share of a wheel's axis that must lie flat on the floor (0.5: 60 degrees of tilt)."""
+SAME_PLACE = 1e-6
+"""Distance [m] below which two wheels stand on the same spot."""
+UNFELT = 1e-3
+"""A motion that moves the wheels by less than this share of what another does is not driven:
+above it numbers of a URDF, rounded to a few digits, would pass for a wheel's direction."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HolonomicWheel:
+    """An omni or mecanum wheel, in the frame of the base.
+
+    Raises:
+        BadConfig: for a number that is not finite, a radius that is not positive, or rollers
+            along the wheel's axis.
+    """
+
+    name: str
+    """Its joint."""
+    radius: float
+    """Rolling radius, to the outside of the rollers [m]."""
+    x: float
+    """Where it touches the floor [m]."""
+    y: float
+    """Where it touches the floor [m]."""
+    axis_yaw: float
+    """Direction of its spin axis on the floor, counter-clockwise from x [rad]."""
+    roller_angle_deg: float = 90.0
+    """From the spin axis to the axis of the roller that touches the floor, counter-clockwise as
+    seen from above [deg]; 90: an omni wheel, 45 or 135: the usual mecanum wheels."""
+
+    def __post_init__(self) -> None:
+        """Check every number."""
+        for field in ("radius", "x", "y", "axis_yaw", "roller_angle_deg"):
+            value = getattr(self, field)
+            if not math.isfinite(value):
+                raise BadConfig(f"wheel '{self.name}': {field} is {value}; it must be finite")
+        if not self.radius > 0.0:
+            raise BadConfig(f"wheel '{self.name}': radius is {self.radius} m; it must be above 0")
+        if abs(self.sine) < ROLLERS_ALONG_AXIS:
+            raise BadConfig(
+                f"wheel '{self.name}': roller_angle_deg is {self.roller_angle_deg}; rollers along "
+                "the wheel's axis push nothing. Omni wheels have 90, mecanum wheels mostly 45 or "
+                "135"
+            )
+
+    @property
+    def sine(self) -> float:
+        """Sine of the roller angle: share of the rim's speed that goes along the roller."""
+        return math.sin(math.radians(self.roller_angle_deg))
+
+    @property
+    def roller_row(self) -> tuple[float, float, float]:
+        """Speed of the base along the roller's axis, per unit of vx, vy and wz."""
+        yaw = self.axis_yaw + math.radians(self.roller_angle_deg)
+        c, s = math.cos(yaw), math.sin(yaw)
+        return c, s, self.x * s - self.y * c
+
+
+def axis_yaw_of(axis: Array, wheel: str) -> float:
+    """Return the direction of a spin axis on the floor [rad].
+
+    Args:
+        axis: direction in the base frame, any length, shape (3,).
+        wheel: its name, for errors.
+
+    Raises:
+        BadConfig: for an axis that stands nearly upright, on which no wheel rolls.
+    """
+    length = float(np.linalg.norm(axis))
+    flat = math.hypot(axis[0], axis[1])
+    if not flat >= UPRIGHT_AXIS * length > 0.0:
+        shown = ", ".join(f"{value:.4g}" for value in axis)
+        raise BadConfig(
+            f"wheel '{wheel}': its axis ({shown}) in the base frame is too far from lying flat to "
+            "roll on the floor"
+        )
+    return math.atan2(axis[1], axis[0])
+
+
+class Layout:
+    """The linear algebra of wheels that stand in given places.
+
+    A motion is a twist of the base; it is *driven* when some wheel must turn for it. What is left
+    over is the null space of the roller rows, in which rollers run freely.
+    """
+
+    def __init__(self, wheels: tuple[HolonomicWheel, ...]) -> None:
+        """Find what can be driven.
+
+        Raises:
+            BadConfig: for no wheels, a name given twice, or two wheels on the same spot.
+        """
+        _check(wheels)
+        rows = np.array([wheel.roller_row for wheel in wheels])
+        places = np.array([(wheel.x, wheel.y) for wheel in wheels])
+        middle = places.mean(axis=0)
+        reach = math.sqrt(float(((places - middle) ** 2).sum(axis=1).mean())) or 1.0
+        self.weights = np.array((1.0, 1.0, reach**2))
+        """What a squared twist counts, so that turning compares with driving, shape (3,)."""
+        # Taken about the middle of the wheels, in m/s, the rows say how well a motion is driven
+        # wherever the base's frame stands.
+        to_middle = np.array(((1.0, 0.0, -middle[1]), (0.0, 1.0, middle[0]), (0.0, 0.0, reach)))
+        from_middle = np.linalg.inv(to_middle)
+        _, felt, motions = np.linalg.svd(rows @ from_middle, full_matrices=True)
+        rank = int((felt > UNFELT * felt[0]).sum())
+        self.driven = from_middle @ motions[:rank].T
+        """Basis of motions that the wheels drive, shape (3, rank)."""
+        self.undriven = from_middle @ motions[rank:].T
+        """Basis of motions that no wheel drives, shape (3, 3 - rank)."""
+        felt_part = self.driven @ motions[:rank] @ to_middle
+        self.rows = rows if rank == 3 else rows @ felt_part
+        """Speed along each roller by twist, 0 for undriven motions, shape (wheels, 3)."""
+
+    @functools.cached_property
+    def nearest(self) -> Array:
+        """Matrix from a twist to the nearest one without an undriven part, shape (3, 3)."""
+        N, weighted = self.undriven, self.weights[:, None] * self.undriven
+        return np.asarray(np.eye(3) - N @ np.linalg.solve(N.T @ weighted, weighted.T))
+
+    @functools.cached_property
+    def impossible(self) -> tuple[str, ...]:
+        """The motions that no wheel drives, in words; empty for a base that drives everywhere."""
+        N = self.undriven
+        if N.shape[1] == 2:
+            # Of two undriven motions one is a translation: the mixture without yaw.
+            a, b = N[2]
+            N = np.column_stack((b * N[:, 0] - a * N[:, 1], a * N[:, 0] + b * N[:, 1]))
+        return tuple(_in_words(motion) for motion in N.T)
+
+
+def _check(wheels: tuple[HolonomicWheel, ...]) -> None:
+    """Refuse no wheels, one name for two, and two wheels on one spot."""
+    if not wheels:
+        raise BadConfig("a holonomic base needs at least one wheel")
+    for i, wheel in enumerate(wheels):
+        for other in wheels[:i]:
+            if wheel.name == other.name:
+                raise BadConfig(f"wheel joint '{wheel.name}' is named more than once")
+            if math.hypot(wheel.x - other.x, wheel.y - other.y) < SAME_PLACE:
+                raise BadConfig(
+                    f"wheels '{other.name}' and '{wheel.name}' stand on the same spot "
+                    f"({wheel.x:g}, {wheel.y:g}) m; give each its own place"
+                )
+
+
+def _in_words(motion: Array) -> str:
+    """Return an undriven motion in words."""
+    vx, vy, wz = (float(value) for value in motion)
+    speed = math.hypot(vx, vy)
+    if abs(wz) > 1e-6 * speed:
+        return f"turn about the point ({-vy / wz:.3g}, {vx / wz:.3g}) m"
+    degrees = math.degrees(math.atan2(vy, vx)) % 180.0
+    if min(degrees, 180.0 - degrees) < 0.5:
+        return "drive forward"
+    return "drive sideways" if abs(degrees - 90.0) < 0.5 else f"drive along {degrees:.0f} degrees"
+
+
+def projected(twist: Twist2, matrix: Array) -> Twist2:
+    """Return the projection of a twist, or the twist itself where that is the same to rounding."""
+    near, rounding = matrix @ twist, 1e-12 * max(map(abs, twist))
+    if np.abs(near - twist).max() <= rounding:
+        return twist
+    return Twist2(*(float(value) if abs(value) > rounding else 0.0 for value in near))

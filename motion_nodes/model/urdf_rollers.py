@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The element ``<mecanum radius="0.04" angle_deg="45"/>`` in a URDF's wheel joint.
+
+It says what a URDF cannot: that rollers stand on the rim of the wheel, and how. Isaac Sim keeps
+the same two numbers as attributes of the joint. Other readers of URDF pass over it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from motion_nodes.errors import BadDescription, did_you_mean
+from motion_nodes.model.tree import Rollers
+
+ELEMENT = "mecanum"
+_ATTRIBUTES = ("radius", "angle_deg")
+
+
+def read_rollers(root: Any, where: str) -> dict[str, Rollers]:
+    """Take the rollers out of the joints, and return them by joint.
+
+    Args:
+        root: the XML element ``robot``; loses its ``<mecanum>`` elements.
+        where: the file, for errors.
+
+    Raises:
+        BadDescription: names file, joint and attribute.
+    """
+    found: dict[str, Rollers] = {}
+    for joint in root.findall("joint"):
+        elements = joint.findall(ELEMENT)
+        place = f"{where}: joint '{joint.get('name')}'"
+        if len(elements) > 1:
+            raise BadDescription(f"{place}: has <{ELEMENT}> twice; a wheel has one rim.")
+        for element in elements:
+            found[joint.get("name")] = _read(element, f"{place}: <{ELEMENT}>")
+            joint.remove(element)
+    return found
+
+
+def _read(element: Any, where: str) -> Rollers:
+    """Return what one element says."""
+    for name in element.attrib:
+        if name not in _ATTRIBUTES:
+            raise BadDescription(
+                f"{where}: '{name}' is not an attribute.{did_you_mean(name, _ATTRIBUTES)}"
+            )
+    if "radius" not in element.attrib:
+        raise BadDescription(f'{where}: needs radius="..", the wheel\'s rolling radius [m].')
+    radius = _number(element, "radius", where)
+    if not radius > 0.0:
+        raise BadDescription(f"{where}: radius is {radius:g}; it must be above 0.")
+    angle = _number(element, "angle_deg", where) if "angle_deg" in element.attrib else 90.0
+    return Rollers(radius, angle)
+
+
+def _number(element: Any, name: str, where: str) -> float:
+    """Return a finite number."""
+    text = element.get(name)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise BadDescription(f"{where}: {name} is '{text}'; a finite number is needed.")
+    return value
