@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal
 
 from motion_nodes.base_motion.go_to_pose import AIM, GoToPose
 from motion_nodes.base_motion.goal_check import GoalTolerance
@@ -39,7 +38,7 @@ class FollowConfig:
 
     limits: MotionLimits
     steering: SteeringConfig
-    law: Literal["stanley", "rear_axle"] = "stanley"
+    law: str = "stanley"
     """How a base that steers is led forward; in reverse it is always the rear axle."""
     tolerance: GoalTolerance = field(default_factory=GoalTolerance)
     reversing: bool = False

@@ -107,6 +107,13 @@ class Navigator:
         if self.task is not None and self._stopping is None:
             self._stopping, self._standing = (ending, text), 0.0
 
+    def rest_at_once(self) -> None:
+        """End a stop that is under way: something else has brought the base to rest."""
+        if self.stopping:
+            self._ramp.twist = Twist2()
+            assert self._stopping is not None
+            self._end(*self._stopping)
+
     def abort(self, ending: Ending, text: str) -> None:
         """End the task at once and stand, without a ramp."""
         self._ramp.twist = Twist2()

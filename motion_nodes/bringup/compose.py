@@ -13,7 +13,13 @@ from motion_nodes.errors import BadConfig, did_you_mean
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.robot import Robot
-from motion_nodes.ros.names import BASE_CONTROLLERS, CONTROLLER_MANAGER, JOINT_CONTROLLER, under
+from motion_nodes.ros.names import (
+    BASE_CONTROLLERS,
+    BASE_NAVIGATOR,
+    CONTROLLER_MANAGER,
+    JOINT_CONTROLLER,
+    under,
+)
 
 BACKENDS = ("mujoco", "mock", "isaac", "hardware")
 """What stands behind joint_command and joint_states; the last two are started elsewhere."""
@@ -172,6 +178,7 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
         driven = framed | {"stamped_cmd_vel": config.stamped_cmd_vel}
         executable, name = BASE_EXECUTABLES[robot.kind], BASE_CONTROLLERS[robot.kind]
         specs.append(_spec(config, executable, name, place.namespace, driven))
+        specs.append(_spec(config, "base_navigator", BASE_NAVIGATOR, place.namespace, settings))
     manager = _spec(config, "controller_manager", CONTROLLER_MANAGER, place.namespace, settings)
     return [*specs, manager]
 

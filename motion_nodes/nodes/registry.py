@@ -10,6 +10,7 @@ from motion_nodes.errors import MotionError, did_you_mean
 
 NODES = {
     "articulation_controller": "ArticulationControllerNode",
+    "base_navigator": "BaseNavigatorNode",
     "browser_viewer": "BrowserViewerNode",
     "controller_manager": "ControllerManagerNode",
     "differential_base": "DifferentialBaseNode",

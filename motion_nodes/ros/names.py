@@ -13,6 +13,9 @@ BASE_CONTROLLERS = {
 }
 """The base controller of each kind of robot."""
 
+BASE_NAVIGATOR = "base_navigator"
+"""Moves a wheeled robot to poses and along paths."""
+
 CONTROLLER_MANAGER = "controller_manager"
 """The node that lists and switches a robot's controllers."""
 

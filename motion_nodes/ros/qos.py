@@ -39,6 +39,9 @@ LATCHED = _profile(1, reliable=True, latched=True)
 TF = _profile(100, reliable=True)
 """/tf."""
 
+TF_READER = _profile(1000, reliable=False)
+"""Reader of /tf that looks only when it needs to: deep enough for what slow publishers sent."""
+
 TF_STATIC = _profile(100, reliable=True, latched=True)
 """/tf_static."""
 

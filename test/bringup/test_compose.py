@@ -34,6 +34,7 @@ def test_a_base_without_other_joints_gets_no_joint_control():
         "/mujoco_sim",
         "/robot_state",
         "/diff_drive_controller",
+        "/base_navigator",
         "/controller_manager",
     ]
 
