@@ -10,7 +10,7 @@ import numpy as np
 from motion_nodes.bases.ackermann import AckermannConfig
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
 from motion_nodes.bases.base import Array
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import BadConfig, UnknownJoint
 from motion_nodes.model.base_description import AckermannSpec
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
@@ -52,10 +52,12 @@ def max_wheel_angle(robot: Robot, steering_joint_names: tuple[str, ...]) -> floa
     """Return how far the steering joints turn to either side [rad].
 
     Raises:
-        BadConfig: for a joint that does not turn to both sides.
+        BadConfig: for a joint that there is not, or that does not turn to both sides.
     """
     angles = []
     for name in steering_joint_names:
+        if name not in robot.joint_names:
+            raise BadConfig(str(UnknownJoint(name, robot.joint_names, robot.name)))
         joint = robot.tree.joint(name)
         if not joint.lower < 0.0 < joint.upper:
             raise BadConfig(

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A car driven by steering angle and speed, each with a ramp of its own: the AckermannDrive form.
+
+For library users, and for clients that think in steering angles. All four wheels get a speed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from motion_nodes.bases.ackermann_geometry import AckermannGeometry
+from motion_nodes.bases.base import Array
+from motion_nodes.errors import BadCommand, BadConfig
+
+DEAD_ZONE_ISAAC = 0.0157
+"""[rad] Steering angles below this (0.9 degrees) are straight ahead for Isaac Sim's controller."""
+
+
+class DriveCommand(NamedTuple):
+    """What to drive; the fields are those of ackermann_msgs/AckermannDrive."""
+
+    steering_angle: float = 0.0
+    """Of the wheel in the middle of the steered axle [rad]; positive turns left."""
+    steering_angle_velocity: float = 0.0
+    """How fast to get there, its sign does not matter [rad/s]; 0: as fast as allowed."""
+    speed: float = 0.0
+    """Of the middle of the axle that does not steer [m/s]; negative: backward."""
+    acceleration: float = 0.0
+    """How fast to get there, its sign does not matter [m/s^2]; 0: as fast as allowed."""
+
+
+class DriveState(NamedTuple):
+    """What wheels and steering are to do now."""
+
+    steering: Array
+    """Angles of the steered wheels, left and right [rad], shape (2,)."""
+    wheels: Array
+    """Wheel speeds front left, front right, rear left, rear right [rad/s], shape (4,)."""
+    steering_angle: float
+    """Of the wheel in the middle [rad]."""
+    speed: float
+    """[m/s]"""
+    notes: tuple[str, ...] = ()
+    """What of the command was not done, and why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AckermannDriveConfig:
+    """Limits of the drive; their signs do not matter, and 0 is no limit.
+
+    Raises:
+        BadConfig: for a limit that is not finite.
+    """
+
+    geometry: AckermannGeometry
+    max_wheel_velocity: float = 0.0
+    """Of any wheel [rad/s]."""
+    max_wheel_rotation_angle: float = 0.0
+    """Of either steered wheel and of the one in the middle [rad]."""
+    max_acceleration: float = 0.0
+    """[m/s^2]"""
+    max_steering_angle_velocity: float = 0.0
+    """Of the wheel in the middle [rad/s]."""
+    dead_zone: float = 0.0
+    """Steering angles below this drive straight ahead [rad]."""
+
+    def __post_init__(self) -> None:
+        """Check every number."""
+        for name in (
+            "max_wheel_velocity",
+            "max_wheel_rotation_angle",
+            "max_acceleration",
+            "max_steering_angle_velocity",
+            "dead_zone",
+        ):
+            value = getattr(self, name)
+            if not math.isfinite(value):
+                raise BadConfig(f"{name} is {value}; give a finite number, or 0 for no limit")
+
+    @classmethod
+    def from_isaac(
+        cls,
+        wheel_base: float,
+        track_width: float,
+        front_wheel_radius: float = 0.0,
+        back_wheel_radius: float = 0.0,
+        max_wheel_velocity: float = 0.0,
+        invert_steering: bool = False,
+        max_wheel_rotation_angle: float = 6.28,
+        max_acceleration: float = 0.0,
+        max_steering_angle_velocity: float = 0.0,
+        dead_zone: float = 0.0,
+    ) -> AckermannDriveConfig:
+        """Return a configuration from what Isaac Sim's Ackermann controller is made from.
+
+        Args:
+            wheel_base: distance between the axles [m].
+            track_width: of both axles [m].
+            front_wheel_radius: [m]; 0: as ``back_wheel_radius``.
+            back_wheel_radius: [m]; 0: as ``front_wheel_radius``.
+            max_wheel_velocity: [rad/s]
+            invert_steering: the rear axle steers.
+            max_wheel_rotation_angle: [rad]
+            max_acceleration: [m/s^2]
+            max_steering_angle_velocity: [rad/s]
+            dead_zone: [rad]; :data:`DEAD_ZONE_ISAAC` is what that controller has.
+
+        Raises:
+            BadConfig: when both radii are 0, or a number is not what it must be.
+        """
+        if front_wheel_radius == 0.0 and back_wheel_radius == 0.0:
+            raise BadConfig("front_wheel_radius and back_wheel_radius are both 0; give one of them")
+        return cls(
+            geometry=AckermannGeometry(
+                wheelbase=wheel_base,
+                front_track_width=track_width,
+                rear_track_width=track_width,
+                front_wheel_radius=front_wheel_radius or back_wheel_radius,
+                rear_wheel_radius=back_wheel_radius or front_wheel_radius,
+                steered_axle="rear" if invert_steering else "front",
+            ),
+            max_wheel_velocity=max_wheel_velocity,
+            max_wheel_rotation_angle=max_wheel_rotation_angle,
+            max_acceleration=max_acceleration,
+            max_steering_angle_velocity=max_steering_angle_velocity,
+            dead_zone=dead_zone,
+        )
+
+
+class AckermannDrive:
+    """Leads speed and steering angle to what was commanded, and tells the wheels.
+
+    Limits keep the wheels on one turning centre: a turn that is too tight is widened, and speeds
+    that are too high are lowered together, instead of clipping single wheels.
+    """
+
+    def __init__(self, config: AckermannDriveConfig) -> None:
+        """Begin standing, with the wheels straight ahead."""
+        self.config = config
+        angle = _bound(config.max_wheel_rotation_angle)
+        geometry = config.geometry
+        self.max_steering_angle = geometry.steering_angle(geometry.max_curvature(angle, angle))
+        """Greatest angle of the wheel in the middle [rad]."""
+        self.reset()
+
+    def reset(self) -> None:
+        """Stand, with the wheels straight ahead."""
+        self.steering_angle = 0.0
+        """Reached so far, before the dead zone [rad]."""
+        self.speed = 0.0
+        """Reached so far [m/s]."""
+
+    def step(self, command: DriveCommand, dt: float = 0.0) -> DriveState:
+        """Return what to do now.
+
+        Args:
+            command: what was asked for.
+            dt: time since the last step [s]. What has a ramp moves only when it is above 0; what
+                has none is there at once.
+
+        Raises:
+            BadCommand: for a command or time that is not finite; nothing changes.
+        """
+        self._check(dt=dt, **command._asdict())
+        rise = _rate(command.acceleration, self.config.max_acceleration)
+        turn = _rate(command.steering_angle_velocity, self.config.max_steering_angle_velocity)
+        notes = []
+        if not dt > 0.0 and min(rise, turn) < math.inf:
+            notes.append(f"dt is {dt} s; it must be above 0 for ramps to move")
+        elapsed = max(dt, 0.0)
+        self.speed = _toward(self.speed, command.speed, rise, elapsed)
+        goal = self._within(command.steering_angle, notes)
+        self.steering_angle = _toward(self.steering_angle, goal, turn, elapsed)
+        return self._state(notes)
+
+    def step_accelerating(
+        self, steering_angle: float, current_speed: float, acceleration: float, dt: float
+    ) -> DriveState:
+        """Return what to do now, from a measured speed and an acceleration along the car.
+
+        The input of older Ackermann controllers: the speed is ``current_speed + acceleration dt``.
+
+        Args:
+            steering_angle: of the wheel in the middle, taken on at once [rad].
+            current_speed: measured [m/s].
+            acceleration: with sign: negative brakes a car that drives forward [m/s^2].
+            dt: time to accelerate for [s]; unless it is above 0 the speed stays.
+
+        Raises:
+            BadCommand: for a number that is not finite; nothing changes.
+        """
+        self._check(
+            steering_angle=steering_angle,
+            current_speed=current_speed,
+            acceleration=acceleration,
+            dt=dt,
+        )
+        notes = [] if dt > 0.0 else [f"dt is {dt} s; it must be above 0 to accelerate"]
+        most = _bound(self.config.max_acceleration)
+        rise = min(max(acceleration, -most), most)
+        self.speed = current_speed + rise * max(dt, 0.0)
+        self.steering_angle = self._within(steering_angle, notes)
+        return self._state(notes)
+
+    def wheel_speed(self, state: DriveState) -> float:
+        """Return the one wheel speed of older controllers: of a steered wheel going straight.
+
+        Returns:
+            Speed over the radius of the steered wheels [rad/s].
+        """
+        geometry = self.config.geometry
+        front = geometry.steered_axle == "front"
+        return state.speed / (geometry.front_wheel_radius if front else geometry.rear_wheel_radius)
+
+    def _within(self, steering_angle: float, notes: list[str]) -> float:
+        most = self.max_steering_angle
+        if abs(steering_angle) <= most:
+            return steering_angle
+        notes.append(
+            f"steering angle {steering_angle:g} rad is beyond {most:.4g} rad, the tightest turn of "
+            "this car; it turns as tightly as it can"
+        )
+        return math.copysign(most, steering_angle)
+
+    def _state(self, notes: list[str]) -> DriveState:
+        """Return what the present speed and angle ask of the wheels, within their limit."""
+        geometry = self.config.geometry
+        straight = abs(self.steering_angle) < abs(self.config.dead_zone)
+        angle = 0.0 if straight else self.steering_angle
+        curvature = geometry.curvature(angle)
+        wheels = np.array(geometry.wheel_speeds(self.speed, self.speed * curvature))
+        fastest, most = float(abs(wheels).max()), _bound(self.config.max_wheel_velocity)
+        if fastest > most:
+            notes.append(
+                f"speed {self.speed:g} m/s needs a wheel at {fastest:.4g} rad/s, above "
+                f"max_wheel_velocity {most:g} rad/s; all wheels are slowed"
+            )
+            self.speed *= most / fastest
+            wheels = (wheels * (most / fastest)).clip(-most, most)
+        steering = np.array(geometry.wheel_angles(curvature))
+        return DriveState(steering, wheels, angle, self.speed, tuple(notes))
+
+    @staticmethod
+    def _check(**numbers: float) -> None:
+        for name, value in numbers.items():
+            if not math.isfinite(value):
+                raise BadCommand(f"{name} is {value}; it must be finite. Nothing changes")
+
+
+def _bound(limit: float) -> float:
+    return abs(limit) or math.inf
+
+
+def _rate(asked: float, limit: float) -> float:
+    """Return the rate of a ramp: what was asked for within the limit; infinite for none."""
+    return min(_bound(asked), _bound(limit))
+
+
+def _toward(start: float, goal: float, rate: float, dt: float) -> float:
+    """Return the value on the way from start to goal after a time, never beyond the goal."""
+    if rate == math.inf or abs(goal - start) <= rate * dt:
+        return goal
+    return start + math.copysign(rate * dt, goal - start)
