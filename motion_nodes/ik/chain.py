@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The joints between a base and a tip: what inverse kinematics is solved for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import BadConfig, UnknownFrame, UnknownJoint
+from motion_nodes.kernels.packed import FIXED, PRISMATIC, PackedArrays, pack, reroot
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, KinematicTree, frozen
+
+_TURN = 2.0 * math.pi
+
+
+class IkChain:
+    """The actuated joints that move a tip relative to a base, and their limits.
+
+    Base and tip may be any two frames of the tree. Joints that mimic another one move along with
+    it, and narrow its limits by their own.
+    """
+
+    robot_name: str
+    base: str
+    tip: str
+    joint_names: tuple[str, ...]
+    """The joints of ``q``, from base to tip."""
+    lower: Array
+    """Lower limits [rad or m], -inf for continuous joints, shape (n,)."""
+    upper: Array
+    """Upper limits, shape (n,)."""
+    kinematics: Kinematics
+    """Of these joints, relative to the base."""
+    length: float
+    """The tip is never further from the first joint than this [m]; inf if a slide has no end."""
+    size: float
+    """Sum of the offsets alone [m]: how many metres are as much as a radian."""
+    origin: Array
+    """Where the first joint is in the base [m], shape (3,)."""
+    turning: tuple[int, ...]
+    """Joints (their indices) that have room for a full turn, which changes no pose."""
+    centre: Array
+    """Middle of the joints' ranges, 0 for continuous ones, shape (n,)."""
+
+    def __init__(
+        self,
+        tree: KinematicTree,
+        base: str,
+        tip: str,
+        joints: Sequence[str] | None = None,
+        *,
+        limits: JointLimits | None = None,
+        fixed: Mapping[str, float] | None = None,
+        generic: bool = False,
+    ) -> None:
+        """Find the joints.
+
+        Args:
+            tree: the robot.
+            base: frame that poses are relative to.
+            tip: frame that is to be brought somewhere.
+            joints: those of its joints that may move, in this order; default: all, base to tip.
+            limits: limits of at least these joints; default: those of the tree.
+            fixed: values of the other joints [rad or m]; 0 where none is given.
+            generic: True to use kernels that need no generated code.
+
+        Raises:
+            UnknownFrame: base or tip is no frame.
+            UnknownJoint: a joint does not exist, or does not move the tip.
+            BadConfig: no joint moves the tip, or limits leave no room.
+        """
+        for frame in (base, tip):
+            if frame not in tree.frame_names:
+                raise UnknownFrame(frame, tree.frame_names, tree.name)
+        moving = _joints_between(tree, base, tip)
+        if not moving:
+            raise BadConfig(f"{tree.name}: no joint moves '{tip}' relative to '{base}'.")
+        for name in joints or ():
+            if name not in moving:
+                raise UnknownJoint(name, moving, f"the joints between '{base}' and '{tip}'")
+        self.robot_name, self.base, self.tip = tree.name, base, tip
+        self.joint_names = moving if not joints else tuple(joints)
+        self.kinematics = Kinematics(
+            tree, self.joint_names, fixed=fixed, base=base, generic=generic
+        )
+        self.arrays, self.row = _arrays(tree, self.joint_names, fixed or {}, base, tip)
+        lower, upper = _limits(tree, self.joint_names, limits)
+        self.lower, self.upper = frozen(lower), frozen(upper)
+        self.size, slides = _lengths(self.arrays, self.row, lower, upper)
+        self.length = self.size + slides
+        self.origin = _origin(self.arrays, self.row)
+        roomy = _periodic(self.arrays, self.row) & (upper - lower >= _TURN)
+        self.turning = tuple(int(k) for k in np.flatnonzero(roomy))
+        self.centre = frozen(_centre(lower, upper))
+        # For single numbers lists are faster than arrays.
+        self._lower, self._upper = lower.tolist(), upper.tolist()
+
+    @classmethod
+    def of_group(cls, robot: Robot, group: str, *, generic: bool = False) -> IkChain:
+        """Return the chain of a robot's group; its other joints stand as in ``home``.
+
+        Raises:
+            UnknownGroup: lists the groups.
+            BadConfig: the group is no chain.
+        """
+        found = robot.group(group)
+        if found.base is None or found.tip is None:
+            chains = [g.name for g in robot.groups.values() if g.tip is not None]
+            raise BadConfig(
+                f"{robot.name}: group '{found.name}' has no base and tip, so it has no inverse "
+                f"kinematics. Groups that have: {', '.join(chains) or 'none'}."
+            )
+        others = zip(robot.joint_names, robot.home, strict=True)
+        fixed = {name: float(q) for name, q in others if name not in found.joints}
+        return cls(
+            robot.tree,
+            found.base,
+            found.tip,
+            found.joints,
+            limits=robot.limits,
+            fixed=fixed,
+            generic=generic,
+        )
+
+    def turned_near(self, q: Array, to: Array) -> Array:
+        """Return the same configuration, full turns taken back so that it is nearest to another.
+
+        Args:
+            q: joint values inside the limits [rad or m], shape (n,); changed in place.
+            to: joint values, shape (n,).
+        """
+        if self.turning:
+            values, wanted = q.tolist(), to.tolist()
+            for k in self.turning:
+                turns = round((values[k] - wanted[k]) / _TURN)
+                while turns and not self._lower[k] <= values[k] - turns * _TURN <= self._upper[k]:
+                    turns -= 1 if turns > 0 else -1
+                if turns:
+                    q[k] = values[k] - turns * _TURN
+        return q
+
+
+def _arrays(
+    tree: KinematicTree, joints: tuple[str, ...], fixed: Mapping[str, float], base: str, tip: str
+) -> tuple[PackedArrays, int]:
+    """Return the tree relative to the base, and the row of the tip."""
+    arrays = pack(tree.packed, joints, fixed)
+    base_index = tree.frame_names.index(base)
+    if base_index:
+        arrays = reroot(arrays, base_index)
+    return arrays, arrays.frame_rows[tree.frame_names.index(tip)]
+
+
+def _path(arrays: PackedArrays, row: int) -> list[int]:
+    """Return the rows from row 0, which is left out, to a row."""
+    rows = []
+    while row > 0:
+        rows.append(row)
+        row = int(arrays.parent[row])
+    return rows[::-1]
+
+
+def _joints_between(tree: KinematicTree, base: str, tip: str) -> tuple[str, ...]:
+    """Return the actuated joints that move the tip relative to the base."""
+    arrays, row = _arrays(tree, tree.joint_names, {}, base, tip)
+    indices = [int(arrays.q_index[r]) for r in _path(arrays, row) if arrays.kind[r] != FIXED]
+    return tuple(tree.joint_names[i] for i in dict.fromkeys(indices))
+
+
+def _limits(
+    tree: KinematicTree, joints: tuple[str, ...], limits: JointLimits | None
+) -> tuple[Array, Array]:
+    """Return limits that keep the joints and those that mimic them within theirs."""
+    if limits is not None:
+        chosen = limits.select(joints)
+        lower, upper = chosen.lower.copy(), chosen.upper.copy()
+    else:
+        lower = np.array([tree.joint(name).lower for name in joints])
+        upper = np.array([tree.joint(name).upper for name in joints])
+    for joint in tree.joints.values():
+        mimic = joint.mimic
+        if mimic is None or mimic.joint not in joints or mimic.multiplier == 0.0:
+            continue
+        ends = [(end - mimic.offset) / mimic.multiplier for end in (joint.lower, joint.upper)]
+        k = joints.index(mimic.joint)
+        lower[k], upper[k] = max(lower[k], min(ends)), min(upper[k], max(ends))
+    for name, low, high in zip(joints, lower, upper, strict=True):
+        if not low <= high:
+            raise BadConfig(f"{tree.name}: joint '{name}' has no room: {low:.6g} to {high:.6g}.")
+    return lower, upper
+
+
+def _lengths(arrays: PackedArrays, row: int, lower: Array, upper: Array) -> tuple[float, float]:
+    """Return the sum of all offsets behind the first joint, and of all that joints slide [m]."""
+    offsets, slides, moving = 0.0, 0.0, False
+    for r in _path(arrays, row):
+        if moving:
+            offsets += float(np.linalg.norm(arrays.X_PJ[r, :3, 3]))
+        if arrays.kind[r] == PRISMATIC:
+            k, factor, offset = arrays.q_index[r], arrays.multiplier[r], arrays.offset[r]
+            slides += max(abs(factor * end + offset) for end in (lower[k], upper[k]))
+        moving = moving or bool(arrays.kind[r] != FIXED)
+    return offsets, slides
+
+
+def _centre(lower: Array, upper: Array) -> Array:
+    """Return the middle of ranges, or what is nearest to 0 where they are infinite."""
+    finite = np.isfinite(lower) & np.isfinite(upper)
+    total = np.where(finite, lower, 0.0) + np.where(finite, upper, 0.0)
+    return np.asarray(np.clip(total / 2.0, lower, upper))
+
+
+def _origin(arrays: PackedArrays, row: int) -> Array:
+    """Return the place of the first joint in row 0."""
+    X = np.eye(4)
+    for r in _path(arrays, row):
+        X = X @ arrays.X_PJ[r]
+        if arrays.kind[r] != FIXED:
+            break
+    return frozen(X[:3, 3])
+
+
+def _periodic(arrays: PackedArrays, row: int) -> NDArray[np.bool_]:
+    """Return for which joints a full turn changes no pose, shape (n,), bool."""
+    periodic = np.ones(arrays.joint_count, dtype=bool)
+    for r in _path(arrays, row):
+        if arrays.kind[r] == PRISMATIC or arrays.multiplier[r] != round(arrays.multiplier[r]):
+            if arrays.kind[r] != FIXED:
+                periodic[arrays.q_index[r]] = False
+    return periodic

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What redundant joints do while the tip stays: objectives, and motion of the arm behind the tool.
+
+A joint velocity z moves the tip only by its part outside the null space of the Jacobian;
+``(I - J^+ J) z`` is what is left of it. Source: A. Liegeois, "Automatic supervisory control of the
+configuration and behavior of multibody mechanisms", IEEE Trans. SMC 7(12), 1977.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.pose_error import pose_error
+from motion_nodes.ik.problem import IkTolerance, Objective, as_configurations
+from motion_nodes.model.tree import Array
+
+_EPSILON = 1e-6
+
+
+class Posture:
+    """Be near to a posture: ``1/2 sum w (q - q_ref)^2``."""
+
+    def __init__(self, chain: IkChain, reference: ArrayLike, weights: ArrayLike = 1.0) -> None:
+        """Prepare.
+
+        Args:
+            chain: the joints.
+            reference: the posture [rad or m], shape (n,).
+            weights: how much each joint matters, shape (n,) or one number for all.
+        """
+        self._reference = as_configurations(reference, chain.joint_names, "posture")[0]
+        self._weights = np.broadcast_to(np.asarray(weights, np.float64), self._reference.shape)
+        if not (np.isfinite(self._weights) & (self._weights >= 0.0)).all():
+            raise BadCommand(
+                f"weights of a posture must be at least 0 and finite, got {weights!r}."
+            )
+
+    def value(self, q: Array) -> float:
+        """Return how far the joints are from the posture."""
+        return float(0.5 * self._weights @ (q - self._reference) ** 2)
+
+    def gradient(self, q: Array) -> Array:
+        """Return the slope, shape (n,)."""
+        return np.asarray(self._weights * (q - self._reference))
+
+
+class LimitCentring:
+    """Be in the middle of the joints' ranges: ``1/2 sum ((q - middle) / half range)^2``.
+
+    Joints without limits do not matter.
+    """
+
+    def __init__(self, chain: IkChain) -> None:
+        half = (chain.upper - chain.lower) / 2.0
+        usable = np.isfinite(half) & (half > 0.0)
+        self._middle = np.where(usable, chain.centre, 0.0)
+        self._factor = np.where(usable, 1.0 / np.where(usable, half, 1.0) ** 2, 0.0)
+
+    def value(self, q: Array) -> float:
+        """Return how far the joints are from the middle."""
+        return float(0.5 * self._factor @ (q - self._middle) ** 2)
+
+    def gradient(self, q: Array) -> Array:
+        """Return the slope, shape (n,)."""
+        return np.asarray(self._factor * (q - self._middle))
+
+
+class Manipulability:
+    """Be far from singular configurations: minus the logarithm of ``sqrt(det(J J^T))``.
+
+    Source: T. Yoshikawa, "Manipulability of robotic mechanisms", Int. J. Robotics Research 4(2),
+    1985. The logarithm makes the measure independent of units, up to a constant.
+    """
+
+    def __init__(self, chain: IkChain) -> None:
+        self._chain = chain
+        self._n = len(chain.joint_names)
+
+    def value(self, q: Array) -> float:
+        """Return minus the logarithm of the manipulability."""
+        return float(self._values(q[np.newaxis])[0])
+
+    def gradient(self, q: Array) -> Array:
+        """Return the slope by central differences, shape (n,)."""
+        shifts = np.vstack([np.eye(self._n), -np.eye(self._n)]) * _EPSILON
+        values = self._values(q + shifts)
+        return np.asarray((values[: self._n] - values[self._n :]) / (2.0 * _EPSILON))
+
+    def _values(self, Q: Array) -> Array:
+        J = self._chain.kinematics.jacobian_batch(Q, self._chain.tip)
+        if self._n < 6:
+            gram = np.einsum("mik,mil->mkl", J, J)
+        else:
+            gram = np.einsum("mik,mjk->mij", J, J)
+        return np.asarray(-0.5 * np.log(np.maximum(np.linalg.det(gram), 1e-300)))
+
+
+def improved(
+    chain: IkChain,
+    q: Array,
+    X_BT: Array,
+    tolerance: IkTolerance,
+    objectives: Sequence[Objective],
+    limits: tuple[Array, Array],
+    deadline: float = math.inf,
+    steps: int = 100,
+) -> Array:
+    """Return a solution that serves the objectives better, and is one all the same.
+
+    Steps down the slope of the objectives' sum within the null space, each followed by a correction
+    of the tip; a step that does not help is halved. Ends where no more is to be gained.
+
+    Args:
+        chain: the joints.
+        q: a solution, shape (n,).
+        X_BT: the target in the base, shape (4, 4).
+        tolerance: what counts as a solution.
+        objectives: what to serve.
+        limits: of the joints, both of shape (n,).
+        deadline: when to end, as :func:`time.perf_counter` counts [s].
+        steps: how many at most.
+    """
+    mover = TipKeeper(chain, X_BT, tolerance, limits)
+    value = sum(objective.value(q) for objective in objectives)
+    size = 0.2
+    for _ in range(steps):
+        slope = np.sum([objective.gradient(q) for objective in objectives], axis=0)
+        direction = mover.within_null_space(q, -slope)
+        length = float(np.abs(direction).max(initial=0.0))
+        if length < 1e-9 or time.perf_counter() > deadline:
+            break
+        moved = mover.corrected(q + direction * min(1.0, size / length))
+        better = math.inf if moved is None else sum(o.value(moved) for o in objectives)
+        if moved is None or not better < value:
+            size = min(size, length) / 2.0
+            if size < 1e-5:
+                break
+            continue
+        gain = value - better
+        q, value, size = moved, better, min(2.0 * size, 0.4)
+        if gain < 1e-9 * (1.0 + abs(value)):
+            break
+    return q
+
+
+class TipKeeper:
+    """Moves the joints of a chain while its tip stays at a target."""
+
+    def __init__(
+        self,
+        chain: IkChain,
+        X_BT: Array,
+        tolerance: IkTolerance,
+        limits: tuple[Array, Array] | None = None,
+    ) -> None:
+        """Prepare; arguments as for :func:`improved`."""
+        self._chain, self._target, self._tolerance = chain, X_BT, tolerance
+        self._lower, self._upper = limits or (chain.lower, chain.upper)
+        self._counts = ~tolerance.free
+        self._scale = np.where(np.arange(6) < 3, 1.0 / max(chain.size, 1e-6), 1.0)
+
+    def within_null_space(self, q: Array, z: Array) -> Array:
+        """Return the part of a motion that leaves the tip where it is and no limit behind.
+
+        Joints that would leave their limits are taken out one after the other, so that the others
+        make up for them.
+        """
+        J = self._jacobian(q)
+        stuck = self._lower == self._upper
+        for _ in range(len(q)):
+            free = ~stuck
+            motion = np.zeros(len(q))
+            if not free.any():
+                return motion
+            J_free = J[:, free]
+            motion[free] = z[free] - np.linalg.pinv(J_free, rcond=1e-6) @ (J_free @ z[free])
+            outward = (q <= self._lower) & (motion < 0.0) | (q >= self._upper) & (motion > 0.0)
+            outward &= free
+            if not outward.any():
+                return motion
+            stuck |= outward
+        return motion
+
+    def corrected(self, q: Array, steps: int = 10) -> Array | None:
+        """Return joint values inside the limits, near to given ones, with the tip at the target.
+
+        Returns:
+            None if the tip cannot be brought back from there.
+        """
+        q = np.clip(q, self._lower, self._upper)
+        for _ in range(steps):
+            errors = self._errors(q)
+            wanted = self._beyond(errors)
+            if not wanted.any():
+                return q
+            J = self._jacobian(q, wanted != 0.0)
+            r = (self._scale * wanted)[wanted != 0.0]
+            free = ~((q <= self._lower) & (J.T @ r > 0.0) | (q >= self._upper) & (J.T @ r < 0.0))
+            J = J * free
+            gram = J @ J.T + 1e-10 * np.eye(len(r))
+            q = np.clip(q - J.T @ np.linalg.solve(gram, r), self._lower, self._upper)
+        return None
+
+    def _errors(self, q: Array) -> Array:
+        return pose_error(self._chain.kinematics.pose(q, self._chain.tip), self._target)
+
+    def _beyond(self, errors: Array) -> Array:
+        """Return what is to be corrected: nothing, if the errors are well within tolerance."""
+        tolerance = self._tolerance
+        kept = np.where(self._counts, errors, 0.0)
+        if tolerance.accepts(2.0 * kept):
+            return np.zeros(6)
+        return kept
+
+    def _jacobian(self, q: Array, rows: Array | None = None) -> Array:
+        """Return the Jacobian in the target's axes, of the axes that count, scaled."""
+        J_B = self._chain.kinematics.jacobian(q, self._chain.tip)
+        R_TB = self._target[:3, :3].T
+        J = np.vstack([R_TB @ J_B[:3], R_TB @ J_B[3:]]) * self._scale[:, np.newaxis]
+        return np.asarray(J[self._counts if rows is None else rows])

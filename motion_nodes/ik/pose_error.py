@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far a pose is from a target; in plain numbers, which for one pose is faster than NumPy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from motion_nodes.model.tree import Array
+
+
+def pose_error(X_BE: Array, X_BT: Array) -> Array:
+    """Return position [m] and rotation vector [rad] of E in T, shape (6,).
+
+    The rotation vector is the axis times the angle, at most half a turn.
+    """
+    X_TE = X_BT[:3, :3].T @ X_BE[:3]
+    X_TE[:, 3] -= X_BT[:3, :3].T @ X_BT[:3, 3]
+    return np.array([*X_TE[:, 3].tolist(), *rotation_vector(X_TE)])
+
+
+def rotation_vector(R: Array) -> tuple[float, float, float]:
+    """Return axis times angle [rad] of a rotation matrix: its logarithm.
+
+    By way of the quaternion, whose largest element is found first, so that neither small angles nor
+    half a turn are a special case; it need not have unit length.
+
+    Args:
+        R: shape (3, 3), or a pose without its last row.
+
+    Sources: S. W. Shepperd, "Quaternion from rotation matrix", J. Guidance and Control 1(3), 1978;
+    J. Sola, "Quaternion kinematics for the error-state Kalman filter", 2017, eq. 105.
+    """
+    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = R[:3, :3].tolist()
+    trace = xx + yy + zz
+    if trace >= max(xx, yy, zz):
+        w, x, y, z = 1.0 + trace, zy - yz, xz - zx, yx - xy
+    elif xx >= max(yy, zz):
+        w, x, y, z = zy - yz, 1.0 + 2.0 * xx - trace, yx + xy, xz + zx
+    elif yy >= zz:
+        w, x, y, z = xz - zx, yx + xy, 1.0 + 2.0 * yy - trace, zy + yz
+    else:
+        w, x, y, z = yx - xy, xz + zx, zy + yz, 1.0 + 2.0 * zz - trace
+    s = math.hypot(x, y, z)
+    factor = 2.0 * math.atan2(s, abs(w)) / s if s > 0.0 else 0.0
+    factor = math.copysign(factor, w)
+    return factor * x, factor * y, factor * z

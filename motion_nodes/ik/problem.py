@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The question and the answer of inverse kinematics, the same for all solvers."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.model.tree import Array
+
+Validity = Callable[[Array], bool | str]
+"""Says of joint values q, shape (n,), whether they may be used: True, or False or why not."""
+
+
+@dataclass(frozen=True)
+class IkTolerance:
+    """How far from the target counts as there.
+
+    One number bounds the length of the error. Three numbers bound its components along the axes of
+    the target frame each for itself; the solver then only goes as near as it must, and an axis with
+    an infinite one is free.
+    """
+
+    position: float | tuple[float, float, float] = 1e-3
+    """[m]"""
+    orientation: float | tuple[float, float, float] = 0.01
+    """Of the rotation vector, that is axis times angle [rad]."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for name, value in (("position", self.position), ("orientation", self.orientation)):
+            numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
+            if numbers.shape not in ((1,), (3,)) or not (numbers > 0.0).all():
+                raise BadConfig(
+                    f"{name} tolerance is {value}; allowed is one number or three, each above 0 "
+                    "(1e-6 costs hardly more than 1e-3; infinity leaves an axis free)."
+                )
+            kept = float(numbers[0]) if numbers.size == 1 else tuple(map(float, numbers))
+            object.__setattr__(self, name, kept)
+        if not np.isfinite(self.axes).any() and not np.isfinite(self.lengths).any():
+            raise BadConfig("all axes are free: at least one tolerance must be finite.")
+
+    @classmethod
+    def position_only(cls, position: float | tuple[float, float, float] = 1e-3) -> IkTolerance:
+        """Return a tolerance that accepts any orientation."""
+        return cls(position, math.inf)
+
+    @property
+    def axes(self) -> Array:
+        """Greatest allowed size of each component, position before rotation, shape (6,)."""
+        return np.concatenate([self._three(self.position), self._three(self.orientation)])
+
+    @property
+    def lengths(self) -> Array:
+        """Greatest allowed length of position and rotation error, shape (2,)."""
+        sides = (self.position, self.orientation)
+        return np.array([x if isinstance(x, float) else math.inf for x in sides])
+
+    @property
+    def free(self) -> NDArray[np.bool_]:
+        """Which components do not matter at all, shape (6,)."""
+        return np.isinf(self.axes) & np.isinf(np.repeat(self.lengths, 3))
+
+    @property
+    def greatest_position(self) -> float:
+        """The greatest distance that is allowed [m]; inf if an axis is free."""
+        return min(float(self.lengths[0]), float(np.linalg.norm(self.axes[:3])))
+
+    def accepts(self, errors: Array) -> bool:
+        """Return whether errors of shape (6,), as in :class:`IkResult`, are within tolerance."""
+        lengths = np.array([np.linalg.norm(errors[:3]), np.linalg.norm(errors[3:])])
+        within = np.abs(errors) <= self.axes
+        return bool(within.all() and (lengths <= self.lengths).all())
+
+    @staticmethod
+    def _three(value: float | tuple[float, float, float]) -> Array:
+        return np.full(3, math.inf) if isinstance(value, float) else np.array(value)
+
+
+class Objective(Protocol):
+    """What redundant joints are used for, once the tip is where it should be."""
+
+    def value(self, q: Array) -> float:
+        """Return how good joint values are; less is better."""
+
+    def gradient(self, q: Array) -> Array:
+        """Return the slope of the value, shape (n,)."""
+
+
+@dataclass(frozen=True)
+class IkSettings:
+    """How a solver searches."""
+
+    tolerance: IkTolerance = field(default_factory=IkTolerance)
+    attempts: int = 100
+    """Starts that are tried before giving up; the given ones count."""
+    timeout: float = 0.05
+    """Greatest duration of a search [s]."""
+    max_iterations: int | None = None
+    """Greatest number of steps in all, those of each start counted; None for no such limit."""
+    random_seed: int = 123456
+    """Equal seeds give equal starts."""
+    sampling_order: int = 1
+    """Random starts are means of so many uniform ones: 1 uniform, 2 triangular, and so on."""
+    prefer: Literal["first", "closest"] = "first"
+    """``first``: the solution that is found first, but that from the seed if there is one.
+    ``closest``: of all that the attempts lead to, the one nearest to the seed."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if not isinstance(self.tolerance, IkTolerance):
+            raise BadConfig(f"tolerance must be an IkTolerance, got {self.tolerance!r}.")
+        for name in ("attempts", "sampling_order"):
+            _check_count(name, getattr(self, name), 1)
+        if self.max_iterations is not None:
+            _check_count("max_iterations", self.max_iterations, 1)
+        _check_count("random_seed", self.random_seed, 0)
+        if not self.timeout > 0.0:
+            raise BadConfig(f"timeout is {self.timeout} s; it must be above 0.")
+        if self.prefer not in ("first", "closest"):
+            raise BadConfig(f"prefer is '{self.prefer}'; allowed are 'first' and 'closest'.")
+
+
+def _check_count(name: str, value: object, least: int) -> None:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or int(value) < least:  # type: ignore[call-overload]
+        raise BadConfig(f"{name} is {value!r}; it must be a whole number of at least {least}.")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IkRequest:
+    """Where the tip should be, and what is known about the joints."""
+
+    target: ArrayLike
+    """Pose of the tip in the world, ``X_WT``, shape (4, 4)."""
+    seed: ArrayLike | None = None
+    """Joint values to start from, usually the present ones, shape (n,); the answer is near to them
+    where it can be. Values beyond a limit start at the limit."""
+    starts: ArrayLike | None = None
+    """More joint values to start from before random ones, shape (m, n)."""
+    base_pose: ArrayLike | None = None
+    """Pose of the chain's base in the world, ``X_WB``, shape (4, 4); None: they are the same."""
+    locked: Mapping[str, float] | None = None
+    """Joints that stay at a value [rad or m]."""
+    objectives: Sequence[Objective] = ()
+    """What the joints' freedom is used for; see :mod:`motion_nodes.ik.nullspace`."""
+    validity: Validity | None = None
+    """What else a solution must fulfil, such as being free of collisions."""
+    settings: IkSettings | None = None
+    """None: those of the solver."""
+
+
+class IkStatus(enum.Enum):
+    """How a search ended."""
+
+    SOLVED = "solved"
+    NOT_FOUND = "not found"
+    """No start led to the target."""
+    OUT_OF_REACH = "out of reach"
+    """The same, and the target is further away than the chain is long."""
+    TIMED_OUT = "timed out"
+    ITERATION_LIMIT = "iteration limit"
+    REFUSED = "refused"
+    """The target can be reached, but each solution that was found was refused as not valid."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IkResult:
+    """What a search found."""
+
+    status: IkStatus
+    q: Array
+    """Joint values inside the limits, shape (n,): the solution, or what came nearest."""
+    errors: Array
+    """Position [m] and rotation vector [rad] of the tip at ``q`` in the target, shape (6,)."""
+    position_error: float
+    """Length of the position error over all axes that are not free [m]."""
+    orientation_error: float
+    """Length of the rotation error over all axes that are not free [rad]."""
+    iterations: int
+    """Steps taken, those of each start counted."""
+    attempts: int
+    """Starts tried."""
+    time: float
+    """Duration of the search [s]."""
+    reason: str = ""
+    """For a person: why there is no solution; empty if there is one."""
+
+    @property
+    def success(self) -> bool:
+        """Whether ``q`` is a solution."""
+        return self.status is IkStatus.SOLVED
+
+
+@dataclass(frozen=True, eq=False)
+class IkBatchResult:
+    """What searches for m poses found; arrays in the order of the poses."""
+
+    status: tuple[IkStatus, ...]
+    solved: NDArray[np.bool_]
+    """Whether there is a solution, shape (m,), bool."""
+    q: Array
+    """As in :class:`IkResult`, shape (m, n)."""
+    errors: Array
+    """As in :class:`IkResult`, shape (m, 6)."""
+    iterations: NDArray[np.int64]
+    """Shape (m,)."""
+    time: float
+    """Duration of all together [s]."""
+
+
+class IkSolver(Protocol):
+    """What every solver offers."""
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The joints of ``q``, in its order."""
+
+    def solve(self, request: IkRequest) -> IkResult:
+        """Search joint values that bring the tip to the target."""
+
+
+def as_pose(value: ArrayLike, what: str) -> Array:
+    """Return a pose as float64 array of shape (4, 4).
+
+    Raises:
+        BadCommand: it has another shape or holds no numbers. Whether it is a pose is not checked.
+    """
+    try:
+        X = np.ascontiguousarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        X = np.empty(0)
+    if X.shape != (4, 4):
+        shape = np.shape(value) if isinstance(value, np.ndarray) else type(value).__name__
+        raise BadCommand(f"{what} must be a homogeneous matrix of shape (4, 4), got {shape}.")
+    return X
+
+
+def bad_pose(X: Array, what: str) -> BadCommand:
+    """Return the error that says why a matrix is no pose."""
+    if not np.isfinite(X).all():
+        return BadCommand(f"{what} holds numbers that are not finite: {X.tolist()}.")
+    R = X[:3, :3]
+    turned = float(np.linalg.det(R))
+    return BadCommand(
+        f"{what} is no pose: its rotation must be orthonormal with determinant 1 (the determinant "
+        f"is {turned:.6g}, R^T R differs from the identity by "
+        f"{np.abs(R.T @ R - np.eye(3)).max():.3g}) and its last row 0 0 0 1 (it is "
+        f"{X[3].tolist()}). motion_nodes.model.poses makes poses from quaternions."
+    )
+
+
+def as_configurations(value: ArrayLike, joints: Sequence[str], what: str) -> Array:
+    """Return joint values as a new float64 array of shape (m, n); one row for shape (n,).
+
+    Raises:
+        BadCommand: wrong lengths, or numbers that are not finite.
+    """
+    try:
+        Q = np.array(value, dtype=np.float64, ndmin=2, order="C")
+    except (TypeError, ValueError):
+        Q = np.empty((0, 0, 0))
+    names = ", ".join(joints)
+    if Q.ndim != 2 or Q.shape[1] != len(joints):
+        raise BadCommand(f"{what} must hold {len(joints)} joint values ({names}), got {value!r}.")
+    if not math.isfinite(sum(Q.ravel().tolist())):
+        raise BadCommand(f"{what} holds numbers that are not finite: {Q.tolist()} ({names}).")
+    return Q

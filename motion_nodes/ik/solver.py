@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The default solver: damped least squares from many starts at once, for any chain.
+
+The numbers are crunched by :mod:`motion_nodes.kernels.ik_code`; here a request becomes the kernel's
+memory, and what the kernel finds becomes a result.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.memory import SolverMemory
+from motion_nodes.ik.problem import (
+    IkRequest,
+    IkResult,
+    IkSettings,
+    IkStatus,
+    as_configurations,
+    as_pose,
+    bad_pose,
+)
+from motion_nodes.ik.reasons import how_it_ended, too_far, what_is_nearest
+from motion_nodes.ik.search import Search
+from motion_nodes.ik.starts import StartTable
+from motion_nodes.kernels.ik_calls import IkKernel, ik_kernel
+from motion_nodes.kernels.ik_memory import FOUND, NO_POSE
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.tree import Array
+
+_KEPT_TABLES = 8
+"""Tables of random starts that are kept, one for each random seed in use."""
+
+
+class LeastSquaresIk:
+    """Solves for one chain. May be called from several threads; the search runs without the GIL."""
+
+    def __init__(
+        self, chain: IkChain, settings: IkSettings | None = None, *, generic: bool = False
+    ) -> None:
+        """Compile, or load what was compiled before: half a second, or some milliseconds.
+
+        Args:
+            chain: what to solve for.
+            settings: how; a request may bring its own.
+            generic: True to use the slow kernels even where code can be generated.
+        """
+        self.chain = chain
+        self.settings = settings or IkSettings()
+        self.kernel: IkKernel = ik_kernel(chain.arrays, chain.row, generic=generic)
+        self._tables: dict[tuple[int, int], StartTable] = {}
+        self._local = threading.local()
+        chain.kinematics.warm_up([chain.tip])
+        self._table(self.settings).piece(0)
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The joints of ``q``, in its order."""
+        return self.chain.joint_names
+
+    def solve(self, request: IkRequest) -> IkResult:
+        """Search joint values that bring the tip to the target.
+
+        Equal requests get equal answers, unless the time runs out. Joints with room for full turns
+        take them so as to be near to the seed, or else to the middle of their range.
+
+        Returns:
+            A solution, or what came nearest and why it is none.
+
+        Raises:
+            BadCommand: something in the request has a wrong shape, is not finite or is no pose.
+            UnknownJoint: a locked joint is not one of the chain's.
+        """
+        began = time.perf_counter()
+        settings = request.settings or self.settings
+        target = as_pose(request.target, "target")
+        if request.base_pose is not None:
+            target = self._in_base(target, request)
+        seed, starts = self._starts(request)
+        memory = self.memory(settings, request.locked)
+        work = memory.work
+        work.target[...] = target
+        address = 0 if starts is None else starts.ctypes.data
+        memory.begin(0 if starts is None else len(starts), address, wait=seed is not None)
+        outcome = self.kernel.solve(work)
+        if outcome == NO_POSE:
+            raise bad_pose(as_pose(request.target, "target"), "target")
+        plain = not request.objectives and request.validity is None
+        if outcome == FOUND and plain and settings.prefer == "first":
+            n = work.n
+            q = work.answer[:n].copy()
+            self.chain.turned_near(q, self.chain.centre if seed is None else seed)
+            return _result(
+                IkStatus.SOLVED,
+                q,
+                work.answer[n:].copy(),
+                memory,
+                int(work.integers[work.at["iterations"]]),
+                int(work.integers[work.at["next"]]),
+                began,
+            )
+        search = Search(self.kernel, memory, request, seed)
+        search.run(outcome, began + settings.timeout)
+        return self._searched(search, memory, target, began)
+
+    def memory(
+        self, settings: IkSettings, locked: Mapping[str, float] | None = None
+    ) -> SolverMemory:
+        """Return this thread's memory, prepared."""
+        memory: SolverMemory | None = getattr(self._local, "memory", None)
+        if memory is None:
+            memory = self._local.memory = SolverMemory(self.chain)
+        memory.prepare(settings, self._table(settings), locked or {})
+        return memory
+
+    def _table(self, settings: IkSettings) -> StartTable:
+        """Return the random starts of some settings."""
+        key = (settings.random_seed, settings.sampling_order)
+        table = self._tables.get(key)
+        if table is None:
+            table = StartTable(self.chain, *key)
+            tables = dict(list(self._tables.items())[1 - _KEPT_TABLES :])
+            self._tables = {**tables, key: table}
+        return table
+
+    def _in_base(self, X_WT: Array, request: IkRequest) -> Array:
+        """Return a target of the world in the base."""
+        assert request.base_pose is not None
+        X_WB = as_pose(request.base_pose, "base_pose")
+        R = X_WB[:3, :3]
+        tidy = np.isfinite(X_WB).all() and np.abs(R.T @ R - np.eye(3)).max() < 1e-3
+        if not tidy or np.linalg.det(R) < 0.0 or (X_WB[3] != (0.0, 0.0, 0.0, 1.0)).any():
+            raise bad_pose(X_WB, "base_pose")
+        return np.asarray(inverse(X_WB) @ X_WT)
+
+    def _starts(self, request: IkRequest) -> tuple[Array | None, Array | None]:
+        """Return the seed, shape (n,), and all given starts, shape (m, n)."""
+        seed = starts = None
+        if request.seed is not None:
+            starts = as_configurations(request.seed, self.joint_names, "seed")
+            seed = starts[0]
+        if request.starts is not None:
+            more = as_configurations(request.starts, self.joint_names, "starts")
+            starts = more if starts is None else np.vstack([starts, more])
+        return seed, starts
+
+    def _searched(
+        self, search: Search, memory: SolverMemory, target: Array, began: float
+    ) -> IkResult:
+        """Return the result of a longer search."""
+        status, chain, errors = search.status, self.chain, search.errors
+        counts = (status, search.q, errors, memory, search.iterations, search.attempts, began)
+        if status is IkStatus.SOLVED:
+            return _result(*counts)
+        parts = [how_it_ended(search, memory.settings)]
+        reach = chain.length + memory.tolerance.greatest_position
+        if float(np.linalg.norm(target[:3, 3] - chain.origin)) > reach:
+            parts.insert(0, too_far(chain, target))
+            if status is IkStatus.NOT_FOUND:
+                counts = (IkStatus.OUT_OF_REACH, *counts[1:])
+        limits = (memory.work.lower, memory.work.upper)
+        lengths = _lengths(errors, memory)
+        parts.append(what_is_nearest(chain.joint_names, search.q, limits, lengths))
+        text = "; ".join(parts)
+        return _result(*counts, f"{text[0].upper()}{text[1:]}.")
+
+
+def _result(
+    status: IkStatus,
+    q: Array,
+    errors: Array,
+    memory: SolverMemory,
+    iterations: int,
+    attempts: int,
+    began: float,
+    reason: str = "",
+) -> IkResult:
+    """Return a result; the time ends now."""
+    position, orientation = _lengths(errors, memory)
+    took = time.perf_counter() - began
+    return IkResult(status, q, errors, position, orientation, iterations, attempts, took, reason)
+
+
+def _lengths(errors: Array, memory: SolverMemory) -> tuple[float, float]:
+    """Return the lengths of position and rotation error over the axes that count."""
+    x = errors.tolist()
+    if memory.any_free:
+        x = [0.0 if free else value for value, free in zip(x, memory.free, strict=True)]
+    return math.hypot(*x[:3]), math.hypot(*x[3:])

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random configurations of a chain, with what is needed to find those near to a target."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.kernels.ik_memory import BLOCK, FEATURES
+from motion_nodes.model.tree import Array
+
+PIECE = 100
+"""Blocks in a piece of the table; each block gives one start."""
+
+
+class StartTable:
+    """Random configurations of a chain, drawn piece by piece as they are needed.
+
+    May be used by several threads: a piece that two of them make at once is the same.
+    """
+
+    def __init__(self, chain: IkChain, random_seed: int, sampling_order: int) -> None:
+        self._chain = chain
+        self._seed = random_seed
+        self._order = sampling_order
+        self._pieces: dict[int, tuple[Array, Array]] = {}
+        self._low, self._high = _range(chain)
+
+    def piece(self, index: int) -> tuple[Array, Array]:
+        """Return configurations, shape (PIECE * BLOCK, n), and features, (PIECE, FEATURES, BLOCK).
+
+        Source of the sampling: the mean of k uniform numbers (Irwin and Hall), which for k = 2 is
+        distributed like a triangle.
+        """
+        if index not in self._pieces:
+            rng = np.random.default_rng([self._seed, index])
+            count, n = PIECE * BLOCK, len(self._low)
+            shares = rng.uniform(size=(self._order, count, n)).mean(axis=0)
+            Q = self._low + shares * (self._high - self._low)
+            X = self._chain.kinematics.pose_batch(Q, self._chain.tip)
+            rows = np.empty((count, FEATURES))
+            rows[:, 0] = np.einsum("ij,ij->i", X[:, :3, 3], X[:, :3, 3])
+            rows[:, 1:4] = X[:, :3, 3]
+            rows[:, 4:] = X[:, :3, :3].reshape(count, 9)
+            blocks = rows.reshape(PIECE, BLOCK, FEATURES).transpose(0, 2, 1)
+            self._pieces[index] = Q, np.ascontiguousarray(blocks)
+        return self._pieces[index]
+
+
+def _range(chain: IkChain) -> tuple[Array, Array]:
+    """Return between which values starts are drawn: within the limits, and within one turn."""
+    centre, low, high = chain.centre, chain.lower.copy(), chain.upper.copy()
+    turning = np.zeros(len(low), dtype=bool)
+    turning[list(chain.turning)] = True
+    low[turning], high[turning] = centre[turning] - math.pi, centre[turning] + math.pi
+    # What is left are joints without a limit whose turns count, and slides without an end.
+    low = np.where(np.isinf(low), centre - math.pi, low)
+    return low, np.where(np.isinf(high), centre + math.pi, high)
