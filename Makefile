@@ -33,6 +33,8 @@ unit: setup-test
 	@echo "== pytest" && $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 bench: setup-test
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -c requirements/constraints.txt \
+		-r requirements/bench.txt
 	@$(BIN)/python benchmarks/run_all.py
 
 format: setup-test

@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-PACKAGES = ("ros-jazzy-rclpy", "ros-kilted-rclpy", "numpy", "numba", "mujoco", "viser", "ruckig")
+PACKAGES = (
+    "ros-jazzy-rclpy", "ros-kilted-rclpy", "numpy", "numba", "mujoco", "viser", "ruckig",
+    "scipy", "osqp", "proxsuite",
+)  # fmt: skip
 """Packages whose versions bear on the figures; those that are not installed are left out."""
 
 Cell = str | float | int | None

@@ -128,7 +128,8 @@ class HolonomicBase(Unsteered):
             BadCommand: for a twist that is not finite.
         """
         self._check(twist)
-        return np.asarray(self._inverse @ twist)
+        wheels: Array = self._inverse.dot(twist)
+        return wheels
 
     def twist_from_wheels(
         self, wheels: Array | Sequence[float], steering: Array = NO_STEERING
@@ -140,7 +141,7 @@ class HolonomicBase(Unsteered):
         """
         if len(wheels) != self._n:
             raise BadCommand(f"{len(wheels)} wheel values given; the base has {self._n}")
-        return Twist2(*map(float, self._forward @ wheels))
+        return Twist2(*self._forward.dot(wheels).tolist())
 
     def _check(self, twist: Twist2) -> None:
         if not twist.finite:

@@ -64,4 +64,5 @@ class HolonomicQpBase(HolonomicBase):
             BadCommand: for a twist that is not finite.
         """
         self._check(twist)
-        return np.asarray(self._solve @ twist)
+        wheels: Array = self._solve.dot(twist)
+        return wheels
