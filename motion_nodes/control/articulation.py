@@ -52,13 +52,14 @@ class ControlMode(enum.Enum):
 class JointReference:
     """What leaves for the drives: one value per joint and channel, NaN where there is none.
 
-    A position joint has position and velocity, a velocity joint has a velocity, an effort joint
-    an effort.
+    A position joint has position and velocity, a velocity joint has a velocity, both with an
+    acceleration for drives that compute what it takes; an effort joint has an effort.
     """
 
     positions: Array
     velocities: Array
     efforts: Array
+    accelerations: Array
 
 
 class ArticulationController:
@@ -113,7 +114,8 @@ class ArticulationController:
     @property
     def targets(self) -> JointReference:
         """Copies of the targets in force; a channel that its joint's mode does not use is NaN."""
-        return self._by_mode(self._positions, self._velocities, self._efforts)
+        none = np.full(len(self.joint_names), np.nan)
+        return self._by_mode(self._positions, self._velocities, self._efforts, none)
 
     def reset(self, measured: Array) -> None:
         """Forget all commands and hold the measured positions [rad or m], shape (n,).
@@ -274,7 +276,8 @@ class ArticulationController:
         self._tracking[:] = False
         self._end_stops()
         efforts = self._efforts.clip(-self.limits.effort, self.limits.effort)
-        return self._by_mode(self._limiter.position, self._limiter.velocity, efforts)
+        limiter = self._limiter
+        return self._by_mode(limiter.position, limiter.velocity, efforts, limiter.acceleration)
 
     def _moved_targets(self, dt: float) -> Array:
         """Return where position targets are at the end of this step; ends those that lapsed."""
@@ -298,11 +301,14 @@ class ArticulationController:
         self._effort = np.array([m is ControlMode.EFFORT for m in self._modes])
         self._velocity_led = ~self._position
 
-    def _by_mode(self, positions: Array, velocities: Array, efforts: Array) -> JointReference:
+    def _by_mode(
+        self, positions: Array, velocities: Array, efforts: Array, accelerations: Array
+    ) -> JointReference:
         return JointReference(
             np.where(self._position, positions, np.nan),
             np.where(self._effort, np.nan, velocities),
             np.where(self._effort, efforts, np.nan),
+            np.where(self._effort, np.nan, accelerations),
         )
 
     def _check_modes(self, checked: CheckedCommand) -> None:

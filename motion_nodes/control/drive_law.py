@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The drives of joints whose efforts the suite computes itself, with modes as gain switches.
 
-    tau = kp (q* - q) + I + kd (v* - v) + effort,   |tau| <= max_effort
+    tau = kp (q* - q) + I + kd (v* - v) + effort + load,   |tau| <= max_effort
 
-Position mode uses all stored gains, velocity mode kd alone, effort mode none. Gains set in any
-mode change the stored ones, so switching back restores them. The integral I (ki, usually 0) and
-its anti-windup are those of :class:`~motion_nodes.control.pid.Pid`.
+The load is what the motion itself takes by the robot's model (gravity, inertia), so that the gains
+only have to make up for what the model does not know.
+
+Position mode uses all stored gains, velocity mode kd alone, effort mode none, and no load. Gains
+set in any mode change the stored ones, so switching back restores them. The integral I (ki, usually
+0) and its anti-windup are those of :class:`~motion_nodes.control.pid.Pid`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from motion_nodes.control.articulation import ControlMode, JointReference
 from motion_nodes.control.pid import Pid, PidConfig
 from motion_nodes.errors import BadCommand
+from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.limits import joint_indices
 
 Array = NDArray[np.float64]
@@ -155,6 +160,7 @@ class DriveLaw:
         velocity: Array,
         dt: float,
         inertia: ArrayLike = 1.0,
+        load: ArrayLike = 0.0,
     ) -> Array:
         """Return the efforts of all joints [N m], saturated, shape (n,).
 
@@ -164,11 +170,14 @@ class DriveLaw:
             velocity: measured v [rad/s or m/s], shape (n,).
             dt: time since the last call [s], above 0.
             inertia: felt at each joint [kg m^2], for effort targets that are accelerations.
+            load: what the motion takes by the robot's model [N m], see :func:`motion_load`; joints
+                in effort mode get what is commanded and nothing more.
         """
         scale = np.where([m == "acceleration" for m in self._effort_modes], inertia, 1.0)
         wanted = np.where(np.isnan(reference.positions), position, reference.positions)
         forward = np.nan_to_num(reference.efforts) * scale
         forward += np.asarray(self._pid.config.kd) * np.nan_to_num(reference.velocities)
+        forward += np.where([m is ControlMode.EFFORT for m in self._modes], 0.0, load)
         return self._pid.step(wanted, position, dt, forward, velocity)
 
     def _acting(self) -> PidConfig:
@@ -185,6 +194,57 @@ class DriveLaw:
     def _indices(self, joints: Sequence[str] | None) -> NDArray[np.intp]:
         names = self.joint_names if joints is None else joints
         return joint_indices(names, self.joint_names, "this controller")
+
+
+def one_step_back(reference: JointReference, step: float) -> JointReference:
+    """Return where the joints shall be now, from where they shall be a step from now.
+
+    A reference is a step ahead of the clock, as drives that lag like it. A law that compares it
+    with what is measured now would lead the joints by that step.
+
+    Args:
+        reference: where they shall be a step from now.
+        step: its duration [s].
+
+    Source: Taylor series about the end of the step; what is left out is jerk * step^3 / 6.
+    """
+    acceleration = np.nan_to_num(reference.accelerations)
+    velocities = reference.velocities - acceleration * step
+    way = np.nan_to_num(reference.velocities) * step - 0.5 * acceleration * step**2
+    return dataclasses.replace(
+        reference, positions=reference.positions - way, velocities=velocities
+    )
+
+
+def motion_load(
+    dynamics: InverseDynamics,
+    reference: JointReference,
+    position: Array,
+    velocity: Array,
+    *,
+    gravity: bool,
+    inertia: bool,
+) -> Array:
+    """Return the efforts that leading the joints along a reference takes [N m], shape (n,).
+
+    Taken where the joints are, not where they shall be: what holds them against gravity is then
+    right for a joint that was pushed away, and follows no step of the reference.
+
+    Args:
+        dynamics: of the joints, in their order.
+        reference: gives velocities and accelerations; where it has none, a joint is taken to go on
+            as measured.
+        position: measured [rad or m], shape (n,).
+        velocity: measured [rad/s or m/s], shape (n,).
+        gravity: include the efforts against gravity.
+        inertia: include those of accelerations and speeds: inertia, Coriolis, damping.
+    """
+    still = np.zeros_like(position)
+    if not inertia:
+        return dynamics.gravity(position) if gravity else still
+    led = np.where(np.isnan(reference.velocities), velocity, reference.velocities)
+    load = dynamics.efforts(position, led, np.nan_to_num(reference.accelerations))
+    return load if gravity else load - dynamics.gravity(position)
 
 
 def _checked(what: str, values: ArrayLike, n: int, *, infinite: bool = False) -> Array:

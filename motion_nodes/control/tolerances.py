@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far joints may be from their trajectory, with the special values that clients send.
 
-Source: control_msgs/JointTolerance: 0 means "not given, take the default", -1 means "none".
+Source: control_msgs/JointTolerance: 0 means "not given, take the default", -1 means "none". Its
+accelerations are not compared: joint_states carry none, and differences of velocities are noise.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import BadCommand, UnknownJoint
 from motion_nodes.model.tree import frozen
@@ -44,12 +45,16 @@ class Tolerances:
         object.__setattr__(self, "velocity", frozen(self.velocity))
 
     @classmethod
+    def of(cls, position: ArrayLike, velocity: ArrayLike = 0.0) -> Tolerances:
+        """Return bounds given one per joint, velocity also as one for all; 0 or less: none."""
+        q = np.asarray(position, dtype=np.float64)
+        v = np.broadcast_to(np.asarray(velocity, dtype=np.float64), q.shape)
+        return cls(np.where(q > 0.0, q, np.inf), np.where(v > 0.0, v, np.inf))
+
+    @classmethod
     def uniform(cls, n: int, position: float, velocity: float = 0.0) -> Tolerances:
         """Return the same bounds for n joints; 0 or less means none."""
-        return cls(
-            np.full(n, position if position > 0.0 else np.inf),
-            np.full(n, velocity if velocity > 0.0 else np.inf),
-        )
+        return cls.of(np.full(n, position), velocity)
 
     def requested(
         self, requests: Iterable[ToleranceRequest], joint_names: Sequence[str]

@@ -85,6 +85,8 @@ class TrajectoryRunner:
         """Trajectories that have not ended."""
         self.claims: list[Claim] = []
         """Joints held without one."""
+        self.effort_bounds: Array = np.full(len(controller.joint_names), np.inf)
+        """What joints may push with [N m or N] until somebody else takes them, shape (n,)."""
 
     def start(self, goal: FollowGoal, label: str, delay: float = 0.0) -> Run:
         """Begin a trajectory, taking its joints from whoever moves them.
@@ -145,14 +147,21 @@ class TrajectoryRunner:
         """
         self._take(self.controller.apply(command), label)
 
-    def claim(self, command: JointCommand, label: str) -> Claim:
+    def claim(self, command: JointCommand, label: str, max_effort: float = np.inf) -> Claim:
         """Apply a command and hold its joints until somebody else takes one of them.
+
+        Args:
+            command: to apply.
+            label: whose it is.
+            max_effort: what its joints may push with [N m or N], also after the claim is released
+                and until somebody takes them.
 
         Raises:
             MotionError: see :meth:`command`; nothing changes.
         """
         self.command(command, label)
         claim = Claim(label, select_joints(command, self.controller.joint_names))
+        self.effort_bounds[claim.joints] = max_effort
         self.claims.append(claim)
         return claim
 
@@ -242,6 +251,7 @@ class TrajectoryRunner:
         return validate_joined_speeds(spliced, limits, self.start_tolerance)
 
     def _take(self, joints: Sequence[int] | NDArray[np.intp], label: str) -> None:
+        self.effort_bounds[joints] = np.inf
         for claim in list(self.claims):
             if np.isin(claim.joints, joints).any():
                 claim.lost = f"preempted by {label}"

@@ -64,6 +64,11 @@ class TreeTracer:
     def _child_pose(self, row: int) -> tuple[Matrix, Vector]:
         """Return the pose of a row whose parent's pose is known."""
         R_P, p_P = self._poses[int(self._arrays.parent[row])]
+        R_PC, p_PC = self.local_pose(row)
+        return times_matrix(R_P, R_PC), plus(p_P, times_vector(R_P, p_PC))
+
+    def local_pose(self, row: int) -> tuple[Matrix, Vector]:
+        """Return rotation and translation of a row, relative to its parent."""
         R_PJ, p_PJ = _constants(self._arrays.X_PJ[row])
         kind = int(self._arrays.kind[row])
         axis = [float(a) for a in self._arrays.axis[row]]
@@ -71,7 +76,7 @@ class TreeTracer:
             R_PJ = times_matrix(R_PJ, self._rotation(axis, self._displacement(row)))
         elif kind == PRISMATIC:
             p_PJ = plus(p_PJ, scaled(self._displacement(row), times_vector(R_PJ, axis)))
-        return times_matrix(R_P, R_PJ), plus(p_P, times_vector(R_P, p_PJ))
+        return R_PJ, p_PJ
 
     def _displacement(self, row: int) -> Value:
         """Return the joint value of a row: multiplier * q + offset."""

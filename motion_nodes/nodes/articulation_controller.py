@@ -20,7 +20,7 @@ from motion_nodes.control.articulation import ArticulationController
 from motion_nodes.control.drive_law import DriveLaw
 from motion_nodes.control.trajectory_runner import TrajectoryRunner
 from motion_nodes.errors import BadConfig, MotionError
-from motion_nodes.model.gravity import GravityLoad
+from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation_params import (
     ArticulationParams,
@@ -32,7 +32,7 @@ from motion_nodes.nodes.articulation_params import (
 )
 from motion_nodes.nodes.follow_trajectory import FollowTrajectoryServer
 from motion_nodes.nodes.gripper_actions import GripperServer
-from motion_nodes.nodes.joint_outputs import JointOutputs
+from motion_nodes.nodes.joint_outputs import EffortDrives, JointOutputs
 from motion_nodes.nodes.stream_inputs import StreamInputs
 from motion_nodes.nodes.trajectory_requests import listen_for_trajectories
 from motion_nodes.ros import qos
@@ -85,12 +85,22 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         limits, modes = limits_of(params, self.robot), modes_of(params)
         self.controller = ArticulationController(limits, modes)
         self.runner = TrajectoryRunner(self.controller, params.start_tolerance)
-        law = gravity = None
+        own = [self.robot.drive(joint) for joint in joints]
+        drives = None
         if params.command_interface == "effort":
             law = DriveLaw(joints, gains_of(params), limits.effort, modes)
-            gravity = GravityLoad(self.robot.tree, joints)
-        self._outputs = JointOutputs(self, joints, law, gravity)
-        self._outputs.compensate = params.gravity_compensation
+            armature = [drive.armature for drive in own]
+            dynamics = InverseDynamics(self.robot.tree, joints, armature=armature)
+            drives = EffortDrives(
+                law,
+                dynamics,
+                limits.effort,
+                gravity=params.gravity_compensation,
+                inertia=params.inertia_compensation,
+            )
+        self._stiffness = np.array([drive.stiffness for drive in own])
+        bounds = self.runner.effort_bounds
+        self._outputs = JointOutputs(self, joints, drives, self._stiffness, bounds)
         self._state = JointStateReader(self.poll(JointState, "joint_states", qos.STATES), joints)
         self._streams = StreamInputs(self)
         listen_for_trajectories(self)
@@ -141,7 +151,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             return
         self._silent = True
         self.controller.stop()
-        self._outputs.hand_over(self.controller.step(0.0), self.now_ns())
+        self._outputs.hand_over(self.controller.step(0.0), self._state, self.now_ns())
 
     def answer_waiting(self) -> None:
         """Tell the clients of ended goals."""
@@ -154,20 +164,21 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         limits, modes = limits_of(params, self.robot), modes_of(params)
         self.controller.set_limits(limits)
         self.runner.start_tolerance = params.start_tolerance
-        self._outputs.compensate = params.gravity_compensation
         if self._gripper is not None:
             self._set_gripper(self._gripper, params)
-        law = self._outputs.law
+        drives = self._outputs.drives
         for joint, mode in modes.items():
             if self.controller.modes[joint] is not mode:
                 self.runner.take([joint], "a change of its control mode")
                 self.controller.switch_mode(mode, [joint])
-        if law is not None:
+        if drives is not None:
             gains = gains_of(params)
-            law.set_gains(gains.kp, gains.kd, gains.ki)
-            law.set_max_efforts(limits.effort)
+            drives.law.set_gains(gains.kp, gains.kd, gains.ki)
+            drives.limits = limits.effort
+            drives.gravity = params.gravity_compensation
+            drives.inertia = params.inertia_compensation
             for joint, mode in modes.items():
-                law.switch_mode(mode, [joint])
+                drives.law.switch_mode(mode, [joint])
 
     def time_jumped(self, before: float, after: float) -> None:
         """Hold where the robot is."""
@@ -212,7 +223,9 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         group = self.robot.groups.get(GRIPPER_GROUP)
         if group is None or not set(group.joints) <= set(self.params.joints):
             return None
-        server = GripperServer(self, group.joints)
+        stiffness = self._stiffness[[self.params.joints.index(joint) for joint in group.joints]]
+        bounds_effort = self._outputs.drives is not None or bool((stiffness > 0.0).all())
+        server = GripperServer(self, group.joints, bounds_effort=bounds_effort)
         self._set_gripper(server, self.params)
         return server
 
@@ -312,6 +325,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self.runner.abort_all("the controller was reset")
         self._wake_actions(0.0)
         self._outputs.forget()
+        self.runner.effort_bounds[:] = np.inf
         self._streams.scaling = 1.0
         self.controller.reset(self._state.position)
 

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,6 +56,11 @@ class ArticulationParams(RobotParams):
         True,
         doc="Add the efforts that hold the robot against gravity, used with command_interface "
         "effort; joints in effort mode get what is commanded and nothing more.",
+    )
+    inertia_compensation: bool = param(
+        True,
+        doc="Add the efforts that speeds and accelerations of the reference take by the robot's "
+        "masses (inverse dynamics), used with command_interface effort.",
     )
     max_velocity: tuple[float, ...] = param(
         doc="Velocity limits, at most those of the robot.", unit="rad/s or m/s", gt=0.0, inf=True
@@ -110,6 +117,15 @@ class ArticulationParams(RobotParams):
         ge=0.0,
         le=10.0,
     )
+    constraints_joint_trajectory: Mapping[str, float] = param(
+        math.nan,
+        name="constraints.<joint>.trajectory",
+        doc="The same for one joint; not set: as for all, 0: any distance.",
+        unit="rad or m",
+        ge=0.0,
+        nan=True,
+        per="joints",
+    )
     constraints_goal: float = param(
         0.01,
         name="constraints.goal",
@@ -117,6 +133,24 @@ class ArticulationParams(RobotParams):
         unit="rad or m",
         ge=0.0,
         le=10.0,
+    )
+    constraints_joint_goal: Mapping[str, float] = param(
+        math.nan,
+        name="constraints.<joint>.goal",
+        doc="The same for one joint; not set: as for all, 0: any distance.",
+        unit="rad or m",
+        ge=0.0,
+        nan=True,
+        per="joints",
+    )
+    constraints_stopped_velocity_tolerance: float = param(
+        0.01,
+        name="constraints.stopped_velocity_tolerance",
+        doc="How fast a joint may still be for the end of its trajectory to count as reached; "
+        "0: any speed.",
+        unit="rad/s or m/s",
+        ge=0.0,
+        le=100.0,
     )
     constraints_goal_time: float = param(
         5.0,
@@ -215,11 +249,22 @@ def limits_of(params: ArticulationParams, robot: Robot) -> JointLimits:
     return dataclasses.replace(own, **tighter)
 
 
-def tolerances_of(params: ArticulationParams, n: int) -> tuple[Tolerances, Tolerances, float]:
-    """Return path and goal tolerances of n joints where a client gives none, and goal time [s]."""
+def tolerances_of(
+    params: ArticulationParams, joints: Sequence[str]
+) -> tuple[Tolerances, Tolerances, float]:
+    """Return path and goal tolerances of some joints, and the goal time [s], as a client's default.
+
+    Names and meaning are those of ros2_controllers, where the bounds of all joints do not exist.
+    """
+
+    def bounds(own: Mapping[str, float], of_all: float) -> list[float]:
+        return [of_all if math.isnan(own[joint]) else own[joint] for joint in joints]
+
+    path = bounds(params.constraints_joint_trajectory, params.constraints_trajectory)
+    goal = bounds(params.constraints_joint_goal, params.constraints_goal)
     return (
-        Tolerances.uniform(n, params.constraints_trajectory),
-        Tolerances.uniform(n, params.constraints_goal),
+        Tolerances.of(path),
+        Tolerances.of(goal, params.constraints_stopped_velocity_tolerance),
         params.constraints_goal_time,
     )
 

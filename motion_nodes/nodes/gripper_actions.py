@@ -2,12 +2,14 @@
 """The gripper actions of the articulation controller: GripperCommand and ParallelGripperCommand.
 
 Positions are those of the finger joints. A gripper that is stopped by what it holds has stalled;
-it goes on pushing with its drives' own force, and by default that is a success.
+it goes on pushing with at most ``max_effort``, and by default that is a success. A max_effort of 0
+leaves its drives their own force. It holds until the fingers are given something else to do.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,15 +58,19 @@ class _Grip:
 class GripperServer:
     """Serves the gripper of one robot."""
 
-    def __init__(self, host: ControllerHost, joints: tuple[str, ...]) -> None:
+    def __init__(
+        self, host: ControllerHost, joints: tuple[str, ...], *, bounds_effort: bool
+    ) -> None:
         """Create the servers; :meth:`set_config` comes before the first goal.
 
         Args:
             host: the controller.
             joints: the finger joints; all are given the same position.
+            bounds_effort: whether the controller can bound what the fingers push with.
         """
         self._host = host
         self._joints = joints
+        self._bounds_effort = bounds_effort
         names = host.runner.controller.joint_names
         self._indices = [names.index(joint) for joint in joints]
         self._grips: list[_Grip] = []
@@ -128,7 +134,8 @@ class GripperServer:
         handle.execute()
         try:
             goal = self._position(handle.request.command)
-            self._host.node.in_loop(lambda: self._start(grip, goal))
+            effort = self._max_effort(handle.request.command)
+            self._host.node.in_loop(lambda: self._start(grip, goal, effort))
         except (MotionError, TimeoutError) as error:
             self._host.node.warn("gripper", f"gripper goal refused: {error}")
             self._answer(grip, "abort")
@@ -149,13 +156,30 @@ class GripperServer:
             )
         return float(wanted[0])
 
-    def _start(self, grip: _Grip, goal: float) -> None:
+    def _max_effort(self, command: Any) -> float:
+        """Return what each finger may push with [N or N m]; infinite for no bound."""
+        if hasattr(command, "max_effort"):
+            wanted = float(command.max_effort)
+        else:
+            wanted = max((float(effort) for effort in command.effort), default=0.0)
+        if not wanted >= 0.0:
+            raise BadCommand(f"max_effort is {wanted}; give 0 for the drives' own, or more")
+        if wanted > 0.0 and not self._bounds_effort:
+            self._host.node.warn(
+                "max_effort",
+                f"max_effort {wanted:g} is not used: robot.yaml gives the drives of "
+                f"{', '.join(self._joints)} no stiffness, so their push cannot be bounded",
+            )
+            return math.inf
+        return wanted or math.inf
+
+    def _start(self, grip: _Grip, goal: float, max_effort: float) -> None:
         refusal = self._host.refusal()
         if refusal is not None:
             raise MotionError(refusal)
         move = GripperMove(goal, self._config)
         command = JointCommand(names=self._joints, positions=[move.goal] * len(self._joints))
-        grip.claim = self._host.runner.claim(command, "a gripper goal")
+        grip.claim = self._host.runner.claim(command, "a gripper goal", max_effort)
         grip.move = move
 
     def _cancel(self, handle: Any) -> CancelResponse:

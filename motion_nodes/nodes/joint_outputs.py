@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,33 +13,56 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 
 from motion_nodes.control.articulation import JointReference
-from motion_nodes.control.drive_law import DriveLaw
-from motion_nodes.model.gravity import GravityLoad
+from motion_nodes.control.drive_law import DriveLaw, motion_load, one_step_back
+from motion_nodes.control.effort_bounds import held_back
+from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter, set_stamp
 from motion_nodes.ros.node import MotionNode
 
 Array = NDArray[np.float64]
 
 
+@dataclass
+class EffortDrives:
+    """Drives whose efforts the node computes itself."""
+
+    law: DriveLaw
+    dynamics: InverseDynamics
+    limits: Array
+    """Of efforts [N m or N], shape (n,)."""
+    gravity: bool
+    """Whether efforts include those against gravity."""
+    inertia: bool
+    """Whether they include those of the reference's accelerations and speeds."""
+
+
 class JointOutputs:
     """Writes ``joint_command`` and ``~/controller_state``.
 
-    Without a drive law the reference itself goes out, and the robot's drives follow it; with one,
-    the efforts that follow from it.
+    Without drives of the node's own the reference itself goes out, and the robot's drives follow
+    it; with them, the efforts that follow from it.
     """
 
     def __init__(
         self,
         node: MotionNode[Any],
         joints: Sequence[str],
-        law: DriveLaw | None,
-        gravity: GravityLoad | None,
+        drives: EffortDrives | None,
+        stiffness: Array,
+        effort_bounds: Array,
     ) -> None:
-        """Create the publishers of ``node`` for ``joints``."""
-        self.law = law
-        self.gravity = gravity
-        self.compensate = True
-        """Whether the law's efforts include those against gravity."""
+        """Create the publishers of ``node``.
+
+        Args:
+            node: the controller.
+            joints: that it controls.
+            drives: turn references into efforts; None: the robot's own drives follow them.
+            stiffness: of the robot's own drives [N m/rad or N/m], shape (n,); 0: not known.
+            effort_bounds: what joints may push with, read at every message, shape (n,).
+        """
+        self.drives = drives
+        self._stiffness, self._bounds = stiffness, effort_bounds
+        self._period = 1.0 / node.params.update_rate
         self._writer = JointStateWriter(
             node, node.advertise(JointState, "joint_command"), joints, effort=True
         )
@@ -56,56 +80,60 @@ class JointOutputs:
         """Forget where the joints were led."""
         self.led[:] = np.nan
         self._acted_on[:] = np.nan
-        if self.law is not None:
-            self.law.reset()
+        if self.drives is not None:
+            self.drives.law.reset()
 
     def send(
         self, reference: JointReference, state: JointStateReader, dt: float, now_ns: int
     ) -> None:
         """Send what the drives shall do now."""
         self.led[:], self.speed[:] = reference.positions, reference.velocities
-        if self.law is None:
-            self._write(reference.positions, reference.velocities, reference.efforts, now_ns)
+        drives = self.drives
+        if drives is None:
+            sent = held_back(reference, state.position, self._bounds, self._stiffness)
+            self._write(sent.positions, sent.velocities, sent.efforts, now_ns)
             return
         if dt <= 0.0:
             # The law needs time to have passed; until then what was sent holds. A reference in its
             # place would hand the robot to its own drives for a tick, with a blow.
             return
-        efforts = self.law.efforts(reference, state.position, state.velocity, dt)
-        if self.gravity is not None and self.compensate:
-            held = np.isnan(reference.efforts)
-            efforts = efforts + np.where(held, self.gravity.efforts(state.position), 0.0)
-            limit = self.law.max_efforts
-            efforts = efforts.clip(-limit, limit)
+        limits = np.minimum(drives.limits, self._bounds)
+        if not np.array_equal(limits, drives.law.max_efforts):
+            drives.law.set_max_efforts(limits)
+        due = one_step_back(reference, min(dt, self._period))
+        load = motion_load(
+            drives.dynamics, due, state.position, state.velocity,
+            gravity=drives.gravity, inertia=drives.inertia,
+        )  # fmt: skip
+        efforts = drives.law.efforts(due, state.position, state.velocity, dt, load=load)
         self._acted_on = state.position.copy()
         self._write(self._nan, self._nan, efforts, now_ns)
 
     def wait(self, reference: JointReference, state: JointStateReader, now_ns: int) -> None:
         """Send what holds while time stands.
 
-        With a drive law: the last efforts again where the robot stands as time does, so that both
-        go on as if nothing had been. A robot that moves while time stands goes to its own drives.
+        With drives of its own: the last efforts again where the robot stands as time does, so that
+        both go on as if nothing had been. A robot that moves while time stands goes to its own
+        drives.
         """
-        if self.law is not None and np.array_equal(self._acted_on, state.position):
+        if self.drives is not None and np.array_equal(self._acted_on, state.position):
             self._writer.send(now_ns)
         else:
-            self.stand(reference, now_ns)
+            self._fill_standing(reference, state)
+            self._writer.send(now_ns)
 
-    def stand(self, reference: JointReference, now_ns: int) -> None:
-        """Let the robot's own drives hold the reference: no speed and no effort."""
-        self._fill_standing(reference)
-        self._writer.send(now_ns)
-
-    def hand_over(self, reference: JointReference, now_ns: int) -> None:
-        """Do so with the last message of a node that stops."""
-        self._fill_standing(reference)
+    def hand_over(self, reference: JointReference, state: JointStateReader, now_ns: int) -> None:
+        """Let the robot's own drives hold the reference, with the last message of a node."""
+        self._fill_standing(reference, state)
         self._writer.send_last(now_ns)
 
-    def _fill_standing(self, reference: JointReference) -> None:
+    def _fill_standing(self, reference: JointReference, state: JointStateReader) -> None:
+        """Let the robot's own drives hold the reference: no speed and no effort."""
         self.led[:], self.speed[:] = reference.positions, 0.0
         self._acted_on[:] = np.nan
+        sent = held_back(reference, state.position, self._bounds, self._stiffness)
         self._fill(
-            reference.positions,
+            sent.positions,
             np.where(np.isnan(reference.velocities), np.nan, 0.0),
             np.where(np.isnan(reference.efforts), np.nan, 0.0),
         )

@@ -34,7 +34,7 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
     """
     checked = trajectory_from(trajectory, host.runner.controller.joint_names)
     names = checked.joint_names
-    path, goal, goal_time = tolerances_of(host.node.params, len(names))
+    path, goal, goal_time = tolerances_of(host.node.params, names)
     if request is not None:
         if request.multi_dof_trajectory.joint_names or request.multi_dof_trajectory.points:
             raise BadCommand(
@@ -42,6 +42,11 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
             )
         path = path.requested(tolerance_requests(request.path_tolerance), names)
         goal = goal.requested(tolerance_requests(request.goal_tolerance), names)
+        if any(t.acceleration > 0.0 for t in (*request.path_tolerance, *request.goal_tolerance)):
+            host.node.warn(
+                "acceleration",
+                "acceleration tolerances of a goal are not used: accelerations are not measured",
+            )
         wish = seconds(request.goal_time_tolerance)
         goal_time = goal_time if wish == 0.0 else max(wish, 0.0)
     return FollowGoal(trajectory=checked, path=path, goal=goal, goal_time=goal_time)

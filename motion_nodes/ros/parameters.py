@@ -56,6 +56,7 @@ class Rules:
     nan: bool = False
     inf: bool = False
     read_only: bool = False
+    per: str | None = None
 
     def problem(self, name: str, value: Any) -> str | None:
         """Return what is wrong with a value, in words, or None."""
@@ -92,8 +93,9 @@ def param(
     nan: bool = False,
     inf: bool = False,
     read_only: bool = False,
+    per: str | None = None,
 ) -> Any:
-    """Return a dataclass field that is a ROS parameter.
+    """Return a dataclass field that is a ROS parameter, or one for each of some names.
 
     Args:
         default: value where neither the user nor the robot says otherwise.
@@ -107,11 +109,18 @@ def param(
         nan: NaN is allowed and means "not set".
         inf: infinity is allowed and means "no limit".
         read_only: cannot be changed after the node was configured.
+        per: an earlier field, read-only, that lists names. There is one parameter for each of
+            them, with the name in place of ``<...>`` in ``name``, and ``default`` is that of each.
+            The field holds them as a mapping from those names.
     """
     rules = Rules(
         doc=doc, name=name, unit=unit, ge=ge, gt=gt, le=le, one_of=one_of, nan=nan, inf=inf,
-        read_only=read_only,
+        read_only=read_only, per=per,
     )  # fmt: skip
+    if per is not None:
+        return dataclasses.field(
+            default_factory=dict, metadata={"rules": rules, "default": default}
+        )
     return dataclasses.field(default=default, metadata={"rules": rules})
 
 
@@ -124,6 +133,14 @@ class Declared:
     kind: Any
     default: Any
     rules: Rules
+    key: str | None = None
+    """Which entry of a field that holds a mapping."""
+
+    def each(self, keys: Sequence[str]) -> list[Declared]:
+        """Return the parameters of a field that has one for each of some names."""
+        head, _, rest = self.name.partition("<")
+        tail = rest.partition(">")[2]
+        return [dataclasses.replace(self, name=f"{head}{key}{tail}", key=key) for key in keys]
 
     def descriptor(self) -> ParameterDescriptor:
         """Return what ``ros2 param describe`` shows; ranges become sliders in rqt_reconfigure."""
@@ -156,12 +173,17 @@ def declared(params_type: type[Any]) -> tuple[Declared, ...]:
         Declared(
             name=field.metadata["rules"].name or field.name,
             field=field.name,
-            kind=hints[field.name],
-            default=field.default,
+            kind=_element(hints[field.name]) if field.metadata["rules"].per else hints[field.name],
+            default=field.metadata.get("default", field.default),
             rules=field.metadata["rules"],
         )
         for field in dataclasses.fields(params_type)
     )
+
+
+def _element(mapping: Any) -> Any:
+    """Return the type of a mapping's values."""
+    return typing.get_args(mapping)[1]
 
 
 class ParameterSet(Generic[P]):
@@ -188,13 +210,17 @@ class ParameterSet(Generic[P]):
         self._node = node
         self._type = params_type
         self._check = check
-        self._declared = {entry.name: entry for entry in declared(params_type)}
+        self._declared: dict[str, Declared] = {}
         self._names: list[str] = []
         self._changed: list[Callable[[P], None]] = []
-        values = {}
-        for entry in self._declared.values():
+        values: dict[str, Any] = {}
+        for entry in declared(params_type):
             default = (defaults or {}).get(entry.field, entry.default)
-            values[entry.field] = self._declare(entry, default)
+            if entry.rules.per is None:
+                values[entry.field] = self._declare(entry, default)
+                continue
+            each = entry.each(values[entry.rules.per])
+            values[entry.field] = {one.key: self._declare(one, default) for one in each}
         self.current: P = params_type(**values)
         problem = check(self.current) if check else None
         if problem:
@@ -220,6 +246,7 @@ class ParameterSet(Generic[P]):
     def _declare(self, entry: Declared, default: Any) -> Any:
         where = f"{self._node.get_fully_qualified_name()}: parameter"
         given = self._node._parameter_overrides.get(entry.name)
+        self._declared[entry.name] = entry
         if not self._node.has_parameter(entry.name):
             if default is dataclasses.MISSING and given is None:
                 raise BadConfig(f"{where} '{entry.name}' must be given ({entry.rules.doc})")
@@ -256,11 +283,16 @@ class ParameterSet(Generic[P]):
         ]
 
     def _candidate(self, parameters: Sequence[Parameter]) -> P:
-        changes = {
-            self._declared[p.name].field: _from_ros(self._declared[p.name].kind, p.value)
-            for p in parameters
-            if p.name in self._declared
-        }
+        changes: dict[str, Any] = {}
+        for p in parameters:
+            entry = self._declared.get(p.name)
+            if entry is None:
+                continue
+            value = _from_ros(entry.kind, p.value)
+            if entry.key is not None:
+                now = changes.get(entry.field, getattr(self.current, entry.field))
+                value = {**now, entry.key: value}
+            changes[entry.field] = value
         return dataclasses.replace(self.current, **changes)  # type: ignore[type-var]
 
     def _validate(self, parameters: list[Parameter]) -> SetParametersResult:

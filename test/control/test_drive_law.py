@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 
 from motion_nodes.control.articulation import ControlMode, JointReference
-from motion_nodes.control.drive_law import DriveGains, DriveLaw, per_degree, per_radian
+from motion_nodes.control.drive_law import (
+    DriveGains,
+    DriveLaw,
+    motion_load,
+    one_step_back,
+    per_degree,
+    per_radian,
+)
 from motion_nodes.errors import BadCommand, UnknownJoint
 
 DT = 0.001
@@ -17,7 +24,9 @@ def law(**settings):
 
 
 def reference(positions=(NAN, NAN), velocities=(NAN, NAN), efforts=(NAN, NAN)):
-    return JointReference(np.array(positions), np.array(velocities), np.array(efforts))
+    return JointReference(
+        np.array(positions), np.array(velocities), np.array(efforts), np.full(2, NAN)
+    )
 
 
 def test_position_mode_is_the_pd_law_with_effort_added():
@@ -109,7 +118,7 @@ def test_the_integral_takes_away_a_constant_load():
     drive = DriveLaw(("a",), DriveGains([400.0], [40.0], [800.0]), [100.0])
     q = v = 0.0
     for _ in range(8000):
-        ref = JointReference(np.array([0.5]), np.zeros(1), np.array([NAN]))
+        ref = JointReference(np.array([0.5]), np.zeros(1), np.array([NAN]), np.zeros(1))
         tau = drive.efforts(ref, np.array([q]), np.array([v]), DT)
         v += (tau[0] - 9.81) * DT
         q += v * DT
@@ -122,3 +131,57 @@ def test_gains_per_degree_and_per_radian():
     for revolute in (True, False):
         gain = per_radian(per_degree(7.0, revolute=revolute), revolute=revolute)
         assert gain == pytest.approx(7.0)
+
+
+def test_the_load_is_added_but_in_effort_mode_and_saturates_with_the_rest():
+    drive = law()
+    drive.switch_mode("effort", ["b"])
+    still = reference((0.0, NAN), (0.0, NAN), (NAN, 1.0))
+    tau = drive.efforts(still, np.zeros(2), np.zeros(2), DT, load=np.array([7.0, 9.0]))
+    np.testing.assert_array_equal(tau, [7.0, 1.0])
+    tau = drive.efforts(still, np.zeros(2), np.zeros(2), DT, load=np.array([70.0, 9.0]))
+    np.testing.assert_array_equal(tau, [50.0, 1.0])
+
+
+class OneJoint:
+    """An inertia of 2 with a damping of 3 under a weight of 5."""
+
+    def efforts(self, q, v, a):
+        return 2.0 * a + 3.0 * v + 5.0
+
+    def gravity(self, q):
+        return np.full(1, 5.0)
+
+
+@pytest.mark.parametrize(
+    ("gravity", "inertia", "expected"),
+    [(True, True, 14.2), (True, False, 5.0), (False, True, 9.2), (False, False, 0.0)],
+)
+def test_the_load_of_a_motion(gravity, inertia, expected):
+    led = JointReference(*(np.array([x]) for x in (0.3, 0.4, NAN, 4.0)))
+    load = motion_load(
+        OneJoint(), led, np.zeros(1), np.full(1, 9.0), gravity=gravity, inertia=inertia
+    )
+    assert load[0] == pytest.approx(expected)
+
+
+def test_a_joint_without_reference_is_taken_to_go_on():
+    free = JointReference(*(np.array([x]) for x in (NAN, NAN, 1.0, NAN)))
+    load = motion_load(OneJoint(), free, np.zeros(1), np.full(1, 0.5), gravity=True, inertia=True)
+    assert load[0] == pytest.approx(3.0 * 0.5 + 5.0)
+
+
+def test_one_step_back_along_a_motion_of_constant_acceleration():
+    def at(t):
+        return np.array([1.0 + 2.0 * t + 1.5 * t * t]), np.array([2.0 + 3.0 * t])
+
+    (q0, v0), (q1, v1) = at(0.0), at(0.004)
+    blank, acceleration = np.full(1, NAN), np.full(1, 3.0)
+    back = one_step_back(JointReference(q1, v1, blank, acceleration), 0.004)
+    np.testing.assert_allclose([back.positions, back.velocities], [q0, v0], atol=1e-15)
+    speed = one_step_back(JointReference(blank, v1, blank, acceleration), 0.004)
+    assert np.isnan(speed.positions).all()
+    np.testing.assert_allclose(speed.velocities, v0)
+    effort = one_step_back(JointReference(blank, blank, np.ones(1), blank), 0.004)
+    assert np.isnan([effort.positions, effort.velocities]).all()
+    assert effort.efforts[0] == 1.0

@@ -233,3 +233,24 @@ def test_progress_is_of_one_moment(runner):
     )
     runner.step(DT, np.zeros(3), np.zeros(3))
     assert before.time == DT, "a reader in another thread keeps what it took"
+
+
+def test_an_effort_bound_holds_until_somebody_takes_the_joint(runner):
+    claim = runner.claim(JointCommand(names=["b", "c"], positions=[0.1, 0.1]), "grip", 20.0)
+    np.testing.assert_array_equal(runner.effort_bounds, [np.inf, 20.0, 20.0])
+    runner.release(claim, stop=False)
+    runner.command(JointCommand(names=["a"], positions=[0.2]), "stream")
+    np.testing.assert_array_equal(runner.effort_bounds, [np.inf, 20.0, 20.0])
+    runner.command(JointCommand(names=["b"], positions=[0.2]), "stream")
+    np.testing.assert_array_equal(runner.effort_bounds, [np.inf, np.inf, 20.0])
+    runner.abort_all("the robot was lost")
+    assert runner.effort_bounds[2] == 20.0, "what is held is not crushed when something fails"
+    runner.start(goal(smooth(["c"], start=[0.0])), "me")
+    assert np.isinf(runner.effort_bounds).all()
+
+
+def test_a_refused_command_leaves_the_bounds(runner):
+    runner.claim(JointCommand(names=["b"], positions=[0.1]), "grip", 20.0)
+    with pytest.raises(BadCommand):
+        runner.claim(JointCommand(names=["b"], positions=[9.0]), "grip")
+    assert runner.effort_bounds[1] == 20.0

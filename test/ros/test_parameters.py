@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 from rcl_interfaces.msg import ParameterType
@@ -234,3 +234,41 @@ def test_declared_again_after_undeclare(make_node):
     assert ParameterSet(node, Sample).current.radius == 1.5
     assert set_batch(node, radius=2.0).successful
     assert first.current.radius == 1.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PerJoint:
+    """A parameter for each joint of a list."""
+
+    joints: tuple[str, ...] = param(("a", "b"), doc="Joints.", read_only=True)
+    goal: float = param(0.01, name="constraints.goal", doc="Of all.", ge=0.0)
+    joint_goal: Mapping[str, float] = param(
+        math.nan, name="constraints.<joint>.goal", doc="Of one.", ge=0.0, nan=True, per="joints"
+    )
+
+
+def test_one_parameter_for_each_of_some_names(make_node):
+    node = make_node("constraints.b.goal:=0.5")
+    parameters = ParameterSet(node, PerJoint)
+    assert parameters.current.joint_goal["b"] == 0.5
+    assert math.isnan(parameters.current.joint_goal["a"])
+    assert node.get_parameter("constraints.a.goal").type_ is Parameter.Type.DOUBLE
+    good = [Parameter("constraints.a.goal", value=0.2), Parameter("constraints.goal", value=0.3)]
+    assert node.set_parameters_atomically(good).successful
+    assert parameters.current.joint_goal == {"a": 0.2, "b": 0.5}
+    assert parameters.current.goal == 0.3
+    bad = [Parameter("constraints.a.goal", value=0.1), Parameter("constraints.b.goal", value=-1.0)]
+    answer = node.set_parameters_atomically(bad)
+    assert not answer.successful
+    assert "constraints.b.goal is -1.0" in answer.reason
+    assert parameters.current.joint_goal == {"a": 0.2, "b": 0.5}
+    assert node.set_parameters_atomically([Parameter("constraints.a.goal", value=1)]).successful
+    parameters.undeclare()
+    assert not node.has_parameter("constraints.a.goal")
+
+
+def test_names_that_only_the_user_knows(make_node):
+    node = make_node("joints:=[hip, knee, toe]", "constraints.knee.goal:=1")
+    assert ParameterSet(node, PerJoint).current.joint_goal["knee"] == 1.0
+    with pytest.raises(BadConfig, match="constraints.knee.goal"):
+        ParameterSet(make_node("joints:=[knee]", "constraints.knee.goal:=high"), PerJoint)

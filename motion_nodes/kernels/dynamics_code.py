@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inverse dynamics of one robot, written to a tape and compiled.
+
+The formulas are those of :func:`motion_nodes.kernels.bodies.inverse_dynamics`; the tape drops what
+this robot does not need, such as what its base does not do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from pathlib import Path
+
+import numpy as np
+
+from motion_nodes.kernels.bodies import Bodies, inverse_dynamics
+from motion_nodes.kernels.packed import PRISMATIC, Array
+from motion_nodes.kernels.python_form import Run, builtin
+from motion_nodes.kernels.tape import (
+    Matrix,
+    Program,
+    Value,
+    Vector,
+    cross,
+    dot,
+    plus,
+    scaled,
+    times_vector,
+)
+from motion_nodes.kernels.tree_code import TreeTracer
+
+_LOG = logging.getLogger(__name__)
+_SOURCES = ("bodies", "dynamics_code")
+
+
+class DynamicsCalls:
+    """Inverse dynamics of one robot: generated code where there can be some, else the generic way.
+
+    May be called from several threads.
+    """
+
+    def __init__(self, bodies: Bodies, *, generic: bool = False) -> None:
+        """Compile, or load what was compiled before.
+
+        Args:
+            bodies: the robot.
+            generic: True to use the generic way in any case.
+        """
+        self._bodies = bodies
+        self._n = bodies.arrays.joint_count
+        self._run = None if generic or self._n == 0 else _generated(bodies)
+        self.generated = self._run is not None
+        """Whether generated code runs."""
+
+    def efforts(self, q: Array, v: Array, a: Array) -> Array:
+        """Return the efforts that a motion needs; all are float64 arrays of shape (n,)."""
+        if self._run is None:
+            return inverse_dynamics(self._bodies, q, v, a)
+        tau = np.empty(self._n)
+        if self._run(np.concatenate((q, v, a)), tau):
+            raise RuntimeError("the kernel refuses its own kind of arrays")
+        return tau
+
+
+def inverse_dynamics_program(bodies: Bodies) -> Program:
+    """Return the program from q, v and a, one after the other, to the efforts, shape (n,)."""
+    arrays, n = bodies.arrays, bodies.arrays.joint_count
+    tracer = TreeTracer(arrays)
+    tape = tracer.tape
+    count = len(arrays.kind)
+    still: Vector = [0.0, 0.0, 0.0]
+    w, dw = [still] * count, [still] * count
+    acc: list[Vector] = [[-float(g) for g in bodies.gravity]] * count
+    poses: list[tuple[Matrix, Vector]] = [tracer.pose(0)] * count
+    for i in range(1, count):
+        p, k = int(arrays.parent[i]), int(arrays.q_index[i])
+        ratio, axis = float(arrays.multiplier[i]), [float(x) for x in arrays.axis[i]]
+        R, r = poses[i] = tracer.local_pose(i)
+        back = [list(column) for column in zip(*R, strict=True)]
+        w[i], dw[i] = times_vector(back, w[p]), times_vector(back, dw[p])
+        turning = cross(w[p], cross(w[p], r))
+        acc[i] = times_vector(back, plus(plus(acc[p], cross(dw[p], r)), turning))
+        speed: Vector = [ratio * x * tape.input(n + k) for x in axis]
+        push: Vector = [ratio * x * tape.input(2 * n + k) for x in axis]
+        if arrays.kind[i] == PRISMATIC:
+            acc[i] = plus(plus(acc[i], scaled(2.0, cross(w[i], speed))), push)
+        else:
+            dw[i] = plus(plus(dw[i], cross(w[i], speed)), push)
+            w[i] = plus(w[i], speed)
+    force, torque = [still] * count, [still] * count
+    tau: list[Value] = [float(bodies.armature[k]) * tape.input(2 * n + k) for k in range(n)]
+    for i in range(count - 1, 0, -1):
+        p, k = int(arrays.parent[i]), int(arrays.q_index[i])
+        ratio, axis = float(arrays.multiplier[i]), [float(x) for x in arrays.axis[i]]
+        h: Vector = [float(x) for x in bodies.moment[i]]
+        inertia: Matrix = [[float(x) for x in row] for row in bodies.inertia[i]]
+        turning = plus(cross(dw[i], h), cross(w[i], cross(w[i], h)))
+        force[i] = plus(force[i], plus(scaled(float(bodies.mass[i]), acc[i]), turning))
+        spin = cross(w[i], times_vector(inertia, w[i]))
+        own = plus(plus(times_vector(inertia, dw[i]), spin), cross(h, acc[i]))
+        torque[i] = plus(torque[i], own)
+        along = dot(axis, force[i] if arrays.kind[i] == PRISMATIC else torque[i])
+        drag = float(bodies.damping[i]) * ratio * tape.input(n + k)
+        tau[k] = tau[k] + ratio * (along + drag)
+        if p > 0:
+            R, r = poses[i]
+            passed = times_vector(R, force[i])
+            force[p] = plus(force[p], passed)
+            torque[p] = plus(torque[p], plus(times_vector(R, torque[i]), cross(r, passed)))
+    return Program(tape, 3 * n, (tuple(tau),))
+
+
+def _generated(bodies: Bodies) -> Run | None:
+    try:
+        from motion_nodes.kernels import llvm_text, native
+        from motion_nodes.kernels.robot_code import CodeGenerationError, load_code
+    except (ImportError, OSError) as error:  # llvmlite is missing or does not load
+        _LOG.warning("generic inverse dynamics in use: %s", error)
+        return None
+
+    def text() -> str:
+        programs = {"efforts": inverse_dynamics_program(bodies)}
+        lanes = native.host_cpu().lanes("double")
+        return llvm_text.module_text(programs, {"efforts": ("one", "python")}, lanes)
+
+    sha = hashlib.sha256(bodies.digest().encode())
+    for name in _SOURCES:
+        source = Path(__file__).with_name(f"{name}.py")
+        sha.update(source.read_bytes() if source.is_file() else b"-")
+    try:
+        code = load_code(f"inverse dynamics {sha.hexdigest()}", text)
+    except CodeGenerationError as error:
+        _LOG.warning("generic inverse dynamics in use: %s", error)
+        return None
+    return builtin(code.address("efforts_python"), "efforts")

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The efforts that a motion of a robot needs, from its masses and its kinematics.
+
+Computed by code that is generated for the robot; a call takes some microseconds. Construction may
+compile: never do it in a control loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand, BadConfig, UnknownJoint
+from motion_nodes.kernels.bodies import LinkMasses, bodies_of
+from motion_nodes.kernels.dynamics_code import DynamicsCalls
+from motion_nodes.kernels.packed import pack
+from motion_nodes.model.tree import Array, KinematicTree
+
+STANDARD_GRAVITY = (0.0, 0.0, -9.80665)
+"""[m/s^2] in the root frame of a robot that stands upright (CGPM 1901)."""
+
+
+class InverseDynamics:
+    """Efforts on the joints of a tree whose root stands still.
+
+    ``tau = M(q) a + C(q, v) v + D v + g(q)``: inertia (with the armature of the drives), Coriolis
+    and centrifugal efforts, the viscous damping that the URDF gives the joints, gravity. Dry
+    friction is left out: it has no sign at rest. Source: the recursive Newton-Euler method, Luh,
+    Walker and Paul 1980; Featherstone, "Rigid Body Dynamics Algorithms", section 5.3.
+    """
+
+    def __init__(
+        self,
+        tree: KinematicTree,
+        joints: Sequence[str] | None = None,
+        *,
+        gravity: Sequence[float] = STANDARD_GRAVITY,
+        armature: ArrayLike = 0.0,
+        generic: bool = False,
+    ) -> None:
+        """Prepare and compile.
+
+        Args:
+            tree: with the masses.
+            joints: whose efforts are wanted, in this order; all actuated ones by default. The
+                others are taken as standing at 0.
+            gravity: acceleration in the root frame [m/s^2], shape (3,).
+            armature: inertia of each joint's rotor and gear, as felt at the joint [kg m^2 or kg];
+                one for each of ``joints``, or one for all.
+            generic: True to use the generic way even where code can be generated.
+
+        Raises:
+            BadConfig: for a gravity that is not three finite numbers, or an armature that is not
+                finite and 0 or above, or of a wrong length.
+            UnknownJoint: for a name that is not among the joints.
+        """
+        self.joint_names = tree.joint_names if joints is None else tuple(joints)
+        for name in self.joint_names:
+            if name not in tree.joint_names:
+                raise UnknownJoint(name, tree.joint_names, f"the actuated joints of {tree.name}")
+        n = len(self.joint_names)
+        g = np.asarray(gravity, dtype=np.float64)
+        if g.shape != (3,) or not np.isfinite(g).all():
+            raise BadConfig(f"gravity must be three finite numbers [m/s^2], got {gravity}")
+        rotor = np.asarray(armature, dtype=np.float64)
+        if rotor.shape not in ((), (n,)) or not (np.isfinite(rotor) & (rotor >= 0.0)).all():
+            raise BadConfig(f"armature must be {n} numbers of 0 or above, got {armature!r}")
+        arrays = pack(tree.packed, self.joint_names, {})
+        bodies = bodies_of(arrays, _masses(tree), np.broadcast_to(rotor, (n,)).copy(), g)
+        self._calls = DynamicsCalls(bodies, generic=generic)
+        self.generated = self._calls.generated
+        """Whether code generated for this robot runs, or the slower generic way."""
+        self._zero = np.zeros(n)
+
+    def efforts(self, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
+        """Return the efforts that a motion needs [N m or N], shape (n,).
+
+        Args:
+            q: joint values [rad or m], shape (n,).
+            v: velocities [rad/s or m/s], shape (n,).
+            a: accelerations [rad/s^2 or m/s^2], shape (n,).
+
+        Raises:
+            BadCommand: an argument is not n numbers.
+        """
+        return self._calls.efforts(self._checked(q), self._checked(v), self._checked(a))
+
+    def gravity(self, q: ArrayLike) -> Array:
+        """Return the efforts that hold the robot still at ``q`` [N m or N], shape (n,).
+
+        Raises:
+            BadCommand: the argument is not n numbers.
+        """
+        return self._calls.efforts(self._checked(q), self._zero, self._zero)
+
+    def _checked(self, values: ArrayLike) -> Array:
+        array = np.asarray(values, dtype=np.float64)
+        if array.shape != self._zero.shape:
+            raise BadCommand(
+                f"inverse dynamics of {len(self._zero)} joints ({', '.join(self.joint_names)}) "
+                f"were given shape {array.shape}"
+            )
+        return array
+
+
+def _masses(tree: KinematicTree) -> LinkMasses:
+    """Return the inertias of all links; links without one have no mass."""
+    count = len(tree.frame_names)
+    mass, damping = np.zeros(count), np.zeros(count)
+    center, inertia = np.zeros((count, 3)), np.zeros((count, 3, 3))
+    for row, name in enumerate(tree.frame_names):
+        joint, own = tree.parent_joint.get(name), tree.link(name).inertial
+        damping[row] = joint.damping if joint is not None else 0.0
+        if own is not None:
+            R = own.X_LC[:3, :3]
+            mass[row], center[row] = own.mass, own.X_LC[:3, 3]
+            inertia[row] = R @ own.inertia @ R.T
+    return LinkMasses(mass, center, inertia, damping)

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inverse dynamics against pinocchio, MuJoCo, closed forms and the balance of energy."""
+
+import dataclasses
+
+import mujoco
+import numpy as np
+import pinocchio
+import pytest
+from kernels.random_trees import Oracle, random_tree
+
+from motion_nodes.errors import BadCommand, BadConfig, UnknownJoint
+from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY, InverseDynamics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.tree import Inertial, frozen
+from motion_nodes.model.urdf import read_urdf
+
+PENDULUM = """<robot name="p"><link name="base"/>
+<link name="rod"><inertial><origin xyz="0 0 -0.5"/><mass value="2"/>
+<inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="swing" type="continuous"><parent link="base"/><child link="rod"/><axis xyz="0 1 0"/>
+<dynamics damping="0.3"/></joint></robot>"""
+BOTH = pytest.mark.parametrize("generic", [False, True], ids=["generated", "generic"])
+
+
+def heavy_tree(seed, actuated):
+    """A random tree whose links have random masses; every third has none."""
+    tree, rng = random_tree(seed, actuated), np.random.default_rng(seed)
+
+    def inertial(place):
+        root = rng.normal(size=(3, 3))
+        X = np.eye(4)
+        X[:3, :3], X[:3, 3] = np.linalg.qr(root)[0], rng.uniform(-0.3, 0.3, 3)
+        if np.linalg.det(X[:3, :3]) < 0.0:
+            X[:3, 0] *= -1.0
+        body = Inertial(rng.uniform(0.2, 3.0), frozen(X), frozen(0.1 * root @ root.T))
+        return None if place % 3 == 2 else body
+
+    links = {
+        name: dataclasses.replace(link, inertial=inertial(place))
+        for place, (name, link) in enumerate(tree.links.items())
+    }
+    return dataclasses.replace(tree, links=links)
+
+
+def by_pinocchio(tree, q, v, a):
+    """Efforts by an oracle in which mimic joints have coordinates of their own."""
+    oracle = Oracle(tree)
+    model = oracle.model
+    for name, link in tree.links.items():
+        if link.inertial is None:
+            continue
+        frame = model.frames[oracle.frame_id[name]]
+        X, own = pinocchio.SE3(np.array(link.inertial.X_LC)), link.inertial
+        body = pinocchio.Inertia(own.mass, X.translation,
+                                 X.rotation @ own.inertia @ X.rotation.T)  # fmt: skip
+        model.appendBodyToJoint(frame.parentJoint, body, frame.placement)
+    model.gravity.linear = np.array(STANDARD_GRAVITY)
+    E = oracle.expand
+    return E.T @ pinocchio.rnea(model, model.createData(), E @ q + oracle.shift, E @ v, E @ a)
+
+
+@BOTH
+def test_a_pendulum(generic):
+    dynamics = InverseDynamics(read_urdf(PENDULUM), armature=0.05, generic=generic)
+    assert dynamics.generated is not generic
+    for q, v, a in np.random.default_rng(0).normal(size=(20, 3)):
+        expected = (0.1 + 2 * 0.25 + 0.05) * a + 0.3 * v + 2 * 9.80665 * 0.5 * np.sin(q)
+        assert dynamics.efforts([q], [v], [a])[0] == pytest.approx(expected, abs=1e-12)
+        assert dynamics.gravity([q])[0] == pytest.approx(2 * 9.80665 * 0.5 * np.sin(q))
+
+
+@BOTH
+@pytest.mark.parametrize("seed", range(6))
+def test_random_trees_agree_with_pinocchio(seed, generic):
+    tree = heavy_tree(seed, 3 + seed)
+    dynamics = InverseDynamics(tree, generic=generic)
+    rng = np.random.default_rng(seed)
+    for q, v, a in rng.normal(size=(5, 3, len(tree.joint_names))):
+        expected = by_pinocchio(tree, q, v, a)
+        np.testing.assert_allclose(dynamics.efforts(q, v, a), expected, rtol=1e-10, atol=1e-10)
+
+
+def test_the_franka_agrees_with_pinocchio():
+    robot = load_robot("franka")
+    model = pinocchio.buildModelFromXML(robot.urdf)
+    model.gravity.linear = np.array(STANDARD_GRAVITY)
+    armature = [drive.armature for drive in robot.drives]
+    dynamics = InverseDynamics(robot.tree, armature=armature)
+    order = [model.joints[model.getJointId(name)].idx_q for name in dynamics.joint_names]
+    model.armature[order] = armature
+    data, rng = model.createData(), np.random.default_rng(0)
+    for _ in range(20):
+        q = rng.uniform(robot.limits.lower, robot.limits.upper)
+        v, a = rng.normal(size=(2, len(q)))
+        Q, V, A = np.zeros((3, model.nq))
+        Q[order], V[order], A[order] = q, v, a
+        expected = pinocchio.rnea(model, data, Q, V, A)[order]
+        np.testing.assert_allclose(dynamics.efforts(q, v, a), expected, atol=1e-9)
+
+
+def test_the_franka_agrees_with_mujoco():
+    """With the model that the simulation runs: nothing is lost on the way there."""
+    from motion_nodes.sim.backend import RobotPlacement
+    from motion_nodes.sim.mjcf import WorldConfig, build_model
+
+    robot = load_robot("franka")
+    _, model = build_model([RobotPlacement(robot, "arm")], WorldConfig(gravity=STANDARD_GRAVITY))
+    model.opt.disableflags |= (
+        mujoco.mjtDisableBit.mjDSBL_CONTACT
+        | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+        | mujoco.mjtDisableBit.mjDSBL_ACTUATION
+    )
+    data, rng = mujoco.MjData(model), np.random.default_rng(1)
+    dynamics = InverseDynamics(robot.tree, armature=[drive.armature for drive in robot.drives])
+    places = [model.joint(f"arm/{name}").qposadr[0] for name in dynamics.joint_names]
+    dofs = [model.joint(f"arm/{name}").dofadr[0] for name in dynamics.joint_names]
+    for _ in range(10):
+        q, v, a = rng.normal(size=(3, len(places)))
+        data.qpos[places], data.qvel[dofs] = q, v
+        mujoco.mj_forward(model, data)
+        data.qacc[dofs] = a
+        mujoco.mj_inverse(model, data)
+        np.testing.assert_allclose(
+            dynamics.efforts(q, v, a), data.qfrc_inverse[dofs], atol=1e-7, rtol=1e-7
+        )
+
+
+def test_power_is_the_change_of_energy():
+    """Without damping, effort times speed goes into kinetic and potential energy alone."""
+    tree = heavy_tree(3, 5)
+    dynamics = InverseDynamics(tree)
+    n, rng, h = len(tree.joint_names), np.random.default_rng(5), 1e-6
+    mass_matrix = lambda q: np.array(  # noqa: E731
+        [dynamics.efforts(q, np.zeros(n), e) - dynamics.gravity(q) for e in np.eye(n)]
+    )
+    q, v, a = rng.normal(size=(3, n))
+    M = mass_matrix(q)
+    np.testing.assert_allclose(M, M.T, atol=1e-12)
+    assert np.linalg.eigvalsh(M).min() > -1e-12
+
+    def kinetic(t):
+        qt, vt = q + v * t + 0.5 * a * t * t, v + a * t
+        return 0.5 * vt @ mass_matrix(qt) @ vt
+
+    change = (kinetic(h) - kinetic(-h)) / (2 * h) + dynamics.gravity(q) @ v
+    assert dynamics.efforts(q, v, a) @ v == pytest.approx(change, rel=1e-6)
+
+
+@BOTH
+def test_some_joints_in_another_order(generic):
+    robot = load_robot("franka")
+    names = ["panda_joint4", "panda_joint2"]
+    part = InverseDynamics(robot.tree, names, armature=[0.1, 0.2], generic=generic)
+    whole = InverseDynamics(robot.tree)
+    full = np.zeros((3, len(whole.joint_names)))
+    small = np.array([[-1.2, 0.4], [0.5, -0.6], [2.0, 3.0]])
+    full[:, [3, 1]] = small
+    expected = whole.efforts(*full)[[3, 1]] + [0.1 * 2.0, 0.2 * 3.0]
+    np.testing.assert_allclose(part.efforts(*small), expected, atol=1e-9)
+
+
+def test_bad_input_is_refused():
+    tree = load_robot("franka").tree
+    with pytest.raises(BadConfig, match="three finite numbers"):
+        InverseDynamics(tree, gravity=(0.0, np.nan, 0.0))
+    with pytest.raises(BadConfig, match="armature must be 9 numbers"):
+        InverseDynamics(tree, armature=[1.0, 2.0])
+    with pytest.raises(BadConfig, match="armature"):
+        InverseDynamics(tree, armature=-1.0)
+    with pytest.raises(UnknownJoint, match="Did you mean 'panda_joint1'"):
+        InverseDynamics(tree, ["panda_joint_1"])
+    with pytest.raises(BadCommand, match="9 joints .* were given shape"):
+        InverseDynamics(tree).efforts(np.zeros(8), np.zeros(9), np.zeros(9))
+
+
+def test_nan_stays_with_what_it_moves():
+    """A measured NaN gives no number by chance, and harms nothing else of the process."""
+    dynamics = InverseDynamics(load_robot("franka").tree)
+    q = np.zeros(9)
+    q[3] = np.nan
+    tau = dynamics.gravity(q)
+    assert np.isnan(tau[1])
+    assert np.isfinite(dynamics.gravity(np.zeros(9))).all()
