@@ -12,8 +12,8 @@ import time
 from dataclasses import dataclass
 
 MESSAGE_PACKAGES = (
-    "control_msgs", "controller_manager_msgs", "moveit_msgs", "nav2_msgs", "tf2_msgs",
-    "sensor_msgs", "geometry_msgs", "nav_msgs", "trajectory_msgs", "diagnostic_msgs", "std_srvs",
+    "ackermann_msgs", "control_msgs", "controller_manager_msgs", "moveit_msgs", "nav2_msgs",
+    "tf2_msgs", "sensor_msgs", "geometry_msgs", "nav_msgs", "trajectory_msgs", "diagnostic_msgs", "std_srvs",
     "rosgraph_msgs",
 )  # fmt: skip
 
