@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 MESSAGE_PACKAGES = (
     "ackermann_msgs", "control_msgs", "controller_manager_msgs", "moveit_msgs", "nav2_msgs",
-    "tf2_msgs", "sensor_msgs", "geometry_msgs", "nav_msgs", "trajectory_msgs", "diagnostic_msgs", "std_srvs",
-    "rosgraph_msgs",
+    "tf2_msgs", "sensor_msgs", "geometry_msgs", "nav_msgs", "trajectory_msgs", "diagnostic_msgs",
+    "std_srvs", "rosgraph_msgs",
 )  # fmt: skip
 
 
