@@ -188,6 +188,12 @@ class TipKeeper:
             stuck |= outward
         return motion
 
+    def null_direction(self, q: Array) -> Array | None:
+        """Return a unit joint velocity that leaves the tip where it is; None if there is none."""
+        _, sizes, rows = np.linalg.svd(self._jacobian(q))
+        rank = int((sizes > 1e-6).sum())
+        return rows[-1].copy() if rank < len(q) else None
+
     def corrected(self, q: Array, steps: int = 10) -> Array | None:
         """Return joint values inside the limits, near to given ones, with the tip at the target.
 

@@ -13,10 +13,13 @@ import time
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from motion_nodes.ik.batch import solve_batch
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.memory import SolverMemory
 from motion_nodes.ik.problem import (
+    IkBatchResult,
     IkRequest,
     IkResult,
     IkSettings,
@@ -107,6 +110,31 @@ class LeastSquaresIk:
         search = Search(self.kernel, memory, request, seed)
         search.run(outcome, began + settings.timeout)
         return self._searched(search, memory, target, began)
+
+    def solve_batch(
+        self,
+        targets: ArrayLike,
+        seeds: ArrayLike | None = None,
+        *,
+        settings: IkSettings | None = None,
+        threads: int | None = None,
+    ) -> IkBatchResult:
+        """Search joint values for each of many poses, with all processors.
+
+        Args:
+            targets: poses of the tip in the base, shape (m, 4, 4).
+            seeds: joint values to start from, shape (m, n), or (n,) for all.
+            settings: None: those of the solver. The timeout holds for each pose; ``prefer`` is
+                "first" in a batch.
+            threads: how many; None: one for each processor.
+
+        Returns:
+            For each pose what :meth:`solve` returns.
+
+        Raises:
+            BadCommand: shapes do not fit, or something is not finite or no pose.
+        """
+        return solve_batch(self, targets, seeds, settings or self.settings, threads)
 
     def memory(
         self, settings: IkSettings, locked: Mapping[str, float] | None = None

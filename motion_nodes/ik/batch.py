@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many poses at once, shared among threads that run without the GIL."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.ik.problem import (
+    IkBatchResult,
+    IkRequest,
+    IkSettings,
+    IkStatus,
+    as_configurations,
+    bad_pose,
+)
+from motion_nodes.kernels.ik_memory import FOUND, LANES, NO_POSE, REPORT
+from motion_nodes.model.tree import Array
+
+if TYPE_CHECKING:
+    from motion_nodes.ik.solver import LeastSquaresIk
+
+_CHUNK = 64
+"""Poses that a thread takes at a time: less than a millisecond of work."""
+_STEPS = 256
+"""Steps that each pose is granted at first; what is left then is searched singly."""
+
+
+def solve_batch(
+    solver: LeastSquaresIk,
+    targets: ArrayLike,
+    seeds: ArrayLike | None,
+    settings: IkSettings,
+    threads: int | None,
+) -> IkBatchResult:
+    """Search joint values for each of many poses; see ``LeastSquaresIk.solve_batch``."""
+    began = time.perf_counter()
+    X = _as_poses(targets)
+    n = len(solver.joint_names)
+    m = len(X)
+    starts = None
+    if seeds is not None:
+        starts = as_configurations(seeds, solver.joint_names, "seeds")
+        if len(starts) not in (1, m):
+            raise BadCommand(f"seeds must be one configuration or {m}, got {len(starts)}.")
+        starts = np.ascontiguousarray(np.broadcast_to(starts, (m, n)))
+    q, report = np.empty((m, n)), np.empty((m, REPORT))
+    chunks = iter(range(0, m, _CHUNK))
+    lock = threading.Lock()
+
+    def work() -> None:
+        while True:
+            with lock:
+                first = next(chunks, None)
+            if first is None:
+                return
+            part = slice(first, min(first + _CHUNK, m))
+            given = None if starts is None else starts[part]
+            _solve_chunk(solver, settings, X[part], given, q[part], report[part])
+
+    _run(work, _thread_count(threads, m))
+    bad = np.flatnonzero(report[:, 0] == NO_POSE)
+    if len(bad):
+        raise bad_pose(X[bad[0]], f"target {bad[0]} of {m}")
+    status = [IkStatus.SOLVED] * m
+    errors = report[:, 3:].copy()
+    for i in np.flatnonzero(report[:, 0] != FOUND):
+        seed = None if starts is None else starts[i]
+        single = solver.solve(IkRequest(X[i], seed, settings=settings))
+        status[i], q[i], errors[i] = single.status, single.q, single.errors
+        report[i, 1] = single.iterations
+    if solver.chain.turning:
+        for i in np.flatnonzero(report[:, 0] == FOUND):
+            solver.chain.turned_near(q[i], solver.chain.centre if starts is None else starts[i])
+    solved = np.array([s is IkStatus.SOLVED for s in status], dtype=bool)
+    iterations = report[:, 1].astype(np.int64)
+    took = time.perf_counter() - began
+    return IkBatchResult(tuple(status), solved, q, errors, iterations, took)
+
+
+def _solve_chunk(
+    solver: LeastSquaresIk,
+    settings: IkSettings,
+    X: Array,
+    starts: Array | None,
+    q: Array,
+    report: Array,
+) -> None:
+    """Solve for some poses in this thread's memory."""
+    memory = solver.memory(settings)
+    address = 0 if starts is None else starts.ctypes.data
+    memory.begin(int(starts is not None), address, wait=starts is not None)
+    limit = settings.max_iterations
+    memory.work.set(steps=_STEPS if limit is None else min(_STEPS, max(1, limit // LANES)))
+    solver.kernel.many(memory.work, X, q, report)
+
+
+def _run(work: Callable[[], None], threads: int) -> None:
+    """Run a function in so many threads, this one among them; raise what the first raised."""
+    failures: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:  # raised again in the caller's thread
+            failures.append(error)
+
+    others = [threading.Thread(target=guarded, daemon=True) for _ in range(threads - 1)]
+    for thread in others:
+        thread.start()
+    guarded()
+    for thread in others:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _thread_count(wanted: int | None, poses: int) -> int:
+    if wanted is not None and wanted < 1:
+        raise BadConfig(f"threads is {wanted}; it must be at least 1.")
+    available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(wanted or available or 1, -(-poses // _CHUNK)))
+
+
+def _as_poses(targets: ArrayLike) -> Array:
+    """Return poses as float64 array of shape (m, 4, 4)."""
+    try:
+        X = np.ascontiguousarray(targets, dtype=np.float64)
+    except (TypeError, ValueError):
+        X = np.empty(0)
+    if X.ndim != 3 or X.shape[1:] != (4, 4):
+        shape = np.shape(targets) if isinstance(targets, np.ndarray) else type(targets).__name__
+        raise BadCommand(f"targets must be poses in an array of shape (m, 4, 4), got {shape}.")
+    return X

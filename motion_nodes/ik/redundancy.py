@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arm moves while the tool stays: towards a posture, or along its self-motion."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.nullspace import Posture, TipKeeper
+from motion_nodes.ik.problem import IkTolerance, as_configurations
+from motion_nodes.model.tree import Array
+
+STILL = IkTolerance(1e-6, 1e-6)
+"""How still the tool stays by default."""
+
+
+def motion_to_posture(
+    chain: IkChain,
+    q: ArrayLike,
+    posture: ArrayLike,
+    *,
+    step: float = 0.05,
+    tolerance: IkTolerance = STILL,
+    max_steps: int = 1000,
+) -> Array:
+    """Return a motion towards a posture during which the tip stays where it is.
+
+    Args:
+        chain: the joints.
+        q: where to begin, within the limits [rad or m], shape (n,).
+        posture: where the joints should be, as far as the tip allows, shape (n,).
+        step: how far a joint moves at most from one row to the next [rad or m].
+        tolerance: how much the tip may move; free axes of its own frame may move at will.
+        max_steps: how many rows at most.
+
+    Returns:
+        Joint values, the first row is ``q``, the last as near to the posture as this way leads,
+        shape (m, n).
+
+    Raises:
+        BadCommand: joint values of wrong length, not finite or outside the limits.
+    """
+    now = _inside(chain, q)
+    objective = Posture(chain, posture)
+    keeper = TipKeeper(chain, chain.kinematics.pose(now, chain.tip), tolerance)
+    rows, value = [now], objective.value(now)
+    length = _checked_step(step)
+    while len(rows) < max_steps and length > 1e-5:
+        wish = keeper.within_null_space(rows[-1], -objective.gradient(rows[-1]))
+        size = float(np.abs(wish).max(initial=0.0))
+        if size < 1e-6:
+            break
+        moved = keeper.corrected(rows[-1] + wish * min(1.0, length / size))
+        # The correction, too, counts as motion.
+        near = moved is not None and float(np.abs(moved - rows[-1]).max()) <= step
+        if moved is None or not near or objective.value(moved) >= value:
+            length = min(length, size) / 2.0
+            continue
+        rows.append(moved)
+        value = objective.value(moved)
+    return np.array(rows)
+
+
+def self_motion(
+    chain: IkChain,
+    q: ArrayLike,
+    *,
+    step: float = 0.05,
+    count: int = 100,
+    tolerance: IkTolerance = STILL,
+) -> Array:
+    """Return a motion along the one direction in which the tip stays, until a limit ends it.
+
+    Args:
+        chain: the joints; one more than the tip needs, such as seven.
+        q: where to begin, within the limits [rad or m], shape (n,).
+        step: how far the fastest joint moves from row to row; negative for the other way round.
+        count: how many steps at most.
+        tolerance: how much the tip may move.
+
+    Returns:
+        Joint values, the first row is ``q``, shape (m, n) with m <= count + 1.
+
+    Raises:
+        BadCommand: joint values of wrong length, not finite or outside the limits.
+        BadConfig: the chain has no freedom that leaves the tip still.
+    """
+    now = _inside(chain, q)
+    keeper = TipKeeper(chain, chain.kinematics.pose(now, chain.tip), tolerance)
+    length, rows = abs(_checked_step(step)), [now]
+    direction = keeper.null_direction(now)
+    if direction is None:
+        raise BadConfig(
+            f"{chain.robot_name}: the joints to '{chain.tip}' have no freedom left that keeps it "
+            "still; free an axis by an infinite tolerance, or take a chain with more joints."
+        )
+    direction *= np.sign(direction[np.argmax(np.abs(direction))]) * np.sign(step)
+    for _ in range(count):
+        q_next = keeper.corrected(rows[-1] + direction * length / float(np.abs(direction).max()))
+        if q_next is None or float(np.abs(q_next - rows[-1]).max()) > 2.0 * length:
+            break
+        if float((q_next - rows[-1]) @ direction) < 0.5 * length * float(np.linalg.norm(direction)):
+            break  # a limit turned the motion round
+        rows.append(q_next)
+        direction = keeper.within_null_space(q_next, direction)
+        if float(np.abs(direction).max()) < 1e-3:
+            break
+        direction /= np.linalg.norm(direction)
+    return np.array(rows)
+
+
+def _inside(chain: IkChain, q: ArrayLike) -> Array:
+    """Return joint values, or say which one is outside its limits."""
+    values: Array = as_configurations(q, chain.joint_names, "q")[0]
+    outside = [
+        f"{name} is {value:.6g}, allowed is {low:.6g} to {high:.6g}"
+        for name, value, low, high in zip(
+            chain.joint_names, values, chain.lower, chain.upper, strict=True
+        )
+        if not low <= value <= high
+    ]
+    if outside:
+        raise BadCommand(f"the motion cannot begin outside the limits: {'; '.join(outside)}.")
+    return values
+
+
+def _checked_step(step: float) -> float:
+    if not 0.0 < abs(step) <= 0.5:
+        raise BadConfig(f"step is {step}; allowed is more than 0 up to 0.5.")
+    return step
