@@ -3,26 +3,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from motion_nodes.bases.base import NO_STEERING, Array, BaseCommand, Twist2, WheeledBase
-from motion_nodes.bases.limits import BaseLimits, TwistLimiter
-from motion_nodes.bases.odometry import Odometry
+from motion_nodes.bases.command_shape import CommandShape
+from motion_nodes.bases.limits import BaseLimits
+from motion_nodes.bases.odometry import Odometry, OdometryConfig
+from motion_nodes.bases.slip import SlipWatch
+from motion_nodes.bases.steered_limiter import SteeredLimiter
+from motion_nodes.bases.twist_limiter import TwistLimiter
+from motion_nodes.bases.wheel_motion import WheelMotion
 from motion_nodes.errors import BadCommand, BadConfig
 
 ABSURD_SPEED = 1e3
 """[m/s and rad/s] Beyond this a command is taken for a fault, not for a wish."""
+ROUNDING = 1e-9
+"""[m/s and rad/s, or a share] What counts as the same."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaseControllerConfig:
-    """How a base is driven."""
+    """How a base is driven.
+
+    Raises:
+        BadConfig: for a timeout that is not finite and above 0.
+    """
 
     limits: BaseLimits
+    shape: CommandShape = field(default_factory=CommandShape)
+    """Gains and speed limits that each command meets first."""
     cmd_vel_timeout: float = 0.5
     """A command older than this [s] counts as a stop."""
+    open_loop: bool = False
+    """Odometry adds up what was commanded, after all limits, not what was measured."""
+    position_feedback: bool = True
+    """What is measured are wheel angles; else wheel speeds."""
+    odometry: OdometryConfig = field(default_factory=OdometryConfig)
 
     def __post_init__(self) -> None:
         """Check the timeout."""
@@ -37,44 +55,54 @@ class BaseController:
 
     def __init__(self, base: WheeledBase, config: BaseControllerConfig) -> None:
         """Begin standing at the odometry's origin."""
-        self.base = base
-        self.config = config
-        self.limiter = TwistLimiter(config.limits)
-        self.odometry = Odometry()
+        self.base, self.config = base, config
+        self.odometry = Odometry(config.odometry)
+        self.slip = SlipWatch(base)
         self.wanted = Twist2()
+        """What the newest command asks for, as far as the base can drive it at all."""
+        self.not_driven = ""
+        """What of the newest command the base cannot drive, in words."""
         self._wanted_at = -float("inf")
-        self.steering: Array = np.zeros(len(base.steering_names))
-        """Steering angles commanded last [rad]."""
-        self._wheels: Array | None = None
-        self._unmeasured = 0.0
+        self.driven = BaseCommand(
+            Twist2(), np.zeros(len(base.wheel_names)), np.zeros(len(base.steering_names))
+        )
+        """What was commanded last."""
+        self._motion = WheelMotion()
+        self._stepped_at: float | None = None
+        self._ramps = self._new_ramps()
 
     def reconfigure(self, base: WheeledBase, config: BaseControllerConfig) -> None:
         """Take over another geometry or other limits; motion and odometry go on."""
-        before = self.limiter.before
-        self.base, self.config = base, config
-        self.limiter = TwistLimiter(config.limits)
-        self.limiter.before = before
+        before, self.base, self.config = self.config, base, config
+        self.odometry.config = config.odometry
+        self.slip = SlipWatch(base)
+        if config.position_feedback != before.position_feedback:
+            self._motion.forget()
+        if config.limits != before.limits or base.steering_names:
+            self._ramps = self._new_ramps()
+            self._ramps.start(self.driven.twist)
 
-    def command(self, twist: Twist2, now: float) -> None:
-        """Take a new command.
+    def command(self, twist: Twist2, given: float) -> None:
+        """Take a new command; what of it the base cannot drive is left out.
 
         Args:
             twist: what to drive.
-            now: time it was given [s].
+            given: time it was given [s]; one given before the last command is passed over.
 
         Raises:
-            BadCommand: not finite, beyond :data:`ABSURD_SPEED`, or nothing that this base can
-                drive; the last command stays.
+            BadCommand: not finite, or beyond :data:`ABSURD_SPEED`; the last command stays.
         """
         if not twist.finite:
-            raise BadCommand(f"twist (vx, vy, wz) = {tuple(twist)} is not finite; ignored")
+            raise BadCommand(f"twist (vx, vy, wz) = {tuple(twist)} is not finite")
         if max(map(abs, twist)) > ABSURD_SPEED:
             raise BadCommand(
-                f"twist (vx, vy, wz) = {tuple(twist)} is beyond {ABSURD_SPEED:g} m/s or rad/s; "
-                "ignored"
+                f"twist (vx, vy, wz) = {tuple(twist)} is beyond {ABSURD_SPEED:g} m/s or rad/s"
             )
-        self.base.wheels_from_twist(twist)
-        self.wanted, self._wanted_at = twist, now
+        if given < self._wanted_at:
+            return
+        twist = self.config.shape.shaped(twist)
+        self.wanted, self._wanted_at = self.base.nearest_twist(twist), given
+        self.not_driven = _difference(twist, self.wanted)
 
     def command_age(self, now: float) -> float:
         """Seconds since the last command; infinite when there was none."""
@@ -82,9 +110,12 @@ class BaseController:
 
     def halt(self) -> BaseCommand:
         """Stop at once, without ramps; the steering stays where it is."""
-        self.wanted, self._wanted_at = Twist2(), -float("inf")
-        self.limiter.reset()
-        return BaseCommand(Twist2(), np.zeros(len(self.base.wheel_names)), self.steering)
+        self.wanted, self._wanted_at, self.not_driven = Twist2(), -float("inf"), ""
+        self._ramps.start(Twist2())
+        self.driven = BaseCommand(
+            Twist2(), np.zeros(len(self.base.wheel_names)), self.driven.steering
+        )
+        return self.driven
 
     def step(self, now: float, dt: float) -> BaseCommand:
         """Return the twist to drive now, with its wheel speeds and steering angles.
@@ -96,49 +127,105 @@ class BaseController:
             now: time, on the clock of :meth:`command` [s].
             dt: time since the last step [s]; unless it is above 0 nothing changes.
         """
+        self._add_commanded(now)
+        if not dt > 0.0:
+            return self.driven
         fresh = 0.0 <= self.command_age(now) <= self.config.cmd_vel_timeout
-        wanted = self.limiter.within_velocity(self.wanted if fresh else Twist2())
-        twist = self.limiter.step(self._within_wheels(wanted)[0], dt)
-        if dt > 0.0:
-            self.steering = self.base.steer(twist, self.steering, dt)
-        twist = self.base.twist_along(twist, self.steering)
-        self.limiter.before, wheels = self._within_wheels(twist)
-        return BaseCommand(self.limiter.before, wheels, self.steering)
+        wanted = self.config.limits.within_velocity(self.wanted if fresh else Twist2())
+        wanted = self._within_wheels(wanted)[0]
+        if isinstance(self._ramps, SteeredLimiter):
+            self.driven = self._ramps.step(wanted, self.driven.steering, dt)
+            return self.driven
+        twist, wheels = self._within_wheels(self._ramps.step(wanted, dt), dt)
+        if twist != self._ramps.before:
+            self._ramps.start(twist)
+        self.driven = BaseCommand(twist, wheels, NO_STEERING)
+        return self.driven
 
     def measure(self, wheels: Array, dt: float, steering: Array = NO_STEERING) -> None:
-        """Take measured wheel angles [rad] and add the motion since the last ones to the odometry.
+        """Take a measurement of the wheels, and add the motion since the last one to the odometry.
 
         Args:
-            wheels: angles in the order of ``base.wheel_names``, shape (wheels,); when one is not
-                finite the measurement is passed over, and its time counts for the next.
+            wheels: angles [rad], or speeds [rad/s] without ``position_feedback``, in the order of
+                ``base.wheel_names``, shape (wheels,); when a number is not finite the measurement
+                is passed over, and its time counts for the next.
             dt: time between the two measurements [s].
             steering: measured steering angles [rad], shape (steering joints,).
 
         Raises:
             BadCommand: for an array of another length; nothing changes.
         """
-        angles = np.array(wheels, dtype=np.float64)
-        if angles.shape != (len(self.base.wheel_names),):
-            raise BadCommand(
-                f"{angles.size} wheel angles given; the base has {len(self.base.wheel_names)}"
-            )
-        if not (np.isfinite(angles).all() and np.isfinite(steering).all()):
-            self._unmeasured += dt
+        for array, names, what in (
+            (wheels, self.base.wheel_names, "wheel values"),
+            (steering, self.base.steering_names, "steering angles"),
+        ):
+            if array.shape != (len(names),):
+                raise BadCommand(f"{array.size} {what} given; the base has {len(names)}")
+        if not self._motion.begun and np.isfinite(steering).all():
+            # Nothing but the first command moves the steering.
+            self.driven = self.driven._replace(steering=np.array(steering))
+        step = self._motion.since_last(wheels, steering, dt, self.config.position_feedback)
+        if step is None:
             return
-        if self._wheels is not None:
-            path = self.base.twist_from_wheels(angles - self._wheels, steering)
-            self.odometry.advance(path, self._unmeasured + dt)
-        self._wheels, self._unmeasured = angles, 0.0
-
-    def _within_wheels(self, twist: Twist2) -> tuple[Twist2, Array]:
-        """Return the twist that the wheels can drive, and their speeds."""
-        asked = self.base.wheels_from_twist(twist)
-        wheels = self.limiter.wheels(asked)
-        if np.array_equal(wheels, asked):
-            return twist, asked
-        return self.base.twist_from_wheels(wheels, self.steering), wheels
+        turned, steering, dt = step
+        self.slip.look(turned, steering, dt)
+        if not self.config.open_loop:
+            self.odometry.advance(self.base.twist_from_wheels(turned, steering), dt)
 
     def forget_wheels(self) -> None:
         """Begin measuring anew: the next angles are where the wheels are, not how far they went."""
-        self._wheels, self._unmeasured = None, 0.0
-        self.odometry.twist = Twist2()
+        self._motion.forget()
+        self.slip.forget()
+        self.odometry.rest()
+        self._stepped_at = None
+
+    def _new_ramps(self) -> TwistLimiter | SteeredLimiter:
+        limits = self.config.limits
+        if self.base.steering_names:
+            return SteeredLimiter(limits, self.base)
+        clip = limits.clip_wheels
+        return TwistLimiter(
+            limits, None if clip else lambda rate: self.base.wheels_from_twist(rate)
+        )
+
+    def _add_commanded(self, now: float) -> None:
+        last, self._stepped_at = self._stepped_at, now
+        if self.config.open_loop and last is not None and now > last:
+            self.odometry.advance(self.driven.twist.scaled(now - last), now - last)
+
+    def _within_wheels(self, twist: Twist2, dt: float | None = None) -> tuple[Twist2, Array]:
+        """Return the twist that the wheels can drive, and their speeds.
+
+        Args:
+            twist: what to drive.
+            dt: where the wheels are to do it this long from now [s]; None: sooner or later.
+        """
+        limits, wheels = self.config.limits, self.base.wheels_from_twist(twist)
+        top = limits.wheel_velocity
+        if not limits.clip_wheels or self.base.steering_names:
+            fastest = float(abs(wheels).max(initial=0.0))
+            if fastest <= top * (1.0 + ROUNDING):
+                return twist, wheels.clip(-top, top)
+            return twist.scaled(top / fastest), (wheels * (top / fastest)).clip(-top, top)
+        clipped = wheels.clip(-top, top)
+        if dt is not None:
+            change = limits.wheel_acceleration * dt
+            clipped = clipped.clip(self.driven.wheels - change, self.driven.wheels + change)
+        if np.array_equal(clipped, wheels):
+            return twist, wheels
+        return self.base.twist_from_wheels(clipped), clipped
+
+
+def _difference(asked: Twist2, driven: Twist2) -> str:
+    """Say what of a twist is not driven, or nothing.
+
+    A sideways part that nobody asked for comes with a base frame that is not on a fixed axle.
+    """
+    parts = [
+        f"{name} {a:.3g} as {d:.3g} {unit}"
+        for name, a, d, unit in zip(
+            Twist2._fields, asked, driven, ("m/s", "m/s", "rad/s"), strict=True
+        )
+        if abs(a - d) > ROUNDING * max(1.0, abs(a)) and not (name == "vy" and a == 0.0)
+    ]
+    return ", ".join(parts)

@@ -1,145 +1,188 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of a base: speeds and accelerations of the body, speeds of the wheels."""
+"""Limits of a base: of its body along each axis, and of its wheels."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 
-from motion_nodes.bases.base import Array, Twist2
+from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import BadConfig
+
+
+def given(limit: float) -> bool:
+    """Return whether a limit is set: 0 and NaN mean that it is not."""
+    return not math.isnan(limit) and limit != 0.0
+
+
+def bound(*limits: float) -> float:
+    """Return the magnitude of the first limit that is set, else infinity."""
+    return next((abs(limit) for limit in limits if given(limit)), math.inf)
+
+
+def check_finite(owner: object) -> None:
+    """Refuse infinite numbers among a dataclass's fields: no limit is written as 0.
+
+    Raises:
+        BadConfig: naming the field.
+    """
+    for entry in fields(owner):  # type: ignore[arg-type]
+        value = getattr(owner, entry.name)
+        if isinstance(value, float) and math.isinf(value):
+            raise BadConfig(f"{entry.name} is {value}; give a finite number, or 0 for no limit")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AxisLimits:
-    """Limits of one body axis; 0 or NaN means not limited, and signs do not matter."""
+    """Limits of one body axis; 0 or NaN means not set, and signs do not matter.
+
+    The names are those of ros2_controllers, which writes limits of the other direction and of
+    braking as negative numbers.
+
+    Raises:
+        BadConfig: for an infinite limit, or a jerk limit where nothing bounds the acceleration.
+    """
 
     max_velocity: float = math.nan
-    """[m/s or rad/s]"""
+    """Forward, left or counter-clockwise [m/s or rad/s]."""
+    min_velocity: float = math.nan
+    """The other way; not set: as ``max_velocity``."""
     max_acceleration: float = math.nan
-    """While the speed grows in its direction [m/s^2 or rad/s^2]."""
+    """While the speed grows [m/s^2 or rad/s^2]."""
     max_deceleration: float = math.nan
-    """While the speed falls or turns round; not given: as ``max_acceleration``."""
+    """While the speed falls; not set: as ``max_acceleration``."""
+    max_acceleration_reverse: float = math.nan
+    """While the speed grows the other way; not set: as ``max_acceleration``."""
+    max_deceleration_reverse: float = math.nan
+    """While the speed of the other way falls; not set: as ``max_deceleration``."""
+    max_jerk: float = math.nan
+    """Rate of change of the acceleration [m/s^3 or rad/s^3]."""
+    min_jerk: float = math.nan
+    """The same for falling acceleration; the smaller one of both holds for both."""
 
     def __post_init__(self) -> None:
         """Check every number."""
-        for name in ("max_velocity", "max_acceleration", "max_deceleration"):
-            value = getattr(self, name)
-            if math.isinf(value):
-                raise BadConfig(f"{name} is {value}; give a finite number, or 0 for no limit")
+        check_finite(self)
+        if math.isfinite(self.jerk) and math.isinf(self.steepest):
+            raise BadConfig("max_jerk needs max_acceleration or max_velocity of its axis beside it")
+
+    @cached_property
+    def forward(self) -> float:
+        """Greatest positive velocity."""
+        return bound(self.max_velocity)
+
+    @cached_property
+    def backward(self) -> float:
+        """Greatest velocity the other way, as a positive number."""
+        return bound(self.min_velocity, self.max_velocity)
+
+    @cached_property
+    def jerk(self) -> float:
+        """Greatest rate of change of the acceleration."""
+        return min(bound(self.max_jerk), bound(self.min_jerk))
+
+    @cached_property
+    def _default(self) -> float:
+        """Acceleration where none is set: what a jerk limit lets happen between both top speeds."""
+        return math.sqrt((self.forward + self.backward) * self.jerk)
+
+    @cached_property
+    def _rise(self) -> tuple[float, float]:
+        rise = min(bound(self.max_acceleration), self._default)
+        return rise, min(bound(self.max_acceleration_reverse, rise), self._default)
+
+    @cached_property
+    def _fall(self) -> tuple[float, float]:
+        rise, rise_back = self._rise
+        fall = bound(self.max_deceleration, rise)
+        same = self.max_deceleration if given(self.max_deceleration) else rise_back
+        return fall, bound(self.max_deceleration_reverse, same)
+
+    @cached_property
+    def steepest(self) -> float:
+        """The greatest of all accelerations."""
+        return max(*self._rise, *self._fall)
+
+    @cached_property
+    def even(self) -> bool:
+        """True when all accelerations are the same."""
+        return min(*self._rise, *self._fall) == self.steepest
 
     def velocity(self, wanted: float) -> float:
-        """Return ``wanted`` within the velocity limit."""
-        limit = _bound(self.max_velocity)
-        return min(max(wanted, -limit), limit)
+        """Return ``wanted`` within the velocity limits."""
+        return min(max(wanted, -self.backward), self.forward)
 
-    def step(self, wanted: float, before: float, dt: float) -> float:
-        """Return the value nearest to ``wanted`` that one step of ``dt`` [s] can reach.
+    def rise(self, direction: float) -> float:
+        """Return the acceleration allowed while the speed grows in a direction."""
+        return self._rise[1 if direction < 0.0 else 0]
 
-        Speeding up means a greater magnitude in the same direction; anything else is braking. A
-        change of direction brakes to zero first and speeds up from there with what time is left.
-        """
-        rise = _bound(self.max_acceleration)
-        fall = _bound(self.max_deceleration) if _given(self.max_deceleration) else rise
-        if before != 0.0 and (wanted * before <= 0.0 or abs(wanted) < abs(before)):
-            goal = wanted if wanted * before > 0.0 else 0.0
-            needed = abs(before - goal)
-            if fall * dt < needed:
-                return before - math.copysign(fall * dt, before)
-            if goal == wanted:
-                return goal
-            left = dt - (needed / fall if math.isfinite(fall) else 0.0)
-            # Without a limit, rise * 0 would be NaN.
-            return _toward(0.0, wanted, rise * left) if left > 0.0 else 0.0
-        return _toward(before, wanted, rise * dt)
+    def fall(self, direction: float) -> float:
+        """Return the acceleration allowed while the speed in a direction falls."""
+        return self._fall[1 if direction < 0.0 else 0]
 
+    def reach(self, velocity: float, dt: float) -> tuple[float, float]:
+        """Return the least and the greatest velocity that one step of ``dt`` [s] can reach."""
+        up = self._reach_up(velocity, dt, self.rise(1.0), self.fall(-1.0))
+        return -self._reach_up(-velocity, dt, self.rise(-1.0), self.fall(1.0)), up
 
-def _given(limit: float) -> bool:
-    return not math.isnan(limit) and limit != 0.0
-
-
-def _bound(limit: float) -> float:
-    return abs(limit) if _given(limit) else math.inf
-
-
-def _toward(start: float, goal: float, distance: float) -> float:
-    if abs(goal - start) <= distance:
-        return goal
-    return start + math.copysign(distance, goal - start)
+    @staticmethod
+    def _reach_up(velocity: float, dt: float, rise: float, fall: float) -> float:
+        if velocity >= 0.0:
+            return velocity + rise * dt
+        left = dt + velocity / fall
+        if left < 0.0:
+            return velocity + fall * dt
+        # Without a limit, rise * 0 would be NaN.
+        return rise * left if left > 0.0 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaseLimits:
-    """Limits of a whole base."""
+    """Limits of a whole base.
+
+    Body limits act on all axes alike: the twist is scaled to within the velocity limits, and it
+    changes along a straight line of twists, no faster than the axis that takes longest. So a
+    diagonal stays straight, and a curve keeps its curvature while the base starts and stops.
+    """
 
     x: AxisLimits = field(default_factory=AxisLimits)
     y: AxisLimits = field(default_factory=AxisLimits)
     yaw: AxisLimits = field(default_factory=AxisLimits)
+    clip_axes: bool = False
+    """Limit each body axis by itself, as ros2_controllers does; changes the curve driven."""
     max_wheel_velocity: float = math.nan
     """Of any wheel [rad/s]; 0 or NaN: not limited."""
+    max_wheel_acceleration: float = math.nan
+    """Of any wheel [rad/s^2]; 0 or NaN: not limited."""
     clip_wheels: bool = False
-    """Clip each wheel on its own (changes the curve driven) instead of scaling the twist."""
+    """Clip each wheel by itself, which changes the curve driven, instead of scaling the twist."""
 
     def __post_init__(self) -> None:
-        """Check the limit of the wheels."""
-        if math.isinf(self.max_wheel_velocity):
-            raise BadConfig(
-                f"max_wheel_velocity is {self.max_wheel_velocity}; give a finite number, or 0 for "
-                "no limit"
-            )
+        """Check the limits of the wheels."""
+        check_finite(self)
 
+    @cached_property
+    def axes(self) -> tuple[AxisLimits, AxisLimits, AxisLimits]:
+        """In the order of a twist: x, y, yaw."""
+        return self.x, self.y, self.yaw
 
-class TwistLimiter:
-    """Brings wanted twists within the limits, step by step."""
+    @cached_property
+    def wheel_velocity(self) -> float:
+        """Greatest speed of a wheel [rad/s], or infinity."""
+        return bound(self.max_wheel_velocity)
 
-    def __init__(self, limits: BaseLimits) -> None:
-        """Begin at rest."""
-        self.limits = limits
-        self.before = Twist2()
-        """What the last step returned."""
-
-    def reset(self) -> None:
-        """Forget the motion: the base stands."""
-        self.before = Twist2()
+    @cached_property
+    def wheel_acceleration(self) -> float:
+        """Greatest acceleration of a wheel [rad/s^2], or infinity."""
+        return bound(self.max_wheel_acceleration)
 
     def within_velocity(self, wanted: Twist2) -> Twist2:
-        """Return the twist scaled, as a whole, to within the velocity limits of the body."""
-        lim = self.limits
-        scale = 1.0
-        for axis, value in ((lim.x, wanted.vx), (lim.y, wanted.vy), (lim.yaw, wanted.wz)):
-            if value != 0.0:
-                scale = min(scale, abs(axis.velocity(value) / value))
-        scaled = wanted.scaled(scale)
+        """Return the twist within the velocity limits of the body, scaled as a whole."""
+        x, y, yaw = self.axes
+        clipped = Twist2(x.velocity(wanted.vx), y.velocity(wanted.vy), yaw.velocity(wanted.wz))
+        if self.clip_axes or clipped == wanted:
+            return clipped
+        scaled = wanted.scaled(min(c / v for c, v in zip(clipped, wanted, strict=True) if v != 0.0))
         # Scaling may round to just above a limit.
-        return Twist2(
-            lim.x.velocity(scaled.vx), lim.y.velocity(scaled.vy), lim.yaw.velocity(scaled.wz)
-        )
-
-    def step(self, wanted: Twist2, dt: float) -> Twist2:
-        """Return the twist to drive now.
-
-        Velocity limits scale the whole twist, so that the curve stays; acceleration limits act on
-        each axis.
-
-        Args:
-            wanted: what was asked for, finite.
-            dt: time since the last step [s]; unless it is above 0 nothing changes.
-        """
-        if not dt > 0.0:
-            return self.before
-        lim = self.limits
-        wanted = self.within_velocity(wanted)
-        self.before = Twist2(
-            lim.x.step(wanted.vx, self.before.vx, dt),
-            lim.y.step(wanted.vy, self.before.vy, dt),
-            lim.yaw.step(wanted.wz, self.before.wz, dt),
-        )
-        return self.before
-
-    def wheels(self, wheels: Array) -> Array:
-        """Return wheel speeds [rad/s] within their limit, scaled together or clipped apart."""
-        bound = _bound(self.limits.max_wheel_velocity)
-        if self.limits.clip_wheels:
-            return wheels.clip(-bound, bound)
-        fastest = float(abs(wheels).max(initial=0.0))
-        return wheels if fastest <= bound else wheels * (bound / fastest)
+        return Twist2(x.velocity(scaled.vx), y.velocity(scaled.vy), yaw.velocity(scaled.wz))

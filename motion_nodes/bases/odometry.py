@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planar odometry: exact integration of constant twists."""
+"""Planar odometry: exact integration of constant twists, and how uncertain it becomes."""
 
 from __future__ import annotations
 
 import math
+from collections import deque
+from dataclasses import dataclass, fields
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.errors import BadCommand
+import numpy as np
+
+from motion_nodes.bases.base import Array, Twist2
+from motion_nodes.errors import BadCommand, BadConfig
 
 
 def wrap_angle(angle: float) -> float:
@@ -31,22 +35,70 @@ def arc_displacement(path: Twist2) -> tuple[float, float]:
     return c * path.vx - s * path.vy, s * path.vx + c * path.vy
 
 
+@dataclass(frozen=True, kw_only=True)
+class OdometryConfig:
+    """How odometry is smoothed, and how its errors grow.
+
+    Errors add up like a random walk: variances are proportional to the way travelled and to the
+    angle turned, whatever the steps. Measure them by driving the same way several times.
+
+    Raises:
+        BadConfig: for a negative or infinite number, or a window without a step.
+    """
+
+    velocity_rolling_window_size: int = 1
+    """Steps over which the velocity is averaged."""
+    position_error_per_metre: float = 0.0
+    """Standard deviation of the position after one metre [m]."""
+    position_error_per_radian: float = 0.0
+    """Standard deviation of the position after turning by one radian [m]."""
+    yaw_error_per_metre: float = 0.0
+    """Standard deviation of the heading after one metre [rad]."""
+    yaw_error_per_radian: float = 0.0
+    """Standard deviation of the heading after turning by one radian [rad]."""
+
+    def __post_init__(self) -> None:
+        """Check every number."""
+        if self.velocity_rolling_window_size < 1:
+            raise BadConfig(
+                f"velocity_rolling_window_size is {self.velocity_rolling_window_size}; it must be "
+                "at least 1"
+            )
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if not 0.0 <= value < math.inf:
+                raise BadConfig(f"{entry.name} is {value}; it must be finite and not negative")
+
+    @property
+    def errors_grow(self) -> bool:
+        """True when any error is given."""
+        return any(getattr(self, entry.name) > 0.0 for entry in fields(self)[1:])
+
+
 class Odometry:
     """The pose that a base reached by adding up its own motion."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: OdometryConfig | None = None) -> None:
         """Begin at the origin, standing."""
+        self.config = config or OdometryConfig()
         self.x = 0.0
         """[m]"""
         self.y = 0.0
         """[m]"""
         self.yaw = 0.0
         """[rad], in (-pi, pi]."""
+        self.covariance: Array = np.zeros((3, 3))
+        """Of x, y and yaw since :meth:`set_pose` [m^2, m rad, rad^2]."""
+        self.rest()
+
+    def rest(self) -> None:
+        """Forget how fast the base moved."""
         self.twist = Twist2()
-        """Newest velocity in the body frame."""
+        """Velocity in the body frame, mean of the newest steps."""
+        self._steps: deque[tuple[Twist2, float]] = deque()
 
     def set_pose(self, x: float, y: float, yaw: float) -> None:
-        """Put the base at a pose [m, m, rad].
+        """Put the base at a pose [m, m, rad] that is certain.
 
         Raises:
             BadCommand: for numbers that are not finite; the pose stays.
@@ -54,6 +106,7 @@ class Odometry:
         if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(yaw)):
             raise BadCommand(f"pose ({x}, {y}, {yaw}) is not finite; odometry stays as it is")
         self.x, self.y, self.yaw = x, y, wrap_angle(yaw)
+        self.covariance = np.zeros((3, 3))
 
     def advance(self, path: Twist2, dt: float) -> None:
         """Add the motion of one step.
@@ -67,8 +120,32 @@ class Odometry:
             return
         forward, left = arc_displacement(path)
         c, s = math.cos(self.yaw), math.sin(self.yaw)
-        self.x += c * forward - s * left
-        self.y += s * forward + c * left
-        self.yaw = wrap_angle(self.yaw + path.wz)
+        dx, dy = c * forward - s * left, s * forward + c * left
+        if self.config.errors_grow:
+            self._grow(path, dx, dy)
+        self.x, self.y, self.yaw = self.x + dx, self.y + dy, wrap_angle(self.yaw + path.wz)
         if dt > 0.0:
-            self.twist = path.scaled(1.0 / dt)
+            self._average(path, dt)
+
+    def _average(self, path: Twist2, dt: float) -> None:
+        self._steps.append((path, dt))
+        while len(self._steps) > self.config.velocity_rolling_window_size:
+            self._steps.popleft()
+        # Added up anew each time: a running sum would not come back to zero.
+        x, y, yaw = (sum(each) for each in zip(*(step for step, _ in self._steps), strict=True))
+        self.twist = Twist2(x, y, yaw).scaled(1.0 / sum(time for _, time in self._steps))
+
+    def _grow(self, path: Twist2, dx: float, dy: float) -> None:
+        """Carry the covariance over a step [m], and add the step's own.
+
+        Source: Thrun, Burgard and Fox, Probabilistic Robotics, section 5.4: the four parameters of
+        the odometry motion model, here as variances proportional to the way; the heading's error
+        turns the step that follows.
+        """
+        config, way, turn = self.config, math.hypot(path.vx, path.vy), abs(path.wz)
+        carry = np.array([(1.0, 0.0, -dy), (0.0, 1.0, dx), (0.0, 0.0, 1.0)])
+        position = (
+            config.position_error_per_metre**2 * way + config.position_error_per_radian**2 * turn
+        )
+        yaw = config.yaw_error_per_metre**2 * way + config.yaw_error_per_radian**2 * turn
+        self.covariance = carry @ self.covariance @ carry.T + np.diag((position, position, yaw))

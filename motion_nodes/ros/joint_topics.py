@@ -56,8 +56,19 @@ class JointStateReader:
     do not fit together is not used at all.
     """
 
-    def __init__(self, subscription: PolledSubscription[JointState], joints: Sequence[str]) -> None:
-        """Read ``joints`` from the messages of a polled subscription."""
+    def __init__(
+        self,
+        subscription: PolledSubscription[JointState],
+        joints: Sequence[str],
+        by_velocity: Sequence[str] = (),
+    ) -> None:
+        """Read ``joints`` from the messages of a polled subscription.
+
+        Args:
+            subscription: where the messages come.
+            joints: names, in the order of the arrays.
+            by_velocity: those of them whose velocity is needed instead of their position.
+        """
         self._subscription = subscription
         self.joint_names = tuple(joints)
         n = len(self.joint_names)
@@ -72,6 +83,7 @@ class JointStateReader:
         self._heard: Array = np.full(n, -np.inf)
         self._oldest = -float("inf")
         self._layouts: dict[tuple[str, ...], _Layout] = {}
+        self._by_velocity = np.array([name in by_velocity for name in joints], dtype=np.bool_)
 
     @property
     def received(self) -> bool:
@@ -124,7 +136,8 @@ class JointStateReader:
     def _take(self, message: JointState, fresh: NDArray[np.bool_]) -> None:
         """Use what a message says of joints that no newer message spoke of."""
         count = len(message.name)
-        if len(message.position) != count or len(message.velocity) not in (0, count):
+        without = 0 if self._by_velocity.any() else count
+        if len(message.position) not in (count, without) or len(message.velocity) not in (0, count):
             self.problem = (
                 f"a message has {count} names, {len(message.position)} positions and "
                 f"{len(message.velocity)} velocities"
@@ -133,23 +146,24 @@ class JointStateReader:
         layout = self._layout(message.name)
         if not len(layout.places):
             return
-        position = np.frombuffer(message.position)[layout.columns]
-        usable = np.isfinite(position) & ~fresh[layout.places]
-        bad = ~np.isfinite(position)
+        position, velocity = _values(message.position, layout), _values(message.velocity, layout)
+        by_velocity = self._by_velocity[layout.places]
+        needed = np.where(by_velocity, velocity, position)
+        bad = ~np.isfinite(needed)
+        usable = ~bad & ~fresh[layout.places]
         if bad.any():
-            joint = self.joint_names[layout.places[int(np.argmax(bad))]]
-            self.problem = f"the position of {joint} is {position[bad][0]}"
+            first = int(np.argmax(bad))
+            what = "velocity" if by_velocity[first] else "position"
+            joint = self.joint_names[layout.places[first]]
+            self.problem = f"the {what} of {joint} is {needed[first]}"
         if not usable.any():
             return
-        places, columns = layout.places[usable], layout.columns[usable]
+        places = layout.places[usable]
         if not fresh.any():
             self.stamp_ns = stamp_ns(message)
             self.problem = self.problem if bad.any() else ""
         self.position[places] = position[usable]
-        self.velocity[places] = 0.0
-        if message.velocity:
-            velocity = np.frombuffer(message.velocity)[columns]
-            self.velocity[places] = np.where(np.isfinite(velocity), velocity, 0.0)
+        self.velocity[places] = np.where(np.isfinite(velocity), velocity, 0.0)[usable]
         fresh[places] = True
 
     def _layout(self, names: list[str]) -> _Layout:
@@ -166,6 +180,13 @@ class JointStateReader:
             )
             self._layouts[key] = layout
         return layout
+
+
+def _values(channel: array.array[float], layout: _Layout) -> Array:
+    """Return a message's values of a reader's joints; NaN where the channel is empty."""
+    if not channel:
+        return np.full(len(layout.columns), np.nan)
+    return np.frombuffer(channel)[layout.columns]
 
 
 class JointStateWriter:

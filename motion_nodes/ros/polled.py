@@ -34,17 +34,23 @@ class PolledGroup(CallbackGroup):
 
 
 def take_all(subscription: Any) -> list[Any]:
-    """Return the messages that wait in a polled subscription, oldest first.
+    """Return the messages that wait in a polled subscription, oldest first."""
+    return [message for message, _ in _take_numbered(subscription)]
+
+
+def _take_numbered(subscription: Any) -> list[tuple[Any, int | None]]:
+    """Return what waits, each message with its publisher's count of messages.
 
     ``take_message`` is rclpy's half-internal call, the same in Jazzy and Kilted; this is the only
     place that uses it.
     """
-    messages: list[Any] = []
+    taken = []
     handle = subscription.handle
     with handle:
-        while (taken := handle.take_message(subscription.msg_type, False)) is not None:
-            messages.append(taken[0])
-    return messages
+        while (pair := handle.take_message(subscription.msg_type, False)) is not None:
+            message, info = pair
+            taken.append((message, info["publication_sequence_number"]))
+    return taken
 
 
 class PolledSubscription(Generic[M]):
@@ -60,6 +66,8 @@ class PolledSubscription(Generic[M]):
         """``time.monotonic()`` of the last take that brought a message; None before the first."""
         self.count = 0
         """How many messages were taken."""
+        self.number: int | None = None
+        """Its publisher's count of messages at the newest; None where the middleware has none."""
 
     @property
     def topic(self) -> str:
@@ -73,11 +81,12 @@ class PolledSubscription(Generic[M]):
 
     def all(self) -> list[M]:
         """Return what waits, oldest first."""
-        messages = take_all(self._subscription)
-        if messages:
+        taken = _take_numbered(self._subscription)
+        if taken:
             self.arrived = time.monotonic()
-            self.count += len(messages)
-        return messages
+            self.count += len(taken)
+            self.number = taken[-1][1]
+        return [message for message, _ in taken]
 
     def newest(self) -> M | None:
         """Return the newest message and drop the older ones; None when nothing came."""

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ramps of the body's twist, with its direction kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from motion_nodes.bases.base import Array, Twist2
+from motion_nodes.bases.limits import AxisLimits, BaseLimits
+from motion_nodes.bases.smoothing import Smoother
+
+Way = list[tuple[float, list[float]]]
+"""Pieces of a ramp: the time that each takes [s], and the velocities (x, y, yaw) at its end."""
+
+
+class _AxisMove:
+    """One axis on its way from a velocity to another."""
+
+    def __init__(
+        self, axis: int, start: float, goal: float, limits: AxisLimits, rates: tuple[float, float]
+    ) -> None:
+        self.axis, self.goal = axis, goal
+        self._start, self._limits, self._rates = start, limits, rates
+        self._change = goal - start
+        self._braking = start * self._change < 0.0
+        self.rest = self._rest = -start / self._change if self._braking else math.inf
+        """Share of the way at which the axis passes through rest; 1 or more: not before its end."""
+
+    def share_rate(self) -> float:
+        """Return what share of the way the axis can go in a second, where it is now."""
+        limits = self._limits
+        limit = limits.fall(self._start) if self._braking else limits.rise(self._change)
+        allowed = self._rates[1] if self._change > 0.0 else -self._rates[0]
+        return max(0.0, min(limit, allowed)) / abs(self._change)
+
+    def at(self, share: float) -> float:
+        """Return the velocity after a share of the way."""
+        if share >= 1.0:
+            return self.goal
+        return 0.0 if share == self._rest else self._start + share * self._change
+
+    def pass_rest(self) -> None:
+        """Note that from here on the axis speeds up."""
+        self._braking, self.rest = False, math.inf
+
+
+class _Pause:
+    """What keeps an axis from turning round while its smoothed velocity still lags behind.
+
+    Without it, a mean over hard braking and the start the other way would speed up as hard as the
+    axis may brake.
+    """
+
+    def __init__(self) -> None:
+        self.left = 0.0
+        """Time to wait [s]."""
+        self.direction = 0.0
+        """Where the axis moved until it stood."""
+
+    def holds(self, now: float, goal: float) -> bool:
+        """Return whether an axis that is to go from ``now`` to ``goal`` must wait."""
+        return self.left > 0.0 and now == 0.0 and goal * self.direction < 0.0
+
+
+class TwistLimiter:
+    """Brings wanted twists within the limits of the body, step by step.
+
+    The twist moves along a straight line to the wanted one (:class:`BaseLimits` says why), as fast
+    as the slowest axis allows; where jerks are limited, the mean of that ramp comes out
+    (:class:`Smoother`). Both keep within the box of the velocity limits.
+    """
+
+    def __init__(
+        self, limits: BaseLimits, wheel_rates: Callable[[Twist2], Array] | None = None
+    ) -> None:
+        """Begin at rest.
+
+        Args:
+            limits: of the body and the wheels.
+            wheel_rates: wheel accelerations [rad/s^2] of an acceleration of the body, where they
+                are linear; without it wheel accelerations are not limited here.
+        """
+        self.limits = limits
+        self._wheel_rates = wheel_rates if math.isfinite(limits.wheel_acceleration) else None
+        windows = [a.steepest / a.jerk if math.isfinite(a.jerk) else 0.0 for a in limits.axes]
+        apart = limits.clip_axes and self._wheel_rates is None
+        self._windows = windows if apart else [max(windows)] * 3
+        self.start(Twist2())
+
+    def start(self, twist: Twist2) -> None:
+        """Go on from a steady twist."""
+        self.before = twist
+        """What the last step returned."""
+        self._ramp = twist
+        self._smoothers = tuple(
+            Smoother(window, axis.jerk, velocity)
+            for axis, window, velocity in zip(self.limits.axes, self._windows, twist, strict=True)
+        )
+        self._pauses = (_Pause(), _Pause(), _Pause())
+
+    def step(self, wanted: Twist2, dt: float) -> Twist2:
+        """Return the twist to drive now.
+
+        Args:
+            wanted: what was asked for, finite.
+            dt: time since the last step [s]; unless it is above 0 nothing changes.
+        """
+        if not dt > 0.0:
+            return self.before
+        wanted = self.limits.within_velocity(wanted)
+        for pause in self._pauses:
+            pause.left = max(0.0, pause.left - dt)
+        if self.limits.clip_axes:
+            self._axes_apart(wanted, dt)
+        else:
+            self._go(self._along(wanted, dt, (0, 1, 2), self._wheel_share_rate(wanted)), (0, 1, 2))
+        self.before = Twist2(*(smoother.mean for smoother in self._smoothers))
+        return self.before
+
+    def _axes_apart(self, wanted: Twist2, dt: float) -> None:
+        """Move each axis by itself; the wheels' accelerations still bind all of them."""
+        now, ways = self._ramp, [self._along(wanted, dt, (axis,)) for axis in range(3)]
+        goal = [way[-1][1][axis] for axis, way in enumerate(ways)]
+        if self._wheel_rates is not None:
+            share = min(1.0, self._wheel_share_rate(Twist2(*goal)) * dt)
+            short = [
+                g if share == 1.0 else v + share * (g - v) for v, g in zip(now, goal, strict=True)
+            ]
+            ways = [[(dt, short)]] * 3
+        for axis, way in enumerate(ways):
+            self._go(way, (axis,))
+
+    def _go(self, way: Way, axes: Sequence[int]) -> None:
+        """Let the ramp of some axes go a way."""
+        ramp = list(self._ramp)
+        for axis in axes:
+            for time, velocities in way:
+                self._smoothers[axis].go(velocities[axis], time)
+            ramp[axis] = way[-1][1][axis]
+        self._ramp = Twist2(*ramp)
+
+    def _wheel_share_rate(self, goal: Twist2) -> float:
+        """Return what share of the way to a twist the wheels can go in a second."""
+        now = self._ramp
+        if self._wheel_rates is None or goal == now:
+            return math.inf
+        change = Twist2(goal.vx - now.vx, goal.vy - now.vy, goal.wz - now.wz)
+        fastest = float(abs(self._wheel_rates(change)).max(initial=0.0))
+        return self.limits.wheel_acceleration / fastest if fastest > 0.0 else math.inf
+
+    def _along(
+        self, wanted: Twist2, dt: float, axes: Sequence[int], fastest: float = math.inf
+    ) -> Way:
+        """Return how some axes move towards ``wanted`` together in ``dt`` [s].
+
+        The share of the way that they go in a second, at most ``fastest``, is that of the axis
+        that takes longest. It changes where one passes through rest: there braking ends and
+        speeding up begins.
+        """
+        now, way = list(self._ramp), []
+        moves = [
+            _AxisMove(i, now[i], wanted[i], self.limits.axes[i], self._smoothers[i].rates(dt))
+            for i in axes
+            if now[i] != wanted[i] and not self._pauses[i].holds(now[i], wanted[i])
+        ]
+        done, left = 0.0, dt
+        while moves and done < 1.0 and left > 0.0:
+            rate = min(fastest, *(move.share_rate() for move in moves))
+            until = min(1.0, *(move.rest for move in moves), 1.0)
+            if rate * left < until - done:
+                done, time = done + rate * left, left
+            else:
+                done, time = until, (until - done) / rate
+            left -= time
+            for move in moves:
+                now[move.axis] = move.at(done)
+                if done >= move.rest:
+                    move.pass_rest()
+                    self._stood(move.axis)
+            way.append((time, now.copy()))
+            moves = [m for m in moves if not self._pauses[m.axis].holds(now[m.axis], m.goal)]
+        way.append((max(left, 0.0), now))
+        return way
+
+    def _stood(self, axis: int) -> None:
+        """Note that an axis came to rest."""
+        if not self.limits.axes[axis].even and self._windows[axis] > 0.0:
+            pause = self._pauses[axis]
+            pause.left, pause.direction = self._windows[axis], self._ramp[axis]
