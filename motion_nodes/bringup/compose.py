@@ -170,7 +170,7 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
     settings: dict[str, Value] = {"robot": place.robot}
     framed = settings | {"tf_frame_prefix": "~" if place.namespace else ""}
     specs = [_spec(config, "robot_state", "robot_state", place.namespace, framed)]
-    if any(joint not in robot.base_joints for joint in robot.joint_names):
+    if robot.arm_joints:
         specs.append(
             _spec(config, "articulation_controller", JOINT_CONTROLLER, place.namespace, settings)
         )

@@ -8,7 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from motion_nodes.errors import BadDescription, did_you_mean
-from motion_nodes.model.base_description import BaseSpec, DifferentialSpec
+from motion_nodes.model.base_description import (
+    AckermannSpec,
+    BaseSpec,
+    DifferentialSpec,
+    HolonomicSpec,
+)
 from motion_nodes.model.description import RobotDescription
 from motion_nodes.model.robot import Sphere
 from motion_nodes.model.tree import JointKind, KinematicTree
@@ -53,6 +58,14 @@ class Agreement:
                 f"{did_you_mean(name, self.tree.frame_names)}",
             )
 
+    def driven(self, names: Iterable[str], path: str) -> None:
+        """Refuse joints as :meth:`joints` does, and those that are passive."""
+        names = tuple(names)
+        self.joints(names, path)
+        for name in names:
+            if name in self.description.passive_joints:
+                raise self.fail(path, f"joint '{name}' is one of passive_joints; none moves it.")
+
     def base(self, base: BaseSpec | None) -> None:
         """Refuse wheels and steering joints that are none, and sides that do not match."""
         if base is None:
@@ -60,7 +73,7 @@ class Agreement:
         for field in dataclasses.fields(base):
             if field.name.endswith("_names"):
                 self.joints(getattr(base, field.name), f"base.{field.name}")
-        self.joints(base.wheel_names + base.steering_names, "base")
+        self.driven(base.wheel_names + base.steering_names, "base")
         for name in base.wheel_names:
             if self.tree.joints[name].kind is not JointKind.CONTINUOUS:
                 raise self.fail(
@@ -79,6 +92,10 @@ class Agreement:
             len(base.left_wheel_names) != len(base.right_wheel_names)
         ):
             raise self.fail("base", "left_wheel_names and right_wheel_names differ in length.")
+        if isinstance(base, AckermannSpec):
+            for path in ("front_wheel_names", "rear_wheel_names"):
+                if len(getattr(base, path)) == 1:
+                    raise self.fail(f"base.{path}", "has one entry; give left and right, or none.")
         if not base.wheel_names:
             raise self.fail(
                 "base", "names no driven wheel; give front_wheel_names or rear_wheel_names."
@@ -91,10 +108,29 @@ class Agreement:
         if self.description.frames.odom in self.tree.links:
             raise self.fail("frames.odom", "is a link of the robot; it must be a frame outside.")
 
-    def contacts(self) -> None:
-        """Refuse contact settings of links that do not exist."""
+    def simulation(self, base: BaseSpec | None) -> None:
+        """Refuse contact settings of links that do not exist, and rollers on no such wheel."""
         for name in self.description.simulation.contact:
             self.link(name, "simulation.contact")
+        wheels = [] if base is None else list(base.wheel_names)
+        for i, rollers in enumerate(self.description.simulation.rollers):
+            path = f"simulation.rollers[{i}]"
+            if not isinstance(base, HolonomicSpec):
+                raise self.fail(path, "only a robot of kind 'holonomic' has wheels with rollers.")
+            for name in rollers.wheels:
+                if name not in wheels:
+                    hint = did_you_mean(name, wheels)
+                    raise self.fail(
+                        f"{path}.wheels", f"'{name}' is no wheel, or has rollers already.{hint}"
+                    )
+                wheels.remove(name)
+                radius = next(w.radius for w in base.wheels if w.joint == name)
+                if radius is not None and rollers.radius >= 0.5 * radius:
+                    raise self.fail(
+                        f"{path}.radius",
+                        f"is {rollers.radius:g} m; it must be below half of the radius of wheel "
+                        f"'{name}', {radius:g} m.",
+                    )
 
     def collision(self, spheres: Spheres) -> None:
         """Refuse spheres and ignored pairs of links that do not exist, and bad radii."""

@@ -92,6 +92,26 @@ class ContactDescription:
 
 
 @dataclass(frozen=True)
+class RollerDescription:
+    """The rollers on the rims of omni or mecanum wheels, which the physics sets turning.
+
+    They are no links of the URDF. Each is a barrel that is thickest in its middle and reaches out
+    to the rolling radius of its wheel there; its axis follows from the wheel's roller angle.
+    """
+
+    wheels: Annotated[tuple[Name, ...], Meta(min_length=1)]
+    """Joints of the wheels."""
+    count: Annotated[int, Meta(ge=3, le=100)]
+    """Rollers on each wheel."""
+    radius: Positive
+    """Of a roller in its middle [m]."""
+    mass: Positive
+    """Of one roller [kg]; part of the wheel's mass in the URDF."""
+    damping: NotNegative = 0.0
+    """Viscous losses of a roller's bearing [N m s/rad]."""
+
+
+@dataclass(frozen=True)
 class SimulationDescription:
     """What a physics engine needs and a URDF cannot say."""
 
@@ -99,6 +119,8 @@ class SimulationDescription:
     """Step of the physics [s]."""
     contact: dict[Name, ContactDescription] = field(default_factory=dict)
     """Contact of a link by its name; others have the engine's usual one."""
+    rollers: tuple[RollerDescription, ...] = ()
+    """Rollers of omni and mecanum wheels; a wheel without them is simulated as a plain one."""
 
 
 @dataclass(frozen=True)
@@ -130,6 +152,8 @@ class RobotDescription:
     named_states: dict[Name, dict[Name, float]] = field(default_factory=dict)
     """Joint positions [rad or m] by state; joints left out stand as in ``home``."""
     drives: tuple[DriveDescription, ...] = ()
+    passive_joints: tuple[Name, ...] = ()
+    """Joints that no drive moves, such as casters and free wheels: reported, never commanded."""
     simulation: SimulationDescription = field(default_factory=SimulationDescription)
     collision: CollisionDescription = field(default_factory=CollisionDescription)
     sources: dict[Name, Name] = field(default_factory=dict)

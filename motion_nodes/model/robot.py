@@ -63,6 +63,11 @@ class JointDrive:
     kd: float = 0.0
     """Velocity gain of that PID [N m s/rad or N s/m]."""
 
+    @property
+    def passive(self) -> bool:
+        """True for a joint that nothing moves: its drive takes no command."""
+        return self.max_effort == 0.0
+
     def gains(self, mode: DriveMode | None = None) -> tuple[float, float]:
         """Return kp and kd that act in a mode; None means the mode after start."""
         mode = mode or self.mode
@@ -105,6 +110,17 @@ class Robot:
     def base_joints(self) -> tuple[str, ...]:
         """Wheel and steering joints of the mobile base, which its controller commands."""
         return () if self.base is None else self.base.wheel_names + self.base.steering_names
+
+    @property
+    def passive_joints(self) -> tuple[str, ...]:
+        """Joints that nothing moves, such as casters: reported, never commanded."""
+        return self.description.passive_joints
+
+    @property
+    def arm_joints(self) -> tuple[str, ...]:
+        """Joints that a joint controller leads: neither the mobile base's nor passive ones."""
+        others = {*self.base_joints, *self.passive_joints}
+        return tuple(name for name in self.joint_names if name not in others)
 
     @property
     def base_frame(self) -> str:

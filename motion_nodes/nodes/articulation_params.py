@@ -179,7 +179,7 @@ class ArticulationParams(RobotParams):
 
 def robot_defaults(robot: Robot) -> dict[str, Any]:
     """Return what a robot's description says of the parameters."""
-    joints = tuple(name for name in robot.joint_names if name not in robot.base_joints)
+    joints = robot.arm_joints
     drives = [robot.drive(name) for name in joints]
     limits = robot.limits.select(joints)
     return {

@@ -104,7 +104,7 @@ class WatchedRobot:
     def send_state(self, name: str) -> None:
         """Command the joints that a named state speaks of; "open" leaves the arm where it is."""
         chosen = [(joint, float(value)) for joint, value in self.robot.states[name].items()
-                  if joint not in self.robot.base_joints]  # fmt: skip
+                  if joint in self.robot.arm_joints]  # fmt: skip
         self._send([joint for joint, _ in chosen], [value for _, value in chosen])
 
     def send_twist(self, vx: float, vy: float, wz: float) -> None:

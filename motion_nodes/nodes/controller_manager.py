@@ -285,7 +285,7 @@ def controllers_of(robot: Robot) -> tuple[str, ...]:
     names = []
     if robot.base is not None:
         names.append(BASE_CONTROLLERS[robot.kind])
-    if set(robot.joint_names) - set(robot.base_joints):
+    if robot.arm_joints:
         names.insert(0, JOINT_CONTROLLER)
     return tuple(names)
 

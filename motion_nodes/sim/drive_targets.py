@@ -60,6 +60,8 @@ class DriveTable:
     """[rad or m]."""
     default_mode: NDArray[np.int64]
     """A :class:`DriveMode` per joint."""
+    passive: NDArray[np.bool_]
+    """Joints without a drive, which take no command."""
     stiffness: Array
     """kp [N m/rad or N/m]."""
     damping: Array
@@ -78,11 +80,14 @@ class DriveTable:
         """Read the drives of a robot from its description and tree."""
         drives, limits = robot.drives, robot.limits
         modes = np.array([DriveMode[drive.mode.upper()] for drive in drives], dtype=np.int64)
-        modes.setflags(write=False)
+        passive = np.array([drive.passive for drive in drives], dtype=bool)
+        for array in (modes, passive):
+            array.setflags(write=False)
         return cls(
             joint_names=robot.joint_names,
             home=robot.home,
             default_mode=modes,
+            passive=passive,
             stiffness=frozen([drive.stiffness for drive in drives]),
             damping=frozen([drive.damping for drive in drives]),
             effort_limit=frozen([drive.max_effort for drive in drives]),
@@ -255,6 +260,12 @@ class DriveTargets:
 
     def _check_drivable(self, mode: NDArray[np.int64], given: NDArray[np.bool_]) -> None:
         """Refuse a mode whose gain is zero: the command would silently do nothing."""
+        passive = np.flatnonzero(given & self.table.passive)
+        if passive.size:
+            raise BadCommand(
+                f"{self.name}: joint '{self.joint_names[passive[0]]}' is passive, nothing moves "
+                "it; the whole command was rejected."
+            )
         for wanted, gain, word in (
             (DriveMode.POSITION, self.table.stiffness, "stiffness"),
             (DriveMode.VELOCITY, self.table.damping, "damping"),
@@ -280,7 +291,9 @@ def _bounds(table: DriveTable) -> dict[str, tuple[Array, Array]]:
         np.isfinite(table.velocity_limit), _LIMIT_FACTOR * table.velocity_limit, _FREE_VELOCITY
     )
     effort = np.where(
-        np.isfinite(table.effort_limit), _LIMIT_FACTOR * table.effort_limit, _FREE_EFFORT
+        np.isfinite(table.effort_limit) & ~table.passive,
+        _LIMIT_FACTOR * table.effort_limit,
+        _FREE_EFFORT,
     )
     return {
         "position": (

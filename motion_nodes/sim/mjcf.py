@@ -7,7 +7,7 @@ mimic constraints, ``<robot>/floating`` for the free joint of a wheeled base.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import mujoco
@@ -15,9 +15,10 @@ import numpy as np
 
 from motion_nodes.errors import BadConfig, BadDescription
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.tree import Inertial, Joint, JointKind, Mimic
+from motion_nodes.model.tree import Cylinder, Inertial, Joint, JointKind, Mimic, Shape
 from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.mjcf_contacts import exclude_neighbours, exclude_touching, lowest_point
+from motion_nodes.sim.mjcf_rollers import add_rollers, hub_of, ring_of
 from motion_nodes.sim.mjcf_shapes import (
     MeshLibrary,
     Obstacle,
@@ -160,6 +161,7 @@ def _add_robot(spec: mujoco.MjSpec, placement: RobotPlacement) -> None:
         if joint is not None and joint.movable:
             _add_joint(spec, body, robot, joint, prefix)
         _add_link(spec, body, robot, link, prefix, meshes)
+    _add_all_rollers(spec, bodies, robot)
 
 
 def _add_link(
@@ -172,12 +174,16 @@ def _add_link(
 ) -> None:
     """Give a body its inertia and shapes."""
     link = robot.tree.links[name]
-    if link.inertial is not None and link.inertial.mass > 0.0:
-        _set_inertial(body, link.inertial)
-    contact = robot.description.simulation.contact.get(name)
     above = robot.tree.parent_joint.get(name)
-    wheel = robot.base is not None and above is not None and above.name in robot.base.wheel_names
-    for i, shape in enumerate(link.collisions):
+    ring = ring_of(robot, above) if above is not None else None
+    inertial = link.inertial
+    if inertial is not None and inertial.mass > 0.0:
+        if ring is not None:
+            inertial = hub_of(inertial, ring, f"{robot.name}: link '{name}'")
+        _set_inertial(body, inertial)
+    contact = robot.description.simulation.contact.get(name)
+    # Rollers touch the floor in place of a wheel's own shapes.
+    for i, shape in enumerate(link.collisions if ring is None else ()):
         add_collision(
             body,
             shape,
@@ -185,10 +191,32 @@ def _add_link(
             f"{prefix}/{name}/collision{i}",
             meshes,
             time_step=spec.option.timestep,
-            crowned=wheel,
+            crowned=_is_tyre(robot, name, shape),
         )
     for i, shape in enumerate(link.visuals):
         add_visual(body, shape, f"{prefix}/{name}/visual{i}", meshes)
+
+
+def _add_all_rollers(
+    spec: mujoco.MjSpec, bodies: Mapping[str, mujoco.MjsBody], robot: Robot
+) -> None:
+    """Add the rollers of all wheels that have some."""
+    for link, joint in robot.tree.parent_joint.items():
+        ring = ring_of(robot, joint)
+        if ring is not None:
+            contact = robot.description.simulation.contact.get(link)
+            add_rollers(spec, bodies[link], ring, contact, spec.option.timestep)
+
+
+def _is_tyre(robot: Robot, link: str, shape: Shape) -> bool:
+    """True for the tyre of a driven wheel, a caster or a free wheel, turning about its axis."""
+    above = robot.tree.parent_joint.get(link)
+    return (
+        above is not None
+        and above.name in (robot.base.wheel_names if robot.base else ()) + robot.passive_joints
+        and isinstance(shape.geometry, Cylinder)
+        and abs(float(shape.X_LG[:3, 2] @ above.axis)) > 0.99
+    )
 
 
 def _set_inertial(body: mujoco.MjsBody, inertial: Inertial) -> None:
@@ -249,6 +277,6 @@ def _add_drive(spec: mujoco.MjSpec, robot: Robot, joint: Joint, name: str) -> No
         ctrllimited=mujoco.mjtLimited.mjLIMITED_FALSE,
     )
     drive.gainprm[0] = 1.0
-    if np.isfinite(limit):
+    if np.isfinite(limit) and limit > 0.0:
         drive.forcelimited = mujoco.mjtLimited.mjLIMITED_TRUE
         drive.forcerange = (-limit, limit)

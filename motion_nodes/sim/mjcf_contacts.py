@@ -30,7 +30,7 @@ def exclude_neighbours(spec: mujoco.MjSpec, placement: RobotPlacement) -> None:
         above = solid.get(block[joint.parent], [])
         below = solid.get(block[joint.child], [])
         for a, b in itertools.product(above, below):
-            _exclude(spec, f"{placement.name}/{a}", f"{placement.name}/{b}")
+            exclude(spec, f"{placement.name}/{a}", f"{placement.name}/{b}")
 
 
 def exclude_touching(spec: mujoco.MjSpec, model: mujoco.MjModel, data: mujoco.MjData) -> None:
@@ -41,7 +41,7 @@ def exclude_touching(spec: mujoco.MjSpec, model: mujoco.MjModel, data: mujoco.Mj
         if a.partition("/")[0] == b.partition("/")[0]:
             pairs.add((a, b))
     for a, b in sorted(pairs):
-        _exclude(spec, a, b)
+        exclude(spec, a, b)
 
 
 def lowest_point(model: mujoco.MjModel, data: mujoco.MjData, robot: str, default: float) -> float:
@@ -90,6 +90,6 @@ def _rigid_blocks(tree: KinematicTree) -> dict[str, str]:
     return block
 
 
-def _exclude(spec: mujoco.MjSpec, a: str, b: str) -> None:
+def exclude(spec: mujoco.MjSpec, a: str, b: str) -> None:
     """Add a pair of bodies that never touch."""
     spec.add_exclude(name=f"{a}|{b}", bodyname1=a, bodyname2=b)

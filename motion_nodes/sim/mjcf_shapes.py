@@ -107,6 +107,11 @@ def add_collision(
         radius, length = shape.geometry.radius, shape.geometry.length
         geom.type = mujoco.mjtGeom.mjGEOM_ELLIPSOID
         geom.size = (radius, radius, length / 2)
+    set_contact(geom, contact, time_step)
+
+
+def set_contact(geom: mujoco.MjsGeom, contact: ContactDescription | None, time_step: float) -> None:
+    """Give a geom the stiffness of contacts, and the friction of its link where that is said."""
     geom.solref = contact_reference(time_step)
     if contact is None:
         return

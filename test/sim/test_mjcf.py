@@ -69,6 +69,28 @@ def test_body_poses_are_those_of_the_tree(name: str) -> None:
             np.testing.assert_allclose(body.xmat.reshape(3, 3), X_WL[:3, :3], atol=1e-9)
 
 
+def square(p: np.ndarray) -> np.ndarray:
+    """Return the inertia of a unit mass at ``p`` about the origin."""
+    return p @ p * np.eye(3) - np.outer(p, p)
+
+
+def about_origin(model: mujoco.MjModel, body: int) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return mass, moment and inertia of a body about its origin, its rollers included."""
+    parts = [(body, np.zeros(3), np.eye(3))]
+    for child in np.flatnonzero(model.body_parentid == body):
+        if "roller" in model.body(int(child)).name:
+            turn = Rotation.from_quat(np.roll(model.body_quat[child], -1)).as_matrix()
+            parts.append((int(child), model.body_pos[child], turn))
+    mass, moment, inertia = 0.0, np.zeros(3), np.zeros((3, 3))
+    for i, place, turn in parts:
+        m = float(model.body_mass[i])
+        com = place + turn @ model.body_ipos[i]
+        R = turn @ Rotation.from_quat(np.roll(model.body_iquat[i], -1)).as_matrix()
+        mass, moment = mass + m, moment + m * com
+        inertia = inertia + R @ np.diag(model.body_inertia[i]) @ R.T + m * square(com)
+    return mass, moment, inertia
+
+
 @pytest.mark.parametrize("name", sorted(available_robots()))
 def test_mass_and_inertia_are_those_of_the_tree(name: str) -> None:
     robot = load_robot(name)
@@ -80,15 +102,13 @@ def test_mass_and_inertia_are_those_of_the_tree(name: str) -> None:
             assert body.mass[0] == 0.0
             continue
         total += link.inertial.mass
-        np.testing.assert_allclose(body.mass[0], link.inertial.mass, rtol=1e-12)
-        R_LI = Rotation.from_quat(np.roll(body.iquat, -1)).as_matrix()
-        R_LC = link.inertial.X_LC[:3, :3]
+        mass, moment, inertia = about_origin(world.model, body.id)
+        np.testing.assert_allclose(mass, link.inertial.mass, rtol=1e-12)
+        com, R_LC = link.inertial.X_LC[:3, 3], link.inertial.X_LC[:3, :3]
+        np.testing.assert_allclose(moment, mass * com, atol=1e-12)
         np.testing.assert_allclose(
-            R_LI @ np.diag(body.inertia) @ R_LI.T,
-            R_LC @ link.inertial.inertia @ R_LC.T,
-            atol=1e-9,
+            inertia, R_LC @ link.inertial.inertia @ R_LC.T + mass * square(com), atol=1e-9
         )
-        np.testing.assert_allclose(body.ipos, link.inertial.X_LC[:3, 3], atol=1e-12)
     np.testing.assert_allclose(world.model.body(f"r/{robot.tree.root}").subtreemass[0], total)
 
 
