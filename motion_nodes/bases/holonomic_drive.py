@@ -5,67 +5,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from motion_nodes.bases.base import Array, Twist2
+from motion_nodes.bases.command_shape import CommandShape
 from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig
 from motion_nodes.bases.holonomic_layout import HolonomicWheel, axis_yaw_of
 from motion_nodes.bases.holonomic_qp import HolonomicQpBase
+from motion_nodes.bases.limits import bound
 from motion_nodes.errors import BadCommand, BadConfig
 from motion_nodes.model.poses import from_xyz_quat, rotation_about
 
 Solver = Literal["kinematic", "qp"]
 SOLVERS: dict[str, type[HolonomicBase]] = {"kinematic": HolonomicBase, "qp": HolonomicQpBase}
 """Class of each solver."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CommandShape:
-    """What is done to a command before it is driven; a limit of 0 or NaN is not set.
-
-    Raises:
-        BadConfig: for a gain that is negative or not finite, or a limit that is infinite.
-    """
-
-    linear_gain: float = 1.0
-    """Factor on vx and vy."""
-    angular_gain: float = 1.0
-    """Factor on wz."""
-    max_linear_speed: float = math.nan
-    """Of vx and vy together [m/s]; a faster command is slowed down in its own direction."""
-    max_angular_speed: float = math.nan
-    """[rad/s]"""
-
-    def __post_init__(self) -> None:
-        """Check every number."""
-        for name in ("linear_gain", "angular_gain"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value >= 0.0):
-                raise BadConfig(f"{name} is {value}; it must be a finite number, 0 or above")
-        for name in ("max_linear_speed", "max_angular_speed"):
-            _check_limit(name, getattr(self, name))
-
-    def shaped(self, twist: Twist2) -> Twist2:
-        """Return the twist times the gains, within the speed limits."""
-        vx, vy = twist.vx * self.linear_gain, twist.vy * self.linear_gain
-        wz = twist.wz * self.angular_gain
-        speed, fastest = math.hypot(vx, vy), _bound(self.max_linear_speed)
-        if speed > fastest:
-            vx, vy = vx * (fastest / speed), vy * (fastest / speed)
-        turn = _bound(self.max_angular_speed)
-        return Twist2(vx, vy, min(max(wz, -turn), turn))
-
-
-def _check_limit(name: str, value: float) -> None:
-    if math.isinf(value):
-        raise BadConfig(f"{name} is {value}; give a finite number, or 0 for no limit")
-
-
-def _bound(limit: float) -> float:
-    return math.inf if math.isnan(limit) or limit == 0.0 else abs(limit)
 
 
 class HolonomicDrive:
@@ -88,10 +43,13 @@ class HolonomicDrive:
         Raises:
             BadConfig: for an infinite limit.
         """
-        _check_limit("max_wheel_speed", max_wheel_speed)
+        if math.isinf(max_wheel_speed):
+            raise BadConfig(
+                f"max_wheel_speed is {max_wheel_speed}; give a finite number, or 0 for no limit"
+            )
         self.base = base
         self.shape = shape or CommandShape()
-        self._fastest = _bound(max_wheel_speed)
+        self._fastest = bound(max_wheel_speed)
 
     def wheels(self, command: Sequence[float] | Array) -> Array:
         """Return wheel speeds [rad/s], shape (wheels,).

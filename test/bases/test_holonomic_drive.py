@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.command_shape import CommandShape
 from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig
 from motion_nodes.bases.holonomic_drive import (
-    CommandShape,
     HolonomicDrive,
     holonomic_base,
     wheels_from_arrays,

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Holonomic base on omni or mecanum wheels: twist in, wheel speeds and odometry out.
+
+Offers the interface of ros2_controllers' mecanum_drive_controller (docs/interfaces.md) for any
+number of wheels in any places.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig, moved
+from motion_nodes.bases.holonomic_drive import SOLVERS, holonomic_base
+from motion_nodes.bases.holonomic_layout import HolonomicWheel
+from motion_nodes.bases.holonomic_robot import holonomic_config
+from motion_nodes.errors import BadConfig
+from motion_nodes.model.base_description import HolonomicSpec
+from motion_nodes.model.robot import Robot
+from motion_nodes.ros.base_node import BaseNode
+from motion_nodes.ros.base_params import BaseParams, ShapeParams, SidewaysParams, base_defaults
+from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.parameters import param
+from motion_nodes.ros.run import run_node
+
+PER_WHEEL = ("wheel_radii", "wheel_x", "wheel_y", "wheel_axis_yaw", "roller_angle_deg")
+"""Parameters with a number for each wheel."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HolonomicParams(ShapeParams, SidewaysParams, BaseParams):
+    """Parameters of a holonomic base.
+
+    What mecanum_drive_controller has too is named as there; its four wheels are a list here.
+    """
+
+    wheel_names: tuple[str, ...] = param(doc="Joints of the wheels.", read_only=True)
+    wheel_radii: tuple[float, ...] = param(
+        doc="Radius of each wheel, to the outside of the rollers; if wrong, distances are wrong.",
+        unit="m",
+        gt=0.0,
+        le=10.0,
+    )
+    wheel_x: tuple[float, ...] = param(
+        doc="Where each wheel stands, ahead of the base's frame.", unit="m", ge=-100.0, le=100.0
+    )
+    wheel_y: tuple[float, ...] = param(
+        doc="Where each wheel stands, left of the base's frame.", unit="m", ge=-100.0, le=100.0
+    )
+    wheel_axis_yaw: tuple[float, ...] = param(
+        doc="Direction of each wheel's axis, from straight ahead to the left; pi/2 for a wheel "
+        "that rolls ahead by positive speeds.",
+        unit="rad",
+    )
+    roller_angle_deg: tuple[float, ...] = param(
+        doc="From each wheel's axis to the axis of the roller on the floor, counter-clockwise as "
+        "seen from above: 90 for omni wheels, 45 or 135 for the usual mecanum wheels.",
+        unit="deg",
+        ge=-180.0,
+        le=180.0,
+    )
+    wheels_radius: float = param(
+        math.nan,
+        name="kinematics.wheels_radius",
+        doc="Radius of all wheels, in place of wheel_radii; 0 or NaN: not set.",
+        unit="m",
+        nan=True,
+        ge=0.0,
+        le=10.0,
+    )
+    base_frame_offset_x: float = param(
+        0.0,
+        name="kinematics.base_frame_offset.x",
+        doc="Where base_frame_id stands in the frame that the wheels are given in.",
+        unit="m",
+    )
+    base_frame_offset_y: float = param(
+        0.0, name="kinematics.base_frame_offset.y", doc="The same to the left.", unit="m"
+    )
+    base_frame_offset_theta: float = param(
+        0.0, name="kinematics.base_frame_offset.theta", doc="How it is turned there.", unit="rad"
+    )
+    solver: str = param(
+        "kinematic",
+        doc="kinematic: rolling without slip. qp: the quadratic programme of Isaac Sim, which "
+        "gives its wheel speeds but does not drive the twist that was asked for.",
+        one_of=tuple(SOLVERS),
+    )
+
+
+class HolonomicBaseNode(BaseNode[HolonomicParams]):
+    """Drives a base that moves in all directions."""
+
+    params_type = HolonomicParams
+
+    def __init__(self, ros_args: list[str] | None = None) -> None:
+        """Create the node, unconfigured."""
+        super().__init__("mecanum_drive_controller", ros_args=ros_args)
+
+    def robot_defaults(self, robot: Robot) -> dict[str, Any]:
+        """Take geometry, limits and frames from the robot's description."""
+        spec = robot.base
+        if not isinstance(spec, HolonomicSpec):
+            raise BadConfig(
+                f"robot '{robot.name}' is of kind '{robot.kind}', not holonomic; "
+                "it has no base for this node"
+            )
+        wheels = holonomic_config(robot, spec).wheels
+        return base_defaults(robot) | {
+            "wheel_names": tuple(wheel.name for wheel in wheels),
+            "wheel_radii": tuple(wheel.radius for wheel in wheels),
+            "wheel_x": tuple(wheel.x for wheel in wheels),
+            "wheel_y": tuple(wheel.y for wheel in wheels),
+            "wheel_axis_yaw": tuple(wheel.axis_yaw for wheel in wheels),
+            "roller_angle_deg": tuple(wheel.roller_angle_deg for wheel in wheels),
+            "solver": spec.solver,
+        }
+
+    def make_base(self, params: HolonomicParams) -> HolonomicBase:
+        """Return the kinematics of these parameters."""
+        n = len(params.wheel_names)
+        for name in PER_WHEEL:
+            if len(getattr(params, name)) != n:
+                raise BadConfig(
+                    f"{name} has {len(getattr(params, name))} entries; there are {n} wheel_names"
+                )
+        if params.solver == "qp" and (params.clip_wheels or params.open_loop):
+            raise BadConfig(
+                "solver is qp, whose wheel speeds drive another twist than the one commanded; "
+                "clip_wheels and open_loop must be false with it"
+            )
+        one_radius = params.wheels_radius > 0.0
+        wheels = tuple(
+            HolonomicWheel(
+                name=name,
+                radius=params.wheels_radius if one_radius else params.wheel_radii[i],
+                x=params.wheel_x[i],
+                y=params.wheel_y[i],
+                axis_yaw=params.wheel_axis_yaw[i],
+                roller_angle_deg=params.roller_angle_deg[i],
+            )
+            for i, name in enumerate(params.wheel_names)
+        )
+        seen = moved(
+            wheels,
+            params.base_frame_offset_x,
+            params.base_frame_offset_y,
+            params.base_frame_offset_theta,
+        )
+        return holonomic_base(HolonomicConfig(wheels=seen), params.solver)
+
+    def diagnose(self, report: Report) -> None:
+        """Say too what the wheels cannot do at all."""
+        super().diagnose(report)
+        base = self.controller.base
+        if isinstance(base, HolonomicBase) and base.impossible:
+            report.note("WARN", f"the wheels cannot {' or '.join(base.impossible)}")
+
+
+def main() -> None:
+    """Run the node as a process of its own."""
+    run_node(HolonomicBaseNode)
