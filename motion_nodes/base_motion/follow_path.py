@@ -95,7 +95,8 @@ class FollowPath:
             sum(leg.length for leg in self._legs[i + 1 :]) for i in range(len(self._legs))
         ]
         self._leg = 0
-        self._turning = True
+        # None: not looked at yet. A base that comes along may swing in without a stop.
+        self._turning: bool | None = None
         self._settling = 0.0
         self._last_bit: GoToPose | None = None
 
@@ -106,10 +107,9 @@ class FollowPath:
             BadCommand: says how far it is.
         """
         point = PathPosition(self.path.resampled()).update(pose.x, pose.y)
-        away = math.hypot(point.x - pose.x, point.y - pose.y)
-        if away > self._config.max_deviation:
+        if point.away > self._config.max_deviation:
             raise BadCommand(
-                f"the base is {away:.2f} m from the start of the path; allowed is "
+                f"the base is {point.away:.2f} m from the start of the path; allowed is "
                 f"{self._config.max_deviation:g} m (max_deviation)"
             )
 
@@ -124,10 +124,11 @@ class FollowPath:
         left = leg.length - point.s
         self.remaining = max(left, 0.0) + self._lengths_after[self._leg]
         self.cross_track = point.cross_track
-        away = math.hypot(point.x - pose.x, point.y - pose.y)
-        if away > self._config.max_deviation:
-            return self._fail(f"{away:.2f} m from the path; allowed is max_deviation, "
-                              f"{self._config.max_deviation:g} m")  # fmt: skip
+        if point.away > self._config.max_deviation:
+            bound = self._config.max_deviation
+            return self._fail(
+                f"{point.away:.2f} m from the path; allowed is max_deviation, {bound:g} m"
+            )
         if self._leg_done(left, pose, dt):
             return self._next(pose, twist, dt)
         if self._kind == "holonomic":
@@ -199,7 +200,8 @@ class FollowPath:
         travel = facing(pose.yaw, leg.backward)
         error = wrap_angle(point.direction - travel)
         if self._kind == "differential":
-            self._turning = abs(error) > (TURNED if self._turning else 2.0 * TURN_ABOVE)
+            far = {True: TURNED, None: TURN_ABOVE, False: 2.0 * TURN_ABOVE}[self._turning]
+            self._turning = abs(error) > far
             if self._turning:
                 wz = approach(error, lim.max_yaw_velocity, lim.max_yaw_deceleration, GAIN)
                 return Twist2(0.0, 0.0, wz)

@@ -67,7 +67,8 @@ class GoToPose:
         self.goal = goal
         self.text = ""
         self.remaining = math.inf
-        self.phase: Phase = "turn"
+        # A base under way that looks nearly there swings in without a stop.
+        self.phase: Phase = "drive"
         self._holonomic = kind == "holonomic"
         self._limits = limits
         self._tolerance = tolerance or GoalTolerance()

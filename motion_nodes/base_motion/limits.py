@@ -81,11 +81,16 @@ def approach(error: float, top: float, deceleration: float, gain: float) -> floa
 
 
 class TwistRamp:
-    """Leads the twist to what is wanted within the limits; (vx, vy) change as one vector."""
+    """Leads the twist to what is wanted within the limits; (vx, vy) change as one vector.
 
-    def __init__(self, limits: MotionLimits) -> None:
+    While a holonomic base turns, its velocity stays what it is over ground, so in the base's own
+    frame it turns the other way; that is no acceleration.
+    """
+
+    def __init__(self, limits: MotionLimits, *, holonomic: bool = False) -> None:
         """Begin at rest."""
         self.limits = limits
+        self._holonomic = holonomic
         self.twist = Twist2()
         """What the last step returned."""
 
@@ -98,6 +103,9 @@ class TwistRamp:
         """Return the twist nearest to ``wanted`` that ``dt`` [s] allows."""
         if dt > 0.0:
             lim, now = self.limits, self.twist
+            if self._holonomic:
+                c, s = math.cos(now.wz * dt), math.sin(now.wz * dt)
+                now = Twist2(c * now.vx + s * now.vy, c * now.vy - s * now.vx, now.wz)
             vx, vy = _within(wanted.vx, wanted.vy, lim.max_velocity)
             vx, vy = _toward(
                 (now.vx, now.vy),

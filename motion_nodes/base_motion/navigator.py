@@ -59,11 +59,13 @@ class Navigator:
         limits: MotionLimits,
         stopped: StoppedCheck | None = None,
         progress: ProgressCheck | None = None,
+        *,
+        holonomic: bool = False,
     ) -> None:
         """Begin at rest, with nothing to do."""
         self.task: Task | None = None
         """The task under way."""
-        self._ramp = TwistRamp(limits)
+        self._ramp = TwistRamp(limits, holonomic=holonomic)
         self._stopped = stopped or StoppedCheck()
         self._progress = progress or ProgressCheck()
         self._stopping: tuple[Ending, str] | None = None

@@ -32,6 +32,8 @@ class PathPoint(NamedTuple):
     """[1/m]"""
     cross_track: float
     """Distance of the place from the path, positive to the left of it [m]."""
+    away: float
+    """Distance of the place from the path as it is, without its straight ends [m]."""
 
 
 class PathPosition:
@@ -87,8 +89,10 @@ class PathPosition:
         direction = _between(self._direction, i, inside)
         px, py = _between(self._x, i, t), _between(self._y, i, t)
         cross = math.cos(direction) * (y - py) - math.sin(direction) * (x - px)
+        s, length = _between(self._s, i, t), self._s[-1]
+        beyond = max(-s, s - length, 0.0)
         return PathPoint(
-            _between(self._s, i, t),
+            s,
             px,
             py,
             wrap_angle(direction),
@@ -96,6 +100,7 @@ class PathPosition:
             (self._yaw[i + 1] - self._yaw[i]) / (self._s[i + 1] - self._s[i]),
             _between(self._curvature, i, inside),
             cross,
+            math.hypot(x - px, y - py, beyond),
         )
 
 

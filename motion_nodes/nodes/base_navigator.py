@@ -68,7 +68,9 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         """Build the navigator and its endpoints."""
         params = self.params
         self._config = config_from(params, kind_of(self.robot))
-        self.navigator = Navigator(limits_from(params), *checks_from(params))
+        self.navigator = Navigator(
+            limits_from(params), *checks_from(params), holonomic=self._config.kind == "holonomic"
+        )
         controller = BASE_CONTROLLERS[self.robot.kind]
         self._odometry = self.poll(OdometryMessage, f"{controller}/odom")
         self._command_out = self.advertise(TwistStamped, f"{controller}/cmd_vel")
