@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import BadCommand, UnknownJoint
-from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.tree import Array, KinematicTree, frozen
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +35,20 @@ class JointLimits:
         """Freeze the arrays and check their lengths."""
         for field in ("lower", "upper", "velocity", "effort", "acceleration", "jerk"):
             object.__setattr__(self, field, frozen(getattr(self, field), (len(self.names),)))
+
+    @classmethod
+    def of_tree(cls, tree: KinematicTree) -> JointLimits:
+        """Return what a tree itself says: no limits of acceleration and jerk."""
+        joints = [tree.joints[name] for name in tree.joint_names]
+        return cls(
+            names=tree.joint_names,
+            lower=frozen([joint.lower for joint in joints]),
+            upper=frozen([joint.upper for joint in joints]),
+            velocity=frozen([joint.velocity for joint in joints]),
+            effort=frozen([joint.effort for joint in joints]),
+            acceleration=frozen(np.full(len(joints), np.inf)),
+            jerk=frozen(np.full(len(joints), np.inf)),
+        )
 
     def clip(self, q: ArrayLike) -> Array:
         """Return positions moved to the nearest allowed ones; NaN stays NaN.

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinematic trees from tables of Denavit-Hartenberg parameters, in either convention.
+
+The two conventions order the same four motions differently, and a table says nothing about which
+one it is meant in; so it must always be named:
+
+    standard:  T_i = Rz(theta_i) Tz(d_i) Tx(a_i) Rx(alpha_i)
+    modified:  T_i = Rx(alpha_{i-1}) Tx(a_{i-1}) Rz(theta_i) Tz(d_i)
+
+Sources: J. Denavit and R. S. Hartenberg, "A kinematic notation for lower-pair mechanisms based on
+matrices", J. Applied Mechanics 22, 1955; J. J. Craig, "Introduction to Robotics", 4th edition, eq.
+3.6 (modified: Universal Robots publishes standard, Franka modified tables).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from motion_nodes.errors import BadDescription, did_you_mean
+from motion_nodes.model.poses import from_xyz_rpy, multiply
+from motion_nodes.model.tree import Array, Joint, JointKind, KinematicTree, Link, frozen
+
+Convention = Literal["standard", "modified"]
+
+_CONVENTIONS = ("standard", "modified")
+_KINDS = {"revolute": JointKind.REVOLUTE, "prismatic": JointKind.PRISMATIC}
+_Z = (0.0, 0.0, 1.0)
+
+
+@dataclass(frozen=True)
+class DhRow:
+    """One row of a table: a joint and the link behind it (standard) or before it (modified).
+
+    The joint's value is added to ``theta`` (revolute) or to ``d`` (prismatic), which so are its
+    offset.
+    """
+
+    a: float
+    """Length of the link, along x [m]."""
+    alpha: float
+    """Twist of the link, about x [rad]."""
+    d: float
+    """Offset along the joint's z axis [m]."""
+    theta: float = 0.0
+    """Angle about the joint's z axis [rad]."""
+    kind: Literal["revolute", "prismatic"] = "revolute"
+    lower: float = -math.inf
+    """Lower position limit [rad or m]."""
+    upper: float = math.inf
+    """Upper position limit [rad or m]."""
+    velocity: float = math.inf
+    """Velocity limit [rad/s or m/s]."""
+
+
+def tree_from_dh(
+    rows: Sequence[DhRow],
+    convention: Convention,
+    *,
+    name: str = "dh",
+    joint_names: Sequence[str] | None = None,
+    base: Array | None = None,
+    tool: Array | None = None,
+) -> KinematicTree:
+    """Return the chain that a table describes.
+
+    Its links are ``base``, ``link0`` to ``link<n>`` (the frames of the table: ``link<i>`` after row
+    i) and ``tool``; for the standard convention ``axis<i>`` in between, which turn with joint i.
+
+    Args:
+        rows: the table, one row a joint.
+        convention: which of the two the table is meant in.
+        name: of the tree.
+        joint_names: of the joints; default ``joint1`` to ``joint<n>``.
+        base: pose of ``link0`` in ``base``, shape (4, 4); default: the identity.
+        tool: pose of ``tool`` in ``link<n>``, shape (4, 4); default: the identity.
+
+    Raises:
+        BadDescription: an empty table, a word or number that is not allowed (with its row), or a
+            wrong count of names.
+    """
+    if convention not in _CONVENTIONS:
+        hint = did_you_mean(str(convention), _CONVENTIONS)
+        raise BadDescription(f"{name}: convention '{convention}' is none.{hint}")
+    names = _names(name, rows, joint_names)
+    joints = [_fixed("base_to_link0", "base", "link0", _checked_pose(name, "base", base))]
+    for i, (row, joint) in enumerate(zip(rows, names, strict=True), start=1):
+        _check_row(row, f"{name}: row {i} ('{joint}')")
+        parent, child = f"link{i - 1}", f"link{i}"
+        X = dh_transform(row.a, row.alpha, row.d, row.theta, convention)
+        if convention == "modified":
+            joints.append(_moving(joint, row, parent, child, X))
+        else:
+            joints.append(_moving(joint, row, parent, f"axis{i}", np.eye(4)))
+            joints.append(_fixed(f"axis{i}_to_{child}", f"axis{i}", child, X))
+    tip = f"link{len(rows)}"
+    joints.append(_fixed(f"{tip}_to_tool", tip, "tool", _checked_pose(name, "tool", tool)))
+    taken = {joint.name for joint in joints if not joint.movable} & set(names)
+    if taken:
+        raise BadDescription(f"{name}: a joint cannot be called '{taken.pop()}': a fixed one is.")
+    links = ["base", *(joint.child for joint in joints)]
+    return KinematicTree(name, {n: Link(n) for n in links}, {j.name: j for j in joints})
+
+
+def dh_transform(a: float, alpha: float, d: float, theta: float, convention: Convention) -> Array:
+    """Return ``T_i`` of one row, shape (4, 4); for the formulas see the top of the module."""
+    about_x = from_xyz_rpy((a, 0.0, 0.0), (alpha, 0.0, 0.0))
+    about_z = from_xyz_rpy((0.0, 0.0, d), (0.0, 0.0, theta))
+    return multiply(about_z, about_x) if convention == "standard" else multiply(about_x, about_z)
+
+
+def _names(name: str, rows: Sequence[DhRow], given: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of the joints."""
+    if not rows:
+        raise BadDescription(f"{name}: the table has no rows.")
+    names = tuple(given or (f"joint{i}" for i in range(1, len(rows) + 1)))
+    if len(names) != len(rows) or len(set(names)) != len(names):
+        raise BadDescription(
+            f"{name}: {len(rows)} different joint names are needed, one a row; got "
+            f"{', '.join(names)}."
+        )
+    return names
+
+
+def _check_row(row: DhRow, where: str) -> None:
+    """Say what is wrong with a row."""
+    if row.kind not in _KINDS:
+        raise BadDescription(f"{where}: kind '{row.kind}' is none.{did_you_mean(row.kind, _KINDS)}")
+    for field in ("a", "alpha", "d", "theta"):
+        if not math.isfinite(getattr(row, field)):
+            raise BadDescription(
+                f"{where}: {field} is {getattr(row, field)}; a finite number is needed."
+            )
+    if not row.lower < row.upper:
+        raise BadDescription(
+            f"{where}: limits are {row.lower:.6g} to {row.upper:.6g}; the first must be below the "
+            "second."
+        )
+    if not row.velocity > 0.0:
+        raise BadDescription(f"{where}: velocity is {row.velocity}; it must be above 0.")
+
+
+def _checked_pose(name: str, what: str, X: Array | None) -> Array:
+    """Return a pose, or the identity."""
+    if X is None:
+        return np.eye(4)
+    given = np.asarray(X, dtype=np.float64)
+    if given.shape != (4, 4) or not np.isfinite(given).all():
+        raise BadDescription(f"{name}: {what} must be a homogeneous matrix of shape (4, 4).")
+    R = given[:3, :3]
+    if np.abs(R.T @ R - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0.0:
+        raise BadDescription(f"{name}: {what} holds no rotation: {R.tolist()}.")
+    return given
+
+
+def _moving(joint: str, row: DhRow, parent: str, child: str, X: Array) -> Joint:
+    kind = _KINDS[row.kind]
+    if kind is JointKind.REVOLUTE and math.isinf(row.lower) and math.isinf(row.upper):
+        kind = JointKind.CONTINUOUS
+    return Joint(
+        joint, kind, parent, child, frozen(X), frozen(_Z), row.lower, row.upper, row.velocity
+    )
+
+
+def _fixed(joint: str, parent: str, child: str, X: Array) -> Joint:
+    return Joint(joint, JointKind.FIXED, parent, child, frozen(X), frozen(np.zeros(3)))

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unit dual quaternions: poses as eight numbers that multiply, and forward kinematics with them.
+
+A dual quaternion ``D = r + e d`` (with ``e e = 0``) is an array of shape (..., 8): the real part
+``r`` and the dual part ``d``, each scalar last (x, y, z, w). The pose of B in A with rotation r and
+translation t is ``D_AB = r + e t r / 2``, so ``D_AC = multiply(D_AB, D_BC)``, as with matrices.
+``D`` and ``-D`` are the same pose. All functions work on whole arrays of them.
+
+Sources: K. Daniilidis, "Hand-eye calibration using dual quaternions", Int. J. Robotics Research
+18(3), 1999; L. Kavan et al., "Geometric skinning with approximate dual quaternion blending", ACM
+Trans. Graphics 27(4), 2008.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand, UnknownFrame
+from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.model.tree import Array, KinematicTree
+
+_SMALL = 0.05
+"""Half angles below this [rad] use a series; its next term is below the last digit."""
+
+
+def identity() -> Array:
+    """Return the dual quaternion that moves nothing, shape (8,)."""
+    return np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0])
+
+
+def from_pose(X_AB: Array) -> Array:
+    """Return the dual quaternions of homogeneous matrices.
+
+    Args:
+        X_AB: shape (..., 4, 4).
+
+    Returns:
+        Shape (..., 8), the scalar of the rotation not negative.
+    """
+    X = np.asarray(X_AB, dtype=np.float64)
+    return from_quat_and_xyz(to_quat_xyzw(X), X[..., :3, 3])
+
+
+def from_quat_and_xyz(quat_xyzw: Array, xyz: Array) -> Array:
+    """Return the dual quaternions of unit quaternions, shape (..., 4), and translations [m]."""
+    r = np.asarray(quat_xyzw, dtype=np.float64)
+    return np.concatenate([r, 0.5 * _product(_pure(xyz), r)], axis=-1)
+
+
+def to_pose(D_AB: Array) -> Array:
+    """Return homogeneous matrices, shape (..., 4, 4), of unit dual quaternions."""
+    D = np.asarray(D_AB, dtype=np.float64)
+    x, y, z, w = np.moveaxis(D[..., :4], -1, 0)
+    X = np.zeros((*D.shape[:-1], 4, 4))
+    X[..., 0, 0], X[..., 0, 1], X[..., 0, 2] = (
+        1.0 - 2.0 * (y * y + z * z),
+        2.0 * (x * y - z * w),
+        2.0 * (x * z + y * w),
+    )
+    X[..., 1, 0], X[..., 1, 1], X[..., 1, 2] = (
+        2.0 * (x * y + z * w),
+        1.0 - 2.0 * (x * x + z * z),
+        2.0 * (y * z - x * w),
+    )
+    X[..., 2, 0], X[..., 2, 1], X[..., 2, 2] = (
+        2.0 * (x * z - y * w),
+        2.0 * (y * z + x * w),
+        1.0 - 2.0 * (x * x + y * y),
+    )
+    X[..., :3, 3] = translation(D)
+    X[..., 3, 3] = 1.0
+    return X
+
+
+def translation(D_AB: Array) -> Array:
+    """Return the translations ``2 d r*`` [m], shape (..., 3), of unit dual quaternions."""
+    return np.asarray(2.0 * _product(D_AB[..., 4:], _conjugate(D_AB[..., :4]))[..., :3])
+
+
+def multiply(*factors: Array) -> Array:
+    """Return the product of dual quaternions from left to right; of none, the identity."""
+    return functools.reduce(_multiply_two, factors, identity())
+
+
+def inverse(D_AB: Array) -> Array:
+    """Return ``D_BA`` of unit dual quaternions: both parts conjugated."""
+    return np.concatenate([_conjugate(D_AB[..., :4]), _conjugate(D_AB[..., 4:])], axis=-1)
+
+
+def normalise(D: Array) -> Array:
+    """Return the nearest unit dual quaternions: undoes the drift of long products.
+
+    Source: Kavan et al., section 3.4: ``|r| = 1`` and r orthogonal to d.
+
+    Raises:
+        BadCommand: a real part is zero or not finite, which is no rotation.
+    """
+    r, d = D[..., :4], D[..., 4:]
+    length = np.linalg.norm(r, axis=-1, keepdims=True)
+    if not (np.isfinite(D).all() and (length > 1e-12).all()):
+        raise BadCommand(
+            "a dual quaternion with a real part of zero, or with numbers that are not finite, is "
+            "no pose."
+        )
+    r, d = r / length, d / length
+    return np.concatenate([r, d - np.sum(r * d, axis=-1, keepdims=True) * r], axis=-1)
+
+
+def exp(twist: ArrayLike) -> Array:
+    """Return the displacement of a constant twist after one second.
+
+    Args:
+        twist: linear [m] and angular [rad] part, shape (..., 6); the axis of the screw in the frame
+            that the displacement is seen from.
+
+    Returns:
+        Unit dual quaternions, shape (..., 8).
+
+    Source: Daniilidis, section 3: ``exp((omega + e v) / 2)``, with the sine and cosine of the dual
+    half angle expanded.
+    """
+    half = 0.5 * np.asarray(twist, dtype=np.float64)
+    a, b = half[..., 3:], half[..., :3]
+    angle = np.linalg.norm(a, axis=-1, keepdims=True)
+    along = np.sum(a * b, axis=-1, keepdims=True)
+    sinc, slope = _sinc_and_slope(angle)
+    parts = [sinc * a, np.cos(angle), sinc * b + slope * along * a, -sinc * along]
+    return np.concatenate(parts, axis=-1)
+
+
+def log(D: Array) -> Array:
+    """Return the twist whose :func:`exp` a unit dual quaternion is.
+
+    Args:
+        D: shape (..., 8).
+
+    Returns:
+        Linear [m] and angular [rad] part, shape (..., 6); the angle is at most half a turn.
+    """
+    D = np.asarray(D, dtype=np.float64)
+    D = np.where(D[..., 3:4] < 0.0, -D, D)
+    r, d = D[..., :3], D[..., 4:7]
+    angle = np.arctan2(np.linalg.norm(r, axis=-1, keepdims=True), D[..., 3:4])
+    sinc, slope = _sinc_and_slope(angle)
+    a = r / sinc
+    along = -D[..., 7:8] / sinc
+    b = (d - slope * along * a) / sinc
+    return 2.0 * np.concatenate([b, a], axis=-1)
+
+
+class DualQuaternionKinematics:
+    """Forward kinematics of a tree as products of dual quaternions from the root to each link.
+
+    :class:`~motion_nodes.model.kinematics.Kinematics` is the fast way to the same poses; this one
+    is what applications of dual quaternions (screws, blending, interpolation) start from.
+    """
+
+    joint_names: tuple[str, ...]
+    """The joints of ``q``, in its order."""
+    frame_names: tuple[str, ...]
+    """All links, the root first."""
+
+    def __init__(self, tree: KinematicTree) -> None:
+        self._tree = tree.packed
+        self._name = tree.name
+        self.joint_names = tree.joint_names
+        self.frame_names = tree.frame_names
+        self._placed = from_pose(self._tree.X_PJ)
+        # The twist of each row for one unit of its joint.
+        twists = np.zeros((len(self.frame_names), 6))
+        twists[self._tree.kind == 1, 3:] = self._tree.axis[self._tree.kind == 1]
+        twists[self._tree.kind == 2, :3] = self._tree.axis[self._tree.kind == 2]
+        self._twists = twists
+
+    def frames(self, q: ArrayLike) -> Array:
+        """Return where every link is in the root.
+
+        Args:
+            q: joint values [rad or m], shape (n,).
+
+        Returns:
+            Unit dual quaternions in the order of ``frame_names``, shape (f, 8).
+
+        Raises:
+            BadCommand: ``q`` is not one finite number for each joint.
+        """
+        values = self._values(q)
+        local = _multiply_two(self._placed, exp(self._twists * values[:, np.newaxis]))
+        D = np.empty_like(local)
+        for row, parent in enumerate(self._tree.parent):
+            D[row] = local[row] if parent < 0 else _multiply_two(D[parent], local[row])
+        return normalise(D)
+
+    def frame(self, q: ArrayLike, name: str) -> Array:
+        """Return where one link is in the root, shape (8,).
+
+        Raises:
+            UnknownFrame: lists the links there are.
+            BadCommand: ``q`` is not one finite number for each joint.
+        """
+        if name not in self.frame_names:
+            raise UnknownFrame(name, self.frame_names, self._name)
+        values = self._values(q)
+        row, D = self.frame_names.index(name), identity()
+        while row >= 0:
+            local = _multiply_two(self._placed[row], exp(self._twists[row] * values[row]))
+            D, row = _multiply_two(local, D), int(self._tree.parent[row])
+        return normalise(D)
+
+    def _values(self, q: ArrayLike) -> Array:
+        """Return the value of the joint above each row; 0 where there is none."""
+        given = np.asarray(q, dtype=np.float64)
+        if given.shape != (len(self.joint_names),) or not np.isfinite(given).all():
+            raise BadCommand(
+                f"{self._name}: joint values must be {len(self.joint_names)} finite numbers "
+                f"({', '.join(self.joint_names)}), got {given.tolist()}."
+            )
+        tree = self._tree
+        moved = np.append(given, 0.0)[tree.q_index]
+        return np.asarray(np.where(tree.q_index < 0, 0.0, tree.multiplier * moved + tree.offset))
+
+
+def _sinc_and_slope(angle: Array) -> tuple[Array, Array]:
+    """Return ``sinc(x) = sin(x) / x`` and its slope divided by x."""
+    x = np.where(angle == 0.0, 1.0, angle)
+    sinc = np.where(angle == 0.0, 1.0, np.sin(x) / x)
+    square = angle**2
+    series = -1.0 / 3.0 + square / 30.0 - square**2 / 840.0 + square**3 / 45360.0
+    slope = np.where(np.abs(angle) < _SMALL, series, (np.cos(x) - sinc) / x**2)
+    return sinc, slope
+
+
+def _multiply_two(D_AB: Array, D_BC: Array) -> Array:
+    left = D_AB[..., _ELEMENT_8] * _SIGN_8
+    return np.asarray((left @ D_BC[..., np.newaxis])[..., 0])
+
+
+def _product(p: Array, q: Array) -> Array:
+    """Return products of quaternions, scalar last."""
+    return np.asarray(((p[..., _ELEMENT] * _SIGN) @ q[..., np.newaxis])[..., 0])
+
+
+# The matrix that multiplies by a quaternion from the left holds its elements in these places.
+_ELEMENT = np.array([[3, 2, 1, 0], [2, 3, 0, 1], [1, 0, 3, 2], [0, 1, 2, 3]])
+_SIGN = np.array(
+    [[1.0, -1.0, 1.0, 1.0], [1.0, 1.0, -1.0, 1.0], [-1.0, 1.0, 1.0, 1.0], [-1.0, -1.0, -1.0, 1.0]]
+)
+# The same for a dual quaternion: the real part acts on both parts, the dual part on the real one.
+_ELEMENT_8 = np.block([[_ELEMENT, _ELEMENT], [_ELEMENT + 4, _ELEMENT]])
+_SIGN_8 = np.block([[_SIGN, 0.0 * _SIGN], [_SIGN, _SIGN]])
+
+
+def _conjugate(q: Array) -> Array:
+    return np.asarray(q * _CONJUGATE)
+
+
+_CONJUGATE = np.array([-1.0, -1.0, -1.0, 1.0])
+
+
+def _pure(v: Array) -> Array:
+    """Return quaternions without scalar."""
+    v = np.asarray(v, dtype=np.float64)
+    return np.concatenate([v, np.zeros((*v.shape[:-1], 1))], axis=-1)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Jacobian of any pose by differences: for checks, and for what has no formula."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model import dual_quaternion
+from motion_nodes.model.tree import Array
+
+STEP = 1e-5
+"""Balances what a central difference leaves out (its square) and rounding (one by it)."""
+
+
+def numeric_jacobian(pose: Callable[[Array], Array], q: ArrayLike, step: float = STEP) -> Array:
+    """Return the geometric Jacobian of a pose by central differences.
+
+    :meth:`motion_nodes.model.kinematics.Kinematics.jacobian` is exact and a thousand times faster;
+    this one needs no more than a function, such as ``lambda q: kinematics.pose(q, "tool")``.
+
+    The rotation between the two neighbours goes through the logarithm. Differences of its matrices,
+    quaternions or angles are no angular velocity.
+
+    Args:
+        pose: returns homogeneous matrices ``X_BF``, shape (4, 4).
+        q: joint values [rad or m], shape (n,).
+        step: [rad or m].
+
+    Returns:
+        Shape (6, n): linear velocity of the frame's origin, then angular velocity, in axes of B.
+
+    Raises:
+        BadCommand: ``q`` is no vector of finite numbers, or ``step`` is not above 0.
+    """
+    at = np.asarray(q, dtype=np.float64)
+    if at.ndim != 1 or not np.isfinite(at).all():
+        raise BadCommand(f"joint values must be a vector of finite numbers, got {q!r}.")
+    if not 0.0 < step < np.inf:
+        raise BadCommand(f"step is {step}; it must be above 0.")
+    J = np.empty((6, at.size))
+    for k in range(at.size):
+        shift = np.zeros(at.size)
+        shift[k] = step
+        X_ahead, X_behind = pose(at + shift), pose(at - shift)
+        turned = np.eye(4)
+        turned[:3, :3] = X_ahead[:3, :3] @ X_behind[:3, :3].T
+        J[:3, k] = X_ahead[:3, 3] - X_behind[:3, 3]
+        J[3:, k] = dual_quaternion.log(dual_quaternion.from_pose(turned))[3:]
+    return J / (2.0 * step)

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinematic trees from .kinematic.json files: what they mean, and what is wrong with bad ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kernels.random_trees import Oracle
+
+from motion_nodes.errors import BadDescription
+from motion_nodes.model import dual_quaternion as dq
+from motion_nodes.model.dual_quaternion import DualQuaternionKinematics
+from motion_nodes.model.kinematic_file import read_kinematic_file, read_kinematic_text
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, multiply, rotation_about
+
+SAMPLE = Path(__file__).parent / "data" / "desk_arm.kinematic.json"
+
+
+def constant(pose) -> dict:
+    return {"type": "constant", "properties": {"pose": pose}}
+
+
+def revolute(axis=(0, 0, 1), **more) -> dict:
+    return {"type": "revolute", "properties": {"axis": axis, **more}}
+
+
+def read(*links: dict):
+    return read_kinematic_text(json.dumps({"links": links}), "tiny", "tiny.kinematic.json")
+
+
+def test_the_sample():
+    tree = read_kinematic_file(SAMPLE)
+    assert tree.name == "desk_arm"
+    assert tree.root == "table"
+    assert tree.joint_names == ("waist", "shoulder", "roll", "lift")
+    q = np.array([0.3, -0.5, 4.0, 0.1])
+
+    def turn(axis, angle):
+        X = np.eye(4)
+        X[:3, :3] = rotation_about(np.array(axis, float), np.array(angle))
+        return X
+
+    diagonal = np.array([1, 1, 0]) / np.sqrt(2)
+    X = multiply(
+        from_xyz_rpy((0.1, 0, 0.35)),
+        turn((0, 0, 1), 0.3),
+        from_xyz_rpy((0, 0.06, 0), (-np.pi / 2, 0, 0)),
+        turn(diagonal, -0.5),
+        from_xyz_rpy((0.3, 0, 0), (0, 0.4, 0)),
+        turn((1, 0, 0), 4.0),
+        from_xyz_rpy((0, 0, 0.1)),
+        from_xyz_quat((0.02, 0, 0.11), (0, np.sqrt(0.5), 0, np.sqrt(0.5))),
+    )
+    np.testing.assert_allclose(Kinematics(tree).pose(q, "gripper"), X, atol=1e-12)
+    D = DualQuaternionKinematics(tree).frame(q, "gripper")
+    np.testing.assert_allclose(dq.to_pose(D), X, atol=1e-12)
+    np.testing.assert_allclose(Oracle(tree).pose(q, "gripper"), X, atol=1e-12)
+
+
+def test_a_state_outside_its_limits_names_the_joint():
+    limits = JointLimits.of_tree(read_kinematic_file(SAMPLE))
+    assert limits.within([0.0, 0.0, 100.0, 0.1])
+    text = limits.violations([0.0, 2.0, 0.0, -0.1])
+    assert text == (
+        "shoulder is 2, allowed is -1.2 to 1.9",
+        "lift is -0.1, allowed is 0 to 0.2",
+    )
+
+
+def test_the_axis_that_swaps_x_and_y():
+    tree = read(
+        {"name": "base"},
+        {
+            "name": "axis1",
+            "parent": "base",
+            "motor": constant(
+                {
+                    "translation": [0.0, 0.0, 0.1373],
+                    "rotation": {"axis": [0.7071, 0.7071, 0.0], "angle_degrees": 180.0},
+                }
+            ),
+        },
+        {"name": "joint1", "parent": "axis1", "motor": revolute()},
+    )
+    for angle in (0.0, 0.4, -2.0):
+        X = Kinematics(tree).pose([angle], "joint1")
+        np.testing.assert_allclose(X[:3, 0], [np.sin(angle), np.cos(angle), 0.0], atol=1e-15)
+        np.testing.assert_allclose(X[:3, 3], [0.0, 0.0, 0.1373], atol=1e-15)
+
+
+def test_degrees_and_radians_and_lists_mean_the_same():
+    poses = []
+    for pose in (
+        {"translation": [1, 2, 3], "rotation": {"axis": [0, 3, 0], "angle_degrees": 60}},
+        {"translation": [1, 2, 3], "rotation": {"axis": [0, 1, 0], "angle_radians": np.pi / 3}},
+        [np.cos(np.pi / 6), 0, np.sin(np.pi / 6), 0, 1, 2, 3],
+        [-2 * np.cos(np.pi / 6), 0, -2 * np.sin(np.pi / 6), 0, 1, 2, 3],
+    ):
+        tree = read({"name": "a"}, {"name": "b", "parent": "a", "motor": constant(pose)})
+        poses.append(tree.joints["b"].X_PJ)
+    np.testing.assert_allclose(poses, [from_xyz_rpy((1, 2, 3), (0, np.pi / 3, 0))] * 4, atol=1e-15)
+
+
+def test_a_root_with_a_motor_stands_in_the_world():
+    tree = read({"name": "base", "motor": constant({"translation": [0, 0, 2]})})
+    assert tree.frame_names == ("world", "base")
+    np.testing.assert_array_equal(tree.joints["base"].X_PJ[:3, 3], [0, 0, 2])
+    tree = read({"name": "wheel", "motor": revolute()})
+    assert tree.joint_names == ("wheel",)
+
+
+BASE = {"name": "base"}
+TURN = {"name": "turn", "parent": "base"}
+
+
+@pytest.mark.parametrize(
+    ("links", "message"),
+    [
+        ([], "links: exactly one must have no parent; the list is empty"),
+        ([BASE, {"name": "x"}], "exactly one must have no parent; there are 2: base, x"),
+        ([{"name": "a", "parent": "a"}], "all have one, which is a loop"),
+        ([BASE, {"name": "b", "parent": "c"}, {"name": "c", "parent": "b"}], "loop: b -> c -> b"),
+        ([BASE, {"name": "b", "parent": "bas"}], r"links\[1\].parent 'bas' is no link. Did you me"),
+        ([BASE, {"name": "base", "parent": "base"}], r"links\[1\].name 'base' is taken by links\["),
+        ([{"name": ""}], r"links\[0\].name is empty"),
+        ([{"nam": "a"}], r"links\[0\].nam is not a field. Did you mean 'name'"),
+        ([{"parent": "a"}], r"links\[0\]: is missing the field `name`"),
+        ([BASE, {**TURN, "motor": {"type": "spin"}}], r"links\[1\].motor.type is 'spin'"),
+        ([BASE, {**TURN, "motor": {"type": "revolute"}}], "is missing the field `axis`"),
+        ([BASE, {**TURN, "motor": revolute([0, 0, 0])}], r"properties.axis is zero; give a direc"),
+        ([BASE, {**TURN, "motor": revolute([0, 1])}], "expected a list of length 3, got 2"),
+        ([BASE, {**TURN, "motor": revolute(["0", 0, 1])}], "expected a number, got text"),
+        ([BASE, {**TURN, "motor": revolute(limits=[1, -1])}], r"limits are \[1.0, -1.0\]; the fir"),
+        ([BASE, {**TURN, "motor": revolute(limits=[1])}], "expected a list of length 2, got 1"),
+        ([BASE, {**TURN, "motor": revolute(axes=[1])}], "properties.axes is not a field"),
+        ([BASE, {**TURN, "motor": revolute([0, 0, float("nan")])}], r"axis\[2\] is nan"),
+        ([BASE, {**TURN, "motor": constant([1, 0, 0, 0, 0, 0])}], "has 6 numbers; a pose as a lis"),
+        ([BASE, {**TURN, "motor": constant([0, 0, 0, 0, 1, 2, 3])}], "the quaternion is zero"),
+        ([BASE, {**TURN, "motor": constant("home")}], "expected a block of fields, got text"),
+        (
+            [BASE, {**TURN, "motor": constant({"rotation": {"axis": [0, 0, 1]}})}],
+            r"links\[1\].motor.properties.pose.rotation needs one of angle_radians and angle_degre",
+        ),
+        (
+            [
+                {
+                    "name": "a",
+                    "motor": constant(
+                        {
+                            "rotation": {
+                                "axis": [0, 0, 1],
+                                "angle_radians": 1,
+                                "angle_degrees": 57,
+                            }
+                        }
+                    ),
+                }
+            ],
+            "both are given",
+        ),
+        (
+            [{"name": "a", "parent": "world"}, {"name": "world", "parent": "b"}, {"name": "b"}],
+            "kept",
+        ),
+        ([{"name": "world", "motor": revolute()}], "a root called 'world' cannot be moved"),
+    ],
+)
+def test_bad_files_say_where_and_why(links, message):
+    with pytest.raises(BadDescription, match=message) as error:
+        read(*links)
+    assert str(error.value).startswith("tiny.kinematic.json: ")
+
+
+def test_files_that_are_none(tmp_path):
+    with pytest.raises(BadDescription, match="cannot be read: No such file"):
+        read_kinematic_file(tmp_path / "none.kinematic.json")
+    file = tmp_path / "odd.kinematic.json"
+    file.write_text('{"links": [\n')
+    with pytest.raises(BadDescription, match=r"odd.kinematic.json, line 2, column 1: is not JSON"):
+        read_kinematic_file(file)
+    file.write_text('{"links": [{"name": "a", "name": "b"}]}')
+    with pytest.raises(BadDescription, match="the field 'name' stands twice"):
+        read_kinematic_file(file)
+    file.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(BadDescription, match="is not UTF-8"):
+        read_kinematic_file(file)
+    file.write_text("[1, 2]")
+    with pytest.raises(BadDescription, match="expected a block of fields, got a list"):
+        read_kinematic_file(file)
