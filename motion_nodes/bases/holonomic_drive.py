@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
@@ -15,10 +14,9 @@ from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig
 from motion_nodes.bases.holonomic_layout import HolonomicWheel, axis_yaw_of
 from motion_nodes.bases.holonomic_qp import HolonomicQpBase
 from motion_nodes.bases.limits import bound
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import BadCommand, BadConfig, did_you_mean
 from motion_nodes.model.poses import from_xyz_quat, rotation_about
 
-Solver = Literal["kinematic", "qp"]
 SOLVERS: dict[str, type[HolonomicBase]] = {"kinematic": HolonomicBase, "qp": HolonomicQpBase}
 """Class of each solver."""
 
@@ -128,8 +126,14 @@ def wheels_from_arrays(
     return tuple(wheels)
 
 
-def holonomic_base(config: HolonomicConfig, solver: Solver = "kinematic") -> HolonomicBase:
-    """Return the base with a solver's wheel speeds."""
+def holonomic_base(config: HolonomicConfig, solver: str = "kinematic") -> HolonomicBase:
+    """Return the base with a solver's wheel speeds.
+
+    Raises:
+        BadConfig: for a solver that is not one of :data:`SOLVERS`.
+    """
+    if solver not in SOLVERS:
+        raise BadConfig(f"solver '{solver}' is not known.{did_you_mean(solver, SOLVERS)}")
     return SOLVERS[solver](config)
 
 

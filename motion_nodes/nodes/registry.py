@@ -9,11 +9,14 @@ from typing import Any
 from motion_nodes.errors import MotionError, did_you_mean
 
 NODES = {
+    "ackermann_base": "AckermannBaseNode",
     "articulation_controller": "ArticulationControllerNode",
     "base_navigator": "BaseNavigatorNode",
     "browser_viewer": "BrowserViewerNode",
     "controller_manager": "ControllerManagerNode",
     "differential_base": "DifferentialBaseNode",
+    "holonomic_base": "HolonomicBaseNode",
+    "ik_service": "IkServiceNode",
     "mock_sim": "MockSimNode",
     "mujoco_sim": "MujocoSimNode",
     "robot_state": "RobotStateNode",

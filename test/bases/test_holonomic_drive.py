@@ -104,6 +104,11 @@ def test_bad_settings(settings_, words):
         drive(**settings_)
 
 
+def test_an_unknown_solver():
+    with pytest.raises(BadConfig, match=r"solver 'osqp' is not known.*kinematic, qp"):
+        holonomic_base(kaya(), "osqp")
+
+
 @pytest.mark.parametrize("command", [[1.0, 0.0], [1.0, 0.0, 0.0, 0.0], []])
 def test_commands_of_another_length(command):
     with pytest.raises(BadCommand, match=f"{len(command)} values given; a command is vx, vy, wz"):
