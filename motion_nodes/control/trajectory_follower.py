@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.control.tolerances import Tolerances
+from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import JointSample, JointTrajectory
 
 Array = NDArray[np.float64]
@@ -49,6 +50,8 @@ class FollowGoal:
     """At the end."""
     goal_time: float = 0.0
     """How long after the end the goal may still be reached [s]; 0: as long as it takes."""
+    within: JointLimits | None = None
+    """Limits of all joints that the trajectory was found to keep; None: it was not looked at."""
 
 
 class TrajectoryFollower:

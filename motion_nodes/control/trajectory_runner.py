@@ -7,6 +7,7 @@ text says to whom. What no trajectory follows is where its last command put it.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,14 +19,9 @@ from motion_nodes.control.articulation import ArticulationController, ControlMod
 from motion_nodes.control.joint_command import JointCommand, select_joints
 from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, TrajectoryFollower
 from motion_nodes.errors import BadCommand, MotionError
-from motion_nodes.model.limits import JointLimits, joint_indices
-from motion_nodes.trajectory.joint_trajectory import JointSample, JointTrajectory
-from motion_nodes.trajectory.validate import (
-    Problem,
-    validate,
-    validate_joined_speeds,
-    validate_start,
-)
+from motion_nodes.model.limits import joint_indices
+from motion_nodes.trajectory.joint_trajectory import JointSample
+from motion_nodes.trajectory.validate import validate, validate_joined_speeds, validate_start
 
 Array = NDArray[np.float64]
 
@@ -120,18 +116,13 @@ class TrajectoryRunner:
         # The reference itself may be slightly beyond a limit; what is asked for may not.
         limits = controller.limits.select(names)
         problem = (
-            validate(goal.trajectory, limits)
-            or self._joined_problem(goal.trajectory, spliced, limits)
+            (validate(goal.trajectory, limits) if goal.within is not controller.limits else None)
+            or validate_joined_speeds(spliced, limits, self.start_tolerance)
             or validate_start(goal.trajectory, present.position, self.start_tolerance)
         )
         if problem is not None:
             raise BadCommand(problem.text)
-        follower = TrajectoryFollower(
-            FollowGoal(
-                trajectory=spliced, path=goal.path, goal=goal.goal, goal_time=goal.goal_time
-            ),
-            delay,
-        )
+        follower = TrajectoryFollower(dataclasses.replace(goal, trajectory=spliced), delay)
         self._take(joints, label)
         run = Run(label, follower, joints)
         self.runs.append(run)
@@ -242,13 +233,6 @@ class TrajectoryRunner:
         """Return whose trajectory moves a joint, or None."""
         i = self.controller.joint_names.index(joint)
         return next((run.label for run in self.runs if i in run.joints), None)
-
-    def _joined_problem(
-        self, given: JointTrajectory, spliced: JointTrajectory, limits: JointLimits
-    ) -> Problem | None:
-        if spliced is given:
-            return None
-        return validate_joined_speeds(spliced, limits, self.start_tolerance)
 
     def _take(self, joints: Sequence[int] | NDArray[np.intp], label: str) -> None:
         self.effort_bounds[joints] = np.inf

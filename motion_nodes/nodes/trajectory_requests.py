@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trajectories that clients ask for: from messages to goals of the core, and their start.
 
-Reading a long message takes a while and is done in the executor; only the start is for the loop.
+Reading a long message and looking at its limits take a while and are done in the executor; only the
+start is for the loop, which looks again if the limits have changed since.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from motion_nodes.errors import BadCommand, MotionError
 from motion_nodes.nodes.articulation_params import tolerances_of
 from motion_nodes.nodes.controller_host import ControllerHost
 from motion_nodes.ros import qos
-from motion_nodes.ros.trajectory_messages import seconds, tolerance_requests, trajectory_from
+from motion_nodes.ros.trajectory_messages import (
+    drop_points,
+    seconds,
+    tolerance_requests,
+    trajectory_from,
+)
+from motion_nodes.trajectory.validate import validate
 
 LOOP_SILENT = "the controller's loop did not answer"
 
@@ -28,12 +35,21 @@ class OldTrajectory(MotionError):
 def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -> FollowGoal:
     """Return the core's goal for a trajectory message and, from an action, its tolerances.
 
+    The message's points are gone afterwards.
+
     Raises:
         BadCommand: with joint and point, for whatever makes it no goal.
         UnknownJoint: for a joint that the controller does not have.
     """
-    checked = trajectory_from(trajectory, host.runner.controller.joint_names)
+    limits = host.runner.controller.limits
+    try:
+        checked = trajectory_from(trajectory, limits.names)
+    finally:
+        drop_points(trajectory)
     names = checked.joint_names
+    problem = validate(checked, limits.select(names))
+    if problem is not None:
+        raise BadCommand(problem.text)
     path, goal, goal_time = tolerances_of(host.node.params, names)
     if request is not None:
         if request.multi_dof_trajectory.joint_names or request.multi_dof_trajectory.points:
@@ -49,7 +65,7 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
             )
         wish = seconds(request.goal_time_tolerance)
         goal_time = goal_time if wish == 0.0 else max(wish, 0.0)
-    return FollowGoal(trajectory=checked, path=path, goal=goal, goal_time=goal_time)
+    return FollowGoal(trajectory=checked, path=path, goal=goal, goal_time=goal_time, within=limits)
 
 
 def start(host: ControllerHost, goal: FollowGoal, stamp: Any, label: str) -> Run:
@@ -63,7 +79,11 @@ def start(host: ControllerHost, goal: FollowGoal, stamp: Any, label: str) -> Run
     if refusal is not None:
         raise MotionError(refusal)
     given, end_time = seconds(stamp), goal.trajectory.end_time
-    delay = given - host.node.now() if given else 0.0
+    delay = 0.0
+    if given:
+        # The coming step takes it on by dt, and then its reference is to be a period ahead.
+        step, period = host.node.step, 1.0 / host.node.params.update_rate
+        delay = given - step.now + step.dt - period
     if delay + end_time < 0.0:
         raise OldTrajectory(
             f"the trajectory's stamp is {-delay:.2f} s old and it lasts {end_time:.2f} s: it "

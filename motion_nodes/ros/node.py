@@ -36,7 +36,7 @@ from motion_nodes.ros.node_findings import TwinWatch, report_loop
 from motion_nodes.ros.parameters import ParameterSet, declare_early, param
 from motion_nodes.ros.polled import PolledGroup, PolledSubscription
 from motion_nodes.ros.rate_loop import RateLoop
-from motion_nodes.ros.ros_time import RosTime, StepClock
+from motion_nodes.ros.ros_time import RosTime, Step, StepClock
 
 M = TypeVar("M")
 T = TypeVar("T")
@@ -86,6 +86,8 @@ class MotionNode(LifecycleNode, Generic[P]):
         self.warn = Warnings(self)
         self._parameters_set: ParameterSet[P] | None = None
         self._loop: RateLoop | None = None
+        self.step = Step(0.0, 0.0, 0.0, None)
+        """Time as the tick under way has it, for jobs of :meth:`in_loop` too."""
         self._starting = threading.RLock()
         self._leaving = False
         self._jobs = LoopJobs()
@@ -183,7 +185,7 @@ class MotionNode(LifecycleNode, Generic[P]):
     @property
     def wall_dt(self) -> float:
         """Wall time between the last two ticks [s], for what must go on when ROS time stands."""
-        return self._wall_dt
+        return self.step.wall_dt
 
     def poll(
         self, kind: type[M], topic: str, profile: QoSProfile = qos.NEWEST
@@ -363,7 +365,7 @@ class MotionNode(LifecycleNode, Generic[P]):
                 self.params.update_rate, self._tick, self._crashed, name=self.get_name()
             )
             self._steps = StepClock(self._time, loop.period)
-            self._wall_dt = 0.0
+            self.step = Step(0.0, 0.0, 0.0, None)
             self._loop = loop
             loop.start()
 
@@ -397,8 +399,7 @@ class MotionNode(LifecycleNode, Generic[P]):
             self._release()
 
     def _tick(self) -> None:
-        step = self._steps.step()
-        self._wall_dt = step.wall_dt
+        step = self.step = self._steps.step()
         self._jobs.run()
         if step.jump is not None:
             before, after = step.jump

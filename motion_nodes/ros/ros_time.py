@@ -80,6 +80,8 @@ class RosTime:
 class Step:
     """What a loop's tick has to know of time."""
 
+    now: float
+    """ROS time [s]."""
     dt: float
     """ROS time since the last tick, not negative and bounded [s]."""
     wall_dt: float
@@ -111,5 +113,5 @@ class StepClock:
         elif dt < 0.0 or dt > JUMP + 2.0 * LONGEST_SIMULATED_STEP * wall_dt:
             dt, jump = 0.0, (before, now)
         return Step(
-            min(dt, periods * self._period), min(wall_dt, LONGEST_STEP * self._period), jump
+            now, min(dt, periods * self._period), min(wall_dt, LONGEST_STEP * self._period), jump
         )

@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 PART = 500
-"""Points that are turned into numbers at once."""
+"""Points that are turned into numbers, or given back, at once."""
 
 
 def seconds(duration: Any) -> float:
@@ -70,6 +70,16 @@ def _channel(points: Sequence[Any], channel: str, names: tuple[str, ...]) -> Arr
     # In parts, so that a control loop in another thread has its turn in between.
     parts = [np.array(rows[i : i + PART], dtype=np.float64) for i in range(0, len(rows), PART)]
     return np.concatenate(parts)
+
+
+def drop_points(message: Any) -> None:
+    """Give back the points of a message that was read: some hundred bytes each.
+
+    In parts, for Python frees a long list at once, with its lock held, and a control loop in
+    another thread would wait for that.
+    """
+    while message.points:
+        del message.points[-PART:]
 
 
 def tolerance_requests(messages: Sequence[Any]) -> list[ToleranceRequest]:

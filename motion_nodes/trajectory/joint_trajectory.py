@@ -8,8 +8,9 @@ joint_trajectory_controller, "Trajectory Representation".
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +51,8 @@ class JointTrajectory:
     """[rad/s or m/s], shape (m, n), or None."""
     accelerations: Array | None = None
     """[rad/s^2 or m/s^2], shape (m, n), or None."""
+    begin: JointSample | None = field(default=None, init=False)
+    """Where the joints are at time 0, see :meth:`starting_from`; None: at the first point."""
 
     def __post_init__(self) -> None:
         """Check and freeze the arrays."""
@@ -85,8 +88,8 @@ class JointTrajectory:
 
     @property
     def start_time(self) -> float:
-        """Time of the first point [s]."""
-        return float(self.times[0])
+        """Time at which it begins [s]: of the first point, or 0."""
+        return 0.0 if self.begin is not None else float(self.times[0])
 
     @property
     def end_time(self) -> float:
@@ -103,32 +106,25 @@ class JointTrajectory:
         """
         if self.times[0] <= 0.0:
             return self
-
-        def stack(first: Array, rest: Array | None) -> Array | None:
-            return None if rest is None else np.vstack([first, rest])
-
-        positions = stack(start.position, self.positions)
-        assert positions is not None
-        return JointTrajectory(
-            self.joint_names,
-            np.concatenate([[0.0], self.times]),
-            positions,
-            stack(start.velocity, self.velocities),
-            stack(start.acceleration, self.accelerations),
-        )
+        # The points are shared, for there may be many and this is done in a control loop.
+        joined = copy.copy(self)
+        object.__setattr__(joined, "begin", start)
+        return joined
 
     def sample(self, time: float) -> JointSample:
         """Return position, velocity and acceleration at a time [s].
 
-        Before the first point the joints stand at it, after the last they stand there.
+        Before it begins the joints stand where it does, after the last point they stand there.
         """
+        if self.begin is not None and time < self.times[0]:
+            return self._lead_in(self.begin, time)
         if time <= self.times[0] or len(self.times) == 1:
             return self._at(0, moving=time == self.times[0])
         if time >= self.times[-1]:
             return self._at(len(self.times) - 1, moving=False)
         i = int(np.searchsorted(self.times, time, side="right")) - 1
         span = float(self.times[i + 1] - self.times[i])
-        return self._between(i, time - float(self.times[i]), span)
+        return _between(self._knot(i), self._knot(i + 1), time - float(self.times[i]), span)
 
     def sequence(self, time_step: float) -> list[tuple[float, JointSample]]:
         """Return samples every ``time_step`` [s] from start to end, the end point included.
@@ -152,16 +148,32 @@ class JointTrajectory:
         acceleration = zeros if self.accelerations is None else self.accelerations[i]
         return JointSample(self.positions[i], velocity, acceleration)
 
-    def _between(self, i: int, t: float, T: float) -> JointSample:
-        q0, q1 = self.positions[i], self.positions[i + 1]
-        if self.velocities is None:
-            slope = (q1 - q0) / T
-            return JointSample(q0 + slope * t, slope, np.zeros_like(slope))
-        v0, v1 = self.velocities[i], self.velocities[i + 1]
-        if self.accelerations is None:
-            return _evaluate(_cubic(q0, v0, q1, v1, T), t)
-        a0, a1 = self.accelerations[i], self.accelerations[i + 1]
-        return _evaluate(_quintic(q0, v0, a0, q1, v1, a1, T), t)
+    def _knot(self, i: int) -> _Knot:
+        velocity = None if self.velocities is None else self.velocities[i]
+        acceleration = None if self.accelerations is None else self.accelerations[i]
+        return self.positions[i], velocity, acceleration
+
+    def _lead_in(self, begin: JointSample, time: float) -> JointSample:
+        """Return the sample between where the joints were at time 0 and the first point."""
+        if time < 0.0:
+            still = np.zeros_like(begin.position)
+            return JointSample(begin.position, still, still)
+        return _between(begin, self._knot(0), time, float(self.times[0]))
+
+
+_Knot = tuple[Array, Array | None, Array | None]
+"""Position, velocity and acceleration, None where they are not given."""
+
+
+def _between(start: _Knot, end: _Knot, t: float, T: float) -> JointSample:
+    """Return the sample a time t after the first of two points that are T apart."""
+    (q0, v0, a0), (q1, v1, a1) = start, end
+    if v0 is None or v1 is None:
+        slope = (q1 - q0) / T
+        return JointSample(q0 + slope * t, slope, np.zeros_like(slope))
+    if a0 is None or a1 is None:
+        return _evaluate(_cubic(q0, v0, q1, v1, T), t)
+    return _evaluate(_quintic(q0, v0, a0, q1, v1, a1, T), t)
 
 
 def _cubic(q0: Array, v0: Array, q1: Array, v1: Array, T: float) -> Sequence[Array]:

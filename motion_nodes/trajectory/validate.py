@@ -58,16 +58,27 @@ def validate(trajectory: JointTrajectory, limits: JointLimits) -> Problem | None
 def validate_joined_speeds(
     trajectory: JointTrajectory, limits: JointLimits, slack: float
 ) -> Problem | None:
-    """Check a trajectory that was joined to where the joints are; see validate.
+    """Check how fast a trajectory leads from where the joints are to its first point.
 
     Args:
-        trajectory: whose first point was put there.
+        trajectory: that was joined to where they are; one that was not is in order.
         limits: of its joints.
-        slack: by which the first stretch may be too long [rad or m]. A client knows the measured
-            positions, not the reference, and may have timed its first point by them alone.
+        slack: by which the way may be too long [rad or m]. A client knows the measured positions,
+            not the reference, and may have timed its first point by them alone.
     """
-    text = _segment_speeds(trajectory, limits, slack)
-    return None if text is None else Problem("segment_speeds", text)
+    if trajectory.begin is None:
+        return None
+    way = np.abs(trajectory.positions[0] - trajectory.begin.position)
+    time = float(trajectory.times[0])
+    excess = (way - slack) / time > limits.velocity * (1.0 + LIMIT_TOLERANCE)
+    if not excess.any():
+        return None
+    j = int(np.argmax(excess))
+    return Problem(
+        "joined_speeds",
+        f"joint {trajectory.joint_names[j]} would have to move at {way[j] / time:.4g} to be at "
+        f"point 0 in {time:g} s; its velocity limit is {limits.velocity[j]:.4g}",
+    )
 
 
 def validate_start(
@@ -130,15 +141,12 @@ def _accelerations(trajectory: JointTrajectory, limits: JointLimits) -> str | No
     return _bounded(trajectory, trajectory.accelerations, limits.acceleration, "acceleration")
 
 
-def _segment_speeds(
-    trajectory: JointTrajectory, limits: JointLimits, slack: float = 0.0
-) -> str | None:
+def _segment_speeds(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
     if len(trajectory.times) < 2:
         return None
     way, spans = np.abs(np.diff(trajectory.positions, axis=0)), np.diff(trajectory.times)[:, None]
     mean = way / spans
-    way[0] -= slack
-    at = _first(way / spans > limits.velocity * (1.0 + LIMIT_TOLERANCE))
+    at = _first(mean > limits.velocity * (1.0 + LIMIT_TOLERANCE))
     if at is None:
         return None
     i, j = at

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trajectories on the articulation controller: exact where feasible, owners, handover."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -254,3 +256,13 @@ def test_a_refused_command_leaves_the_bounds(runner):
     with pytest.raises(BadCommand):
         runner.claim(JointCommand(names=["b"], positions=[9.0]), "grip")
     assert runner.effort_bounds[1] == 20.0
+
+
+def test_limits_are_looked_at_again_only_where_they_changed_since(runner):
+    fast = JointTrajectory(("a",), np.array([0.0, 1.0]), np.array([[0.0], [1.9]]))
+    looked = dataclasses.replace(goal(fast), within=runner.controller.limits)
+    runner.start(looked, "me")
+    tighter = dataclasses.replace(limits(), velocity=np.full(3, 0.5))
+    runner.controller.set_limits(tighter)
+    with pytest.raises(BadCommand, match="joint a would have to move at 1.9"):
+        runner.start(looked, "me")
