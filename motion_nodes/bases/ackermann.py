@@ -15,6 +15,8 @@ from motion_nodes.errors import BadCommand, BadConfig
 
 SIDEWAYS = 1e-9
 """[m/s] Sideways speed that is taken for rounding."""
+FREE_ERROR, FULL_ERROR = 0.05, 0.5
+"""[rad] Steering errors below the first do not slow the car down, from the second on it stands."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +84,8 @@ class AckermannBase:
             _bound(config.max_steering_angle), _bound(config.max_wheel_angle)
         )
         """Tightest turn [1/m]."""
+        self.aim: float | None = None
+        """Curvature that the steering goes to while the car is to stand [1/m]; None: it stays."""
         self._steering_velocity = _bound(config.max_steering_velocity)
         self._driven = tuple(
             i for i in range(4) if (config.front_wheel_names, config.rear_wheel_names)[i // 2]
@@ -129,7 +133,8 @@ class AckermannBase:
         """Return steering angles [rad] on the way to those of ``twist``, one step on.
 
         The wheel in the middle turns at ``max_steering_velocity``; both wheels belong to one
-        turning centre on all the way. For a twist without speed the steering stays.
+        turning centre on all the way. For a twist without speed the steering goes to ``aim``, or
+        stays.
 
         Args:
             twist: what is to be driven.
@@ -137,7 +142,7 @@ class AckermannBase:
             dt: time to move in [s]; unless it is above 0 nothing moves.
         """
         if twist.vx == 0.0:
-            return steering
+            return steering if self.aim is None else self.steer_to(self.aim, steering, dt)
         return self.steer_to(self._limited(twist.wz / twist.vx), steering, dt)
 
     def steer_to(self, curvature: float, steering: Array, dt: float) -> Array:
@@ -154,6 +159,45 @@ class AckermannBase:
     def steering_angle(self, steering: Array) -> float:
         """Return the angle in the middle [rad], positive to the left turn, of both wheels'."""
         return self.geometry.steering_angle(self.geometry.curvature_of(*_two(steering)))
+
+    def twist_at(self, speed: float, steering_angle: float) -> Twist2:
+        """Return the twist of a speed [m/s] under a steering angle [rad].
+
+        Args:
+            speed: of the axle that does not steer.
+            steering_angle: of the wheel in the middle, positive to the left turn; one beyond the
+                limit counts as the limit.
+
+        Raises:
+            BadCommand: for a number that is not finite.
+        """
+        if not (math.isfinite(speed) and math.isfinite(steering_angle)):
+            raise BadCommand(f"speed {speed} m/s or steering angle {steering_angle} rad not finite")
+        return self._twist(speed, speed * self.curvature_at(steering_angle))
+
+    def curvature_at(self, steering_angle: float) -> float:
+        """Return the curvature [1/m] of a steering angle [rad], within the limit."""
+        most = self.max_steering_angle
+        return self.geometry.curvature(min(max(steering_angle, -most), most))
+
+    @property
+    def max_steering_angle(self) -> float:
+        """Greatest angle in the middle that all limits together allow [rad]."""
+        return self.geometry.steering_angle(self.max_curvature)
+
+    def slowed(self, twist: Twist2, steering: Array) -> Twist2:
+        """Return the twist, slower the farther the steering is from the angle that it needs.
+
+        Args:
+            twist: what is to be driven.
+            steering: measured angles [rad], shape (2,).
+        """
+        if twist.vx == 0.0:
+            return twist
+        needed = self.geometry.steering_angle(self._limited(twist.wz / twist.vx))
+        error = abs(needed - self.steering_angle(steering))
+        share = (FULL_ERROR - error) / (FULL_ERROR - FREE_ERROR)
+        return twist.scaled(min(max(share, 0.0), 1.0))
 
     def twist_along(self, twist: Twist2, steering: Array) -> Twist2:
         """Return the twist of the same speed on the curve that the steering angles [rad] give."""

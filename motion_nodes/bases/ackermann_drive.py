@@ -60,7 +60,9 @@ class AckermannDriveConfig:
     max_wheel_velocity: float = 0.0
     """Of any wheel [rad/s]."""
     max_wheel_rotation_angle: float = 0.0
-    """Of either steered wheel and of the one in the middle [rad]."""
+    """Of either steered wheel [rad]; the inner one reaches it first."""
+    max_steering_angle: float = 0.0
+    """Of the wheel in the middle [rad]."""
     max_acceleration: float = 0.0
     """[m/s^2]"""
     max_steering_angle_velocity: float = 0.0
@@ -73,6 +75,7 @@ class AckermannDriveConfig:
         for name in (
             "max_wheel_velocity",
             "max_wheel_rotation_angle",
+            "max_steering_angle",
             "max_acceleration",
             "max_steering_angle_velocity",
             "dead_zone",
@@ -104,7 +107,7 @@ class AckermannDriveConfig:
             back_wheel_radius: [m]; 0: as ``front_wheel_radius``.
             max_wheel_velocity: [rad/s]
             invert_steering: the rear axle steers.
-            max_wheel_rotation_angle: [rad]
+            max_wheel_rotation_angle: of either steered wheel [rad]; pi/2 and more do not limit.
             max_acceleration: [m/s^2]
             max_steering_angle_velocity: [rad/s]
             dead_zone: [rad]; :data:`DEAD_ZONE_ISAAC` is what that controller has.
@@ -141,17 +144,20 @@ class AckermannDrive:
     def __init__(self, config: AckermannDriveConfig) -> None:
         """Begin standing, with the wheels straight ahead."""
         self.config = config
-        angle = _bound(config.max_wheel_rotation_angle)
         geometry = config.geometry
-        self.max_steering_angle = geometry.steering_angle(geometry.max_curvature(angle, angle))
+        self.max_steering_angle = geometry.steering_angle(
+            geometry.max_curvature(
+                _bound(config.max_steering_angle), _bound(config.max_wheel_rotation_angle)
+            )
+        )
         """Greatest angle of the wheel in the middle [rad]."""
-        self.reset()
+        self.start()
 
-    def reset(self) -> None:
-        """Stand, with the wheels straight ahead."""
-        self.steering_angle = 0.0
+    def start(self, speed: float = 0.0, steering_angle: float = 0.0) -> None:
+        """Go on from a speed [m/s] and a steering angle [rad]."""
+        self.steering_angle = steering_angle
         """Reached so far, before the dead zone [rad]."""
-        self.speed = 0.0
+        self.speed = speed
         """Reached so far [m/s]."""
 
     def step(self, command: DriveCommand, dt: float = 0.0) -> DriveState:

@@ -113,10 +113,10 @@ def test_ramps_end_at_the_goal_whatever_the_sign_of_the_rates(sign):
 def test_limits_of_ramps():
     drive = car(max_acceleration=-0.5, max_steering_angle_velocity=0.05)
     for command in (DriveCommand(0.1, 9.0, 1.1, 9.0), DriveCommand(0.1, 0.0, 1.1, 0.0)):
-        drive.reset()
+        drive.start()
         state = drive.step(command, 0.1)
         assert (state.speed, state.steering_angle) == pytest.approx((0.05, 0.005))
-    drive.reset()
+    drive.start()
     state = drive.step(DriveCommand(0.1, 0.01, 1.1, 0.2), 0.1)
     assert (state.speed, state.steering_angle) == pytest.approx((0.02, 0.001))
 

@@ -11,12 +11,20 @@ from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 
 from motion_nodes.nodes.registry import node_class
 
+EXAMPLES = {
+    "arms": "franka",
+    "wheeled": "jetbot",
+    "holonomic": "kaya",
+    "ackermann": "leatherback",
+}
+"""A robot of each kind that entries are for."""
+
 
 @pytest.mark.parametrize("entry", load(), ids=lambda entry: entry["node"])
 def test_quality_of_service_with_depth(ros, entry):
     """A node in this process, configured and not active, tells all of its profiles."""
-    kind = "wheeled" if entry.get("robots") == "wheeled" else "arms"
-    robot = "jetbot" if kind == "wheeled" else "franka"
+    kind = entry.get("robots", "arms")
+    robot = EXAMPLES[kind]
     executable = entry["executables"][-1]
     if executable in ("mock_sim", "browser_viewer"):
         args = ["-p", f"robots:=['r:={robot}']"]

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Car-like base: twist in, steering angles, wheel speeds and odometry out.
+
+Offers the interface of ros2_controllers' ackermann_steering_controller (docs/interfaces.md),
+drives wheels on the steered axle too, and takes steering angles as well as yaw rates.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+from ackermann_msgs.msg import AckermannDriveStamped
+
+from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig
+from motion_nodes.bases.ackermann_command import CarCommand
+from motion_nodes.bases.ackermann_drive import DriveCommand
+from motion_nodes.bases.ackermann_geometry import AckermannGeometry
+from motion_nodes.bases.ackermann_robot import ackermann_config, max_wheel_angle
+from motion_nodes.bases.base import Array, Twist2
+from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.model.base_description import AckermannSpec
+from motion_nodes.model.robot import Robot
+from motion_nodes.ros.base_node import BaseNode, BaseParams, base_defaults
+from motion_nodes.ros.joint_topics import stamp_ns
+from motion_nodes.ros.parameters import param
+from motion_nodes.ros.run import run_node
+from motion_nodes.ros.stamps import command_time
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AckermannParams(BaseParams):
+    """Parameters of a car-like base; names as in ros2_controllers.
+
+    There the axle that does not steer is the traction axle; here it need not be driven.
+    """
+
+    twist_angular_z: str = param(
+        "yaw_rate",
+        doc="What angular.z of a twist means: the yaw rate, or the angle of a steered wheel in the "
+        "middle of its axle, positive to the left turn.",
+        one_of=("yaw_rate", "steering_angle"),
+    )
+    reduce_wheel_speed_until_steering_reached: bool = param(
+        False,
+        doc="Drive slower the farther the measured steering is from the angle that it shall have.",
+    )
+    steering_joints_names: tuple[str, ...] = param(
+        doc="Joints that turn the steered wheels, left one first.", read_only=True
+    )
+    traction_joints_names: tuple[str, ...] = param(
+        (),
+        doc="Joints of driven wheels on the axle that does not steer, left one first.",
+        read_only=True,
+    )
+    steered_traction_joints_names: tuple[str, ...] = param(
+        (), doc="Joints of driven wheels on the steered axle, left one first.", read_only=True
+    )
+    front_steering: bool = param(
+        True, doc="The front axle steers; false: the rear.", read_only=True
+    )
+    wheelbase: float = param(
+        doc="Distance between the axles; if wrong, curves are wrong.", unit="m", gt=0.0, le=100.0
+    )
+    steering_track_width: float = param(
+        doc="Distance between the steered wheels.", unit="m", gt=0.0, le=100.0
+    )
+    traction_track_width: float = param(
+        doc="Distance between the wheels of the axle that does not steer.",
+        unit="m",
+        gt=0.0,
+        le=100.0,
+    )
+    steering_wheels_radius: float = param(
+        doc="Radius of the steered wheels; if wrong, distances are wrong.",
+        unit="m",
+        gt=0.0,
+        le=10.0,
+    )
+    traction_wheels_radius: float = param(
+        doc="Radius of the wheels that are not steered; if wrong, distances are wrong.",
+        unit="m",
+        gt=0.0,
+        le=10.0,
+    )
+    fixed_axle_x: float = param(
+        0.0, doc="Where the axle that does not steer is, ahead of base_frame_id.", unit="m"
+    )
+    max_steering_angle: float = param(
+        math.nan,
+        doc="Limit of the angle in the middle of the steered axle, besides the joints' own; 0 or "
+        "NaN: none.",
+        unit="rad",
+        nan=True,
+        ge=0.0,
+        le=1.57,
+    )
+    max_steering_velocity: float = param(
+        math.nan,
+        doc="How fast the angle in the middle of the steered axle may change; 0 or NaN: no limit.",
+        unit="rad/s",
+        nan=True,
+        ge=0.0,
+    )
+
+
+class AckermannBaseNode(BaseNode[AckermannParams]):
+    """Drives a car-like base."""
+
+    params_type = AckermannParams
+
+    def __init__(self, ros_args: list[str] | None = None) -> None:
+        """Create the node, unconfigured."""
+        super().__init__("ackermann_steering_controller", ros_args=ros_args)
+
+    def configure(self) -> None:
+        """Build the controller and its endpoints."""
+        super().configure()
+        self._drives = self.poll(AckermannDriveStamped, "~/ackermann_cmd")
+        self._given = -math.inf
+        self._car = CarCommand(
+            self._car_base,
+            self.controller.config.limits,
+            slow_until_steered=self.params.reduce_wheel_speed_until_steering_reached,
+        )
+
+    def activate(self) -> None:
+        """Begin standing."""
+        super().activate()
+        self._forget()
+
+    def tick(self, dt: float) -> None:
+        """Take drive commands, lead their ramps on, then do what every base does."""
+        now, hindrance = self.now(), self._hindrance()
+        self._take_drives(now, hindrance)
+        if hindrance or now - self._given > self.params.cmd_vel_timeout:
+            self._forget()
+        self._lead(dt)
+        super().tick(dt)
+
+    def parameters_changed(self, params: AckermannParams) -> None:
+        """Take over new geometry, limits and frames without stopping."""
+        super().parameters_changed(params)
+        self._car.reconfigure(
+            self._car_base,
+            self.controller.config.limits,
+            slow_until_steered=params.reduce_wheel_speed_until_steering_reached,
+        )
+
+    def time_jumped(self, before: float, after: float) -> None:
+        """Stop, and measure anew."""
+        super().time_jumped(before, after)
+        self._forget()
+
+    def robot_defaults(self, robot: Robot) -> dict[str, Any]:
+        """Take geometry, limits and frames from the robot's description."""
+        spec = robot.base
+        if not isinstance(spec, AckermannSpec):
+            raise BadConfig(
+                f"robot '{robot.name}' is of kind '{robot.kind}', not ackermann; "
+                "it has no base for this node"
+            )
+        config = ackermann_config(robot, spec)
+        steered, fixed = "front", "rear"
+        if spec.steered_axle == "rear":
+            steered, fixed = fixed, steered
+        return base_defaults(robot) | {
+            "steering_joints_names": spec.steering_joint_names,
+            "traction_joints_names": getattr(spec, f"{fixed}_wheel_names"),
+            "steered_traction_joints_names": getattr(spec, f"{steered}_wheel_names"),
+            "front_steering": spec.steered_axle == "front",
+            "wheelbase": spec.wheelbase,
+            "steering_track_width": getattr(spec, f"{steered}_track_width"),
+            "traction_track_width": getattr(spec, f"{fixed}_track_width"),
+            "steering_wheels_radius": getattr(spec, f"{steered}_wheel_radius"),
+            "traction_wheels_radius": getattr(spec, f"{fixed}_wheel_radius"),
+            "fixed_axle_x": config.fixed_axle_x,
+            "max_steering_angle": config.max_steering_angle,
+            "max_steering_velocity": config.max_steering_velocity,
+        }
+
+    def make_base(self, params: AckermannParams) -> AckermannBase:
+        """Return the kinematics of these parameters."""
+        steered = (
+            params.steered_traction_joints_names,
+            params.steering_track_width,
+            params.steering_wheels_radius,
+        )
+        fixed = (
+            params.traction_joints_names,
+            params.traction_track_width,
+            params.traction_wheels_radius,
+        )
+        front, rear = (steered, fixed) if params.front_steering else (fixed, steered)
+        return AckermannBase(
+            AckermannConfig(
+                geometry=AckermannGeometry(
+                    wheelbase=params.wheelbase,
+                    front_track_width=front[1],
+                    rear_track_width=rear[1],
+                    front_wheel_radius=front[2],
+                    rear_wheel_radius=rear[2],
+                    steered_axle="front" if params.front_steering else "rear",
+                ),
+                steering_joint_names=params.steering_joints_names,
+                front_wheel_names=front[0],
+                rear_wheel_names=rear[0],
+                fixed_axle_x=params.fixed_axle_x,
+                max_steering_angle=params.max_steering_angle,
+                max_wheel_angle=max_wheel_angle(self.robot, params.steering_joints_names),
+                max_steering_velocity=params.max_steering_velocity,
+            )
+        )
+
+    @property
+    def _car_base(self) -> AckermannBase:
+        base = self.controller.base
+        assert isinstance(base, AckermannBase)
+        return base
+
+    def _steering(self) -> Array:
+        """Return measured steering angles, or the commanded ones where nothing is measured."""
+        if self.params.open_loop:
+            return self.controller.driven.steering
+        return self._state.position[self._n_wheels :]
+
+    def _take(self, twist: Twist2, given: float) -> None:
+        """Take a twist, as its convention has it."""
+        if self.params.twist_angular_z == "steering_angle":
+            self._take_drive(DriveCommand(steering_angle=twist.wz, speed=twist.vx), given)
+        else:
+            self._accept(lambda: self._car.take_twist(twist), given)
+
+    def _take_drives(self, now: float, hindrance: str) -> None:
+        message = self._drives.newest()
+        if message is None:
+            return
+        self._inputs.senders.heard(self._drives.topic, self._drives.number, now)
+        if hindrance:
+            self.warn(f"refused {hindrance.split()[0]}", f"command refused: {hindrance}")
+            return
+        stamp = stamp_ns(message) * 1e-9
+        given, warning = command_time(stamp, now, self.params.cmd_vel_timeout)
+        if warning:
+            self.warn("stale" if given is None else "ahead", warning)
+        if given is not None:
+            drive = message.drive
+            command = DriveCommand(
+                drive.steering_angle,
+                drive.steering_angle_velocity,
+                drive.speed,
+                drive.acceleration,
+            )
+            self._take_drive(command, given)
+
+    def _take_drive(self, command: DriveCommand, given: float) -> None:
+        self._accept(lambda: self._car.take_drive(command, self.controller.driven), given)
+
+    def _accept(self, take: Callable[[], None], given: float) -> None:
+        """Take a command unless a newer one was given, or it is none."""
+        if given < self._given:
+            return
+        try:
+            take()
+        except BadCommand as error:
+            self.warn("command", f"command ignored: {error}")
+            return
+        self._given = given
+        self._lead(0.0)
+
+    def _lead(self, dt: float) -> None:
+        """Tell the controller what the newest command asks for now."""
+        twist = self._car.twist(dt, self._steering())
+        if twist is None:
+            return
+        super()._take(twist, self._given)
+        if self._car.note:
+            self.controller.not_driven = self._car.note
+            self.warn("not driven", f"cannot be driven as asked: {self._car.note}")
+
+    def _forget(self) -> None:
+        self._car.forget()
+        self._given = -math.inf
+
+
+def main() -> None:
+    """Run the node as a process of its own."""
+    run_node(AckermannBaseNode)
