@@ -10,10 +10,13 @@ from pathlib import Path
 import pytest
 
 import motion_nodes
+from motion_nodes.bases.command_shape import CommandShape
+from motion_nodes.bases.limits import AxisLimits
 from motion_nodes.nodes.registry import NODES, node_class
 from motion_nodes.ros.parameters import declared
 
 PACKAGE = Path(motion_nodes.__file__).parent
+AXES = ("linear_x", "linear_y", "angular_z")
 ELSEWHERE = {"robot"}
 """Read before the dataclass exists (RobotNode.prepare)."""
 
@@ -33,7 +36,7 @@ def attributes_read(source: str) -> set[str]:
 def sources_of(cls: type) -> list[Path]:
     """Return the files of a class and of its bases, and those of the nodes that they are made of.
 
-    A node's parts are the modules beside it that it imports.
+    A node's parts are the modules beside it that it imports, and those that bases share.
     """
     own = [
         PACKAGE.parent / (base.__module__.replace(".", "/") + ".py")
@@ -45,7 +48,7 @@ def sources_of(cls: type) -> list[Path]:
         for file in own
         for statement in ast.walk(ast.parse(file.read_text()))
         if isinstance(statement, ast.ImportFrom)
-        and (statement.module or "").startswith("motion_nodes.nodes.")
+        and (statement.module or "").startswith(("motion_nodes.nodes.", "motion_nodes.ros.base_"))
     }
     return [*own, *parts]
 
@@ -56,9 +59,13 @@ def test_every_parameter_is_read(executable):
     read: set[str] = set()
     for file in sources_of(cls):
         read |= attributes_read(file.read_text())
-        # Fields reached by name: getattr(params, name) over a tuple of names.
+        # Fields reached by name: over a tuple of names, or over the fields of a core's class.
         if "getattr(params, name)" in file.read_text():
             read |= {"pose_covariance_diagonal", "twist_covariance_diagonal"}
+            read |= {entry.name for entry in dataclasses.fields(CommandShape)}
+        if 'getattr(params, f"{prefix}_{name}")' in file.read_text():
+            limits = [entry.name for entry in dataclasses.fields(AxisLimits)]
+            read |= {f"{axis}_{name}" for axis in AXES for name in limits}
     unused = {entry.field for entry in declared(cls.params_type)} - read - ELSEWHERE
     assert not unused
 
