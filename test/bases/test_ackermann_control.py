@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A car under its controller: limits, steering on its way, standing, reversing, commands."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from motion_nodes.bases.ackermann import FREE_ERROR, AckermannBase, AckermannConfig
+from motion_nodes.bases.ackermann_command import CarCommand
+from motion_nodes.bases.ackermann_drive import DriveCommand
+from motion_nodes.bases.ackermann_geometry import AckermannGeometry
+from motion_nodes.bases.base import BaseCommand, Twist2
+from motion_nodes.bases.controller import BaseController, BaseControllerConfig
+from motion_nodes.bases.limits import AxisLimits, BaseLimits
+from motion_nodes.errors import BadCommand
+
+nan, inf = math.nan, math.inf
+fast = settings(derandomize=True, deadline=None, max_examples=60)
+DT = 0.01
+LIMITS = BaseLimits(
+    x=AxisLimits(max_velocity=2.0, max_acceleration=3.0, max_deceleration=6.0),
+    yaw=AxisLimits(max_velocity=2.5, max_acceleration=10.0),
+    max_wheel_velocity=35.0,
+    max_wheel_acceleration=150.0,
+)
+
+
+def car(steered: str = "front", **changes) -> AckermannBase:
+    geometry = AckermannGeometry(
+        wheelbase=0.32, front_track_width=0.24, rear_track_width=0.26,
+        front_wheel_radius=0.05, rear_wheel_radius=0.06, steered_axle=steered,
+    )  # fmt: skip
+    config = {"max_wheel_angle": 0.6, "max_steering_velocity": 3.0, "fixed_axle_x": -0.1} | changes
+    return AckermannBase(
+        AckermannConfig(
+            geometry=geometry,
+            steering_joint_names=("sl", "sr"),
+            front_wheel_names=("fl", "fr"),
+            rear_wheel_names=("rl", "rr"),
+            **config,
+        )
+    )
+
+
+def controlled(base: AckermannBase, limits: BaseLimits = LIMITS) -> BaseController:
+    return BaseController(base, BaseControllerConfig(limits=limits))
+
+
+def run(controller: BaseController, twist: Twist2, steps: int) -> list[BaseCommand]:
+    """Drive a twist for some steps."""
+    commands = []
+    for _ in range(steps):
+        controller.command(twist, 0.0)
+        commands.append(controller.step(0.0, DT))
+    return commands
+
+
+def check_step(base: AckermannBase, before: BaseCommand, now: BaseCommand, dt: float) -> None:
+    """Check every limit of one step, and that wheels and steering tell of one motion."""
+    np.testing.assert_allclose(
+        base.twist_from_wheels(now.wheels, now.steering), now.twist, atol=1e-9
+    )
+    np.testing.assert_allclose(base.twist_along(now.twist, now.steering), now.twist, atol=1e-9)
+    assert abs(now.steering).max() <= 0.6 + 1e-9
+    turned = base.steering_angle(now.steering) - base.steering_angle(before.steering)
+    assert abs(turned) <= 3.0 * dt + 1e-9
+    assert abs(now.twist.vx) <= 2.0 + 1e-9
+    assert abs(now.twist.wz) <= 2.5 + 1e-9
+    assert abs(now.wheels).max() <= 35.0 + 1e-9
+    change = abs(now.twist.vx - before.twist.vx)
+    assert change <= 6.0 * dt + 1e-9
+    assert abs(now.twist.vx) - abs(before.twist.vx) <= 3.0 * dt + 1e-9
+    assert abs(now.twist.wz - before.twist.wz) <= 10.0 * dt + 1e-9
+    assert abs(now.wheels - before.wheels).max() <= 150.0 * dt + 1e-9
+
+
+speeds = st.floats(-4.0, 4.0)
+
+
+@fast
+@given(
+    st.sampled_from(("front", "rear")),
+    st.lists(
+        st.tuples(speeds, speeds, st.floats(1e-3, 0.05), st.integers(1, 15)),
+        min_size=1, max_size=12,
+    ),
+)  # fmt: skip
+def test_no_stream_of_twists_exceeds_a_limit(steered, stream):
+    base = car(steered)
+    controller = controlled(base)
+    before = controller.driven
+    for vx, wz, dt, steps in stream:
+        controller.command(Twist2(vx, 0.0, wz), 0.0)
+        for _ in range(steps):
+            now = controller.step(0.0, dt)
+            check_step(base, before, now, dt)
+            before = now
+
+
+@pytest.mark.parametrize("steered", ["front", "rear"])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_steady_command_is_reached(steered, sign):
+    base = car(steered)
+    twist = Twist2(sign * 1.0, 0.0, 0.8)
+    last = run(controlled(base), twist, 200)[-1]
+    assert last.twist == pytest.approx((sign, 0.08, 0.8))
+    np.testing.assert_allclose(last.wheels, base.wheels_from_twist(last.twist), atol=1e-9)
+    # tan(steering) = yaw rate * wheelbase / speed
+    assert base.steering_angle(last.steering) == pytest.approx(sign * math.atan(0.8 * 0.32))
+
+
+def test_reversing_brakes_on_the_curve_and_never_swings_to_full_lock():
+    base = car()
+    controller = controlled(base)
+    run(controller, Twist2(1.0, 0.0, 0.5), 200)
+    straight = math.atan(0.5 * 0.32)
+    back = run(controller, Twist2(-1.0, 0.0, -0.5), 200)
+    angles = [base.steering_angle(c.steering) for c in back]
+    np.testing.assert_allclose(angles, straight, atol=1e-9)  # the same curve, the other way
+    assert back[-1].twist == pytest.approx((-1.0, -0.05, -0.5))
+    mirrored = run(controller, Twist2(1.0, 0.0, -0.5), 300)
+    angles = [base.steering_angle(c.steering) for c in mirrored]
+    assert np.all(np.diff(angles) <= 1e-12)
+    assert min(angles) == pytest.approx(-straight)
+
+
+def test_stopping_keeps_the_steering_and_a_turn_on_the_spot_is_not_driven():
+    base = car()
+    controller = controlled(base)
+    run(controller, Twist2(1.0, 0.0, 0.8), 200)
+    before = controller.driven.steering
+    stopped = run(controller, Twist2(), 100)
+    for command in stopped:
+        np.testing.assert_array_equal(command.steering, before)
+    assert stopped[-1].twist == Twist2()
+    turned = run(controller, Twist2(0.0, 0.0, 1.0), 50)[-1]
+    assert controller.not_driven == "wz 1 as 0 rad/s"
+    assert turned.twist == Twist2()
+    np.testing.assert_array_equal(turned.steering, before)
+    np.testing.assert_array_equal(controller.halt().steering, before)
+
+
+def test_a_turn_that_is_too_tight_keeps_the_speed_and_is_told():
+    base = car()
+    controller = controlled(base)
+    last = run(controller, Twist2(0.5, 0.0, 2.4), 300)[-1]
+    assert last.twist.vx == pytest.approx(0.5)
+    assert last.twist.wz == pytest.approx(0.5 * base.max_curvature)
+    assert last.steering[0] == pytest.approx(0.6)
+    assert controller.not_driven.startswith("wz 2.4 as 0.85")
+
+
+def test_odometry_of_measured_wheels_and_steering_is_a_circle():
+    base = car()
+    controller = controlled(base)
+    twist, steering = base.twist_at(0.5, 0.3), np.array(base.geometry.wheel_angles(
+        base.geometry.curvature(0.3)))  # fmt: skip
+    wheels = base.wheels_from_twist(twist)
+    round_time = math.tau / twist.wz
+    n = 400
+    for i in range(n // 2 + 1):
+        controller.measure(wheels * (i * round_time / n), round_time / n, steering)
+    # Half a turn about the centre, which is R to the left of the axle 0.1 m behind the base.
+    radius = 0.32 / math.tan(0.3)
+    odometry = controller.odometry
+    assert (odometry.x, odometry.y) == pytest.approx((-0.2, 2 * radius), abs=1e-9)
+    assert abs(odometry.yaw) == pytest.approx(math.pi)
+    assert odometry.twist == pytest.approx(twist)
+
+
+def test_the_first_command_begins_at_the_measured_steering():
+    base = car()
+    controller = controlled(base)
+    measured = np.array(base.geometry.wheel_angles(base.geometry.curvature(-0.4)))
+    controller.measure(np.zeros(4), 0.0, measured)
+    np.testing.assert_array_equal(controller.step(0.0, DT).steering, measured)
+    controller.command(Twist2(1.0), 0.0)
+    moved = controller.step(0.0, DT)
+    assert base.steering_angle(moved.steering) == pytest.approx(-0.4 + 3.0 * DT)
+
+
+# --- what was asked for ---
+
+
+def lead(car_command: CarCommand, controller: BaseController, steps: int) -> list[BaseCommand]:
+    """Lead a command on; the steering is measured where it was commanded."""
+    commands = []
+    for _ in range(steps):
+        twist = car_command.twist(DT, controller.driven.steering)
+        if twist is not None:
+            controller.command(twist, 0.0)
+        commands.append(controller.step(0.0, DT))
+    return commands
+
+
+def asked(**changes) -> tuple[CarCommand, BaseController]:
+    base = car()
+    controller = controlled(base)
+    return CarCommand(base, LIMITS, **changes), controller
+
+
+def test_without_a_command_there_is_no_twist():
+    command, _ = asked()
+    assert command.twist(DT, np.zeros(2)) is None
+    command.take_twist(Twist2(1.0))
+    assert command.twist(DT, np.zeros(2)) == Twist2(1.0)
+    command.forget()
+    assert command.twist(DT, np.zeros(2)) is None
+
+
+def test_a_steering_angle_is_taken_on_while_the_car_stands():
+    command, controller = asked()
+    command.take_drive(DriveCommand(steering_angle=0.3), controller.driven)
+    standing = lead(command, controller, 50)
+    assert all(c.twist == Twist2() for c in standing)
+    assert command.base.steering_angle(standing[-1].steering) == pytest.approx(0.3)
+    command.take_twist(Twist2())  # by yaw rate, standing says nothing of the steering
+    np.testing.assert_array_equal(lead(command, controller, 5)[-1].steering, standing[-1].steering)
+
+
+def test_a_steering_angle_means_the_same_curve_forward_and_backward():
+    for speed in (1.0, -1.0):
+        command, controller = asked()
+        command.take_drive(DriveCommand(steering_angle=0.3, speed=speed), controller.driven)
+        last = lead(command, controller, 200)[-1]
+        assert command.base.steering_angle(last.steering) == pytest.approx(0.3)
+        assert last.twist.vx == pytest.approx(speed)
+        assert last.twist.wz == pytest.approx(speed * math.tan(0.3) / 0.32)
+
+
+def test_ramps_of_a_drive_command():
+    command, controller = asked()
+    command.take_drive(
+        DriveCommand(0.2, steering_angle_velocity=0.5, speed=0.4, acceleration=1.0),
+        controller.driven,
+    )
+    driven = lead(command, controller, 60)
+    speeds = np.array([c.twist.vx for c in driven])
+    angles = np.array([command.base.steering_angle(c.steering) for c in driven])
+    np.testing.assert_allclose(np.diff(speeds)[:38], 1.0 * DT, atol=1e-9)
+    np.testing.assert_allclose(np.diff(angles)[:38], 0.5 * DT, atol=1e-9)
+    assert speeds[-1] == pytest.approx(0.4)
+    assert angles[-1] == pytest.approx(0.2)
+    # The next one begins where the car is, not where the last ramp began.
+    command.take_drive(DriveCommand(0.2, speed=0.0, acceleration=0.5), controller.driven)
+    braked = lead(command, controller, 1)[-1]
+    assert braked.twist.vx == pytest.approx(0.4 - 0.5 * DT)
+
+
+def test_ramps_do_not_run_on_beyond_the_limits():
+    command, controller = asked()
+    command.take_drive(DriveCommand(speed=50.0, acceleration=3.0), controller.driven)
+    top = lead(command, controller, 200)[-1].twist.vx
+    # Rear wheels turn slower, so the front ones bind: 35 rad/s * 0.05 m.
+    assert top == pytest.approx(1.75)
+    command.take_drive(DriveCommand(speed=0.0, acceleration=1.0), controller.driven)
+    assert lead(command, controller, 1)[-1].twist.vx == pytest.approx(top - 1.0 * DT)
+
+
+def test_a_steering_angle_beyond_the_limit_is_told():
+    command, controller = asked()
+    command.take_drive(DriveCommand(steering_angle=1.2, speed=0.5), controller.driven)
+    last = lead(command, controller, 100)[-1]
+    assert abs(last.steering).max() == pytest.approx(0.6)
+    assert last.twist.vx == pytest.approx(0.5)
+    assert "steering angle 1.2 rad is beyond" in command.note
+    command.take_twist(Twist2(0.5))
+    assert command.note == ""
+
+
+@pytest.mark.parametrize("by_angle", [True, False])
+def test_the_car_waits_for_its_steering(by_angle):
+    command, controller = asked(slow_until_steered=True)
+    goal = 0.4
+    if by_angle:
+        command.take_drive(DriveCommand(steering_angle=goal, speed=1.0), controller.driven)
+    else:
+        command.take_twist(Twist2(1.0, 0.0, math.tan(goal) / 0.32))
+    stuck = np.array(command.base.geometry.wheel_angles(-command.base.max_curvature))
+    for _ in range(100):
+        controller.command(command.twist(DT, stuck), 0.0)
+        controller.step(0.0, DT)
+    assert controller.driven.twist == Twist2()
+    # Though it stands, the steering goes where it must.
+    assert command.base.steering_angle(controller.driven.steering) == pytest.approx(goal)
+    moving = lead(command, controller, 100)[-1]
+    assert moving.twist.vx == pytest.approx(1.0)
+
+
+def test_slowing_down_is_gradual_and_small_errors_cost_nothing():
+    base, twist = car(), Twist2(1.0, 0.1, 0.0)
+
+    def slowed(error: float) -> float:
+        angles = np.array(base.geometry.wheel_angles(base.geometry.curvature(error)))
+        return base.slowed(twist, angles).vx
+
+    assert slowed(0.0) == slowed(FREE_ERROR) == slowed(-FREE_ERROR) == pytest.approx(1.0)
+    shares = [slowed(error) for error in np.linspace(FREE_ERROR, 0.5, 20)]
+    assert np.all(np.diff(shares) < 0.0)
+    assert shares[-1] == pytest.approx(0.0, abs=1e-12)
+    assert base.slowed(Twist2(), np.ones(2)) == Twist2()
+
+
+def test_new_geometry_takes_over_while_driving():
+    command, controller = asked()
+    command.take_drive(DriveCommand(0.3, speed=1.0, acceleration=1.0), controller.driven)
+    lead(command, controller, 50)
+    narrow = car(max_steering_angle=0.1)
+    controller.reconfigure(narrow, controller.config)
+    command.reconfigure(narrow, LIMITS, slow_until_steered=False)
+    following = lead(command, controller, 60)
+    assert following[0].twist.vx == pytest.approx(0.51)
+    assert narrow.steering_angle(following[-1].steering) == pytest.approx(0.1)
+    assert following[-1].twist.vx == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("value", [nan, inf, -inf, 1.1e3])
+def test_bad_commands_leave_the_last_one(value):
+    command, controller = asked()
+    command.take_drive(DriveCommand(0.1, speed=0.5), controller.driven)
+    before = command.twist(DT, np.zeros(2))
+    for place in range(4):
+        numbers = [0.1, 0.0, 0.5, 0.0]
+        numbers[place] = value
+        with pytest.raises(BadCommand, match=r"must be finite|a fault, not a wish"):
+            command.take_drive(DriveCommand(*numbers), controller.driven)
+    for place in range(3):
+        twist = [0.0, 0.0, 0.0]
+        twist[place] = value
+        with pytest.raises(BadCommand, match=r"must be finite|a fault, not a wish"):
+            command.take_twist(Twist2(*twist))
+    assert command.twist(DT, np.zeros(2)) == before
