@@ -37,7 +37,8 @@ def interfaces_page(nodes: Sequence[Mapping[str, Any]]) -> str:
         "",
         "Topics, services and actions of every node. `~/x` is private to the node, `x` moves with",
         "the robot's namespace, `/x` is the same for all. `ROBOT/x` exists for each robot of the",
-        "node's list, under its namespace. Not listed is what rclpy gives every lifecycle node:",
+        "node's list, under its namespace. `BASE` is the base controller of the robot's kind, such",
+        "as `diff_drive_controller`. Not listed is what rclpy gives every lifecycle node:",
         "parameter and lifecycle services, `/rosout`, `/parameter_events`, and `/clock` where",
         "`use_sim_time` is set.",
         "",
@@ -100,7 +101,7 @@ def from_robot(cls: Any) -> set[str]:
     from motion_nodes.model.loader import load_robot
 
     fields: set[str] = set()
-    for robot in ("franka", "jetbot"):
+    for robot in ("franka", "jetbot", "kaya", "leatherback"):
         try:
             fields |= set(cls.robot_defaults(None, load_robot(robot)))
         except (AttributeError, BadConfig):
@@ -124,8 +125,9 @@ def parameter_row(entry: Any, of_robot: set[str]) -> list[str]:
 
 def type_name(kind: Any) -> str:
     """Return a parameter's type in words."""
-    if kind in (tuple[str, ...], tuple[float, ...]):
-        return f"list of {'string' if kind == tuple[str, ...] else 'float'}"
+    lists = {tuple[str, ...]: "string", tuple[float, ...]: "float", tuple[int, ...]: "int"}
+    if kind in lists:
+        return f"list of {lists[kind]}"
     return TYPE_NAMES[kind.__name__]
 
 

@@ -11,6 +11,7 @@ from motion_nodes.errors import MotionError, did_you_mean
 NODES = {
     "ackermann_base": "AckermannBaseNode",
     "articulation_controller": "ArticulationControllerNode",
+    "articulation_graph": "ArticulationGraphNode",
     "base_navigator": "BaseNavigatorNode",
     "browser_viewer": "BrowserViewerNode",
     "controller_manager": "ControllerManagerNode",

@@ -39,6 +39,7 @@ _TYPES: dict[Any, Parameter.Type] = {
     str: Parameter.Type.STRING,
     tuple[str, ...]: Parameter.Type.STRING_ARRAY,
     tuple[float, ...]: Parameter.Type.DOUBLE_ARRAY,
+    tuple[int, ...]: Parameter.Type.INTEGER_ARRAY,
 }
 
 
@@ -367,4 +368,6 @@ def _from_ros(kind: Any, value: Any) -> Any:
         return tuple(str(word) for word in value)
     if kind == tuple[float, ...]:
         return tuple(float(number) for number in value)
+    if kind == tuple[int, ...]:
+        return tuple(int(number) for number in value)
     return value

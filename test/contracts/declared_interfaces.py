@@ -61,7 +61,7 @@ def expected(robots: Mapping[str, str]) -> dict[Endpoint, Quality | None]:
     """
     found: dict[Endpoint, Quality | None] = {}
     for node in load():
-        per_cell = node["node"] in ("mujoco_sim", "browser_viewer")
+        per_cell = node["node"] in ("mujoco_sim", "browser_viewer", "articulation_graph")
         for namespace, kind in {"": ""}.items() if per_cell else robots.items():
             if not per_cell and node.get("robots", kind) != kind:
                 continue

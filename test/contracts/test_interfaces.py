@@ -37,6 +37,7 @@ def endpoints_of(client: RosClient, full_name: str) -> set[Endpoint]:
 def graph(module_suite: Any, module_client: RosClient) -> set[Endpoint]:
     """All endpoints of a running suite."""
     module_suite.bring_up("arm:=franka", "base:=jetbot@1,0,0", viewer="browser", viewer_port=0)
+    module_suite.node("articulation_graph", robots=["arm:=franka", "base:=jetbot"])
     nodes = sorted({endpoint.node for endpoint in expected(ROBOTS)})
     for node in nodes:
         module_client.wait_for_diagnosis(node, "")

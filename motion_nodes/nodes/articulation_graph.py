@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Articulation graph: commands to joints from a dataflow, one input for each topic.
+
+Does what the node "Articulation Controller" does in a graph of Isaac Sim: its inputs keep what they
+were given, and each message on ``~/exec_in`` sends the command that they make to the joint
+controller of the robot they name. A command with anything wrong in it is not sent at all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Empty, Float64MultiArray, Int32MultiArray, String
+from std_srvs.srv import Trigger
+
+from motion_nodes.control.graph_inputs import GraphInputs
+from motion_nodes.control.joint_command import CheckedCommand
+from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.placement import parse_placements
+from motion_nodes.ros import qos
+from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.joint_topics import set_stamp
+from motion_nodes.ros.names import JOINT_CONTROLLER, under
+from motion_nodes.ros.node import MotionNode, NodeParams
+from motion_nodes.ros.parameters import param
+from motion_nodes.ros.run import run_node
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ArticulationGraphParams(NodeParams):
+    """Parameters of the graph node; those named like inputs are what the inputs hold at first."""
+
+    update_rate: float = param(
+        100.0, doc="How often the inputs are looked at.", unit="Hz", gt=0.0, le=1000.0,
+        read_only=True,
+    )  # fmt: skip
+    robots: tuple[str, ...] = param(
+        doc="The robots that may be commanded, each as [NAMESPACE:=]ROBOT.", read_only=True
+    )
+    robot_path: str = param("", doc="Robot to command, by namespace; wins over target_prim.")
+    target_prim: str = param("", doc="Robot to command, by namespace.")
+    joint_names: tuple[str, ...] = param((), doc="Joints to command; wins over joint_indices.")
+    joint_indices: tuple[int, ...] = param(
+        (), doc="Joints to command, by their place in the joint controller; none: all.", ge=0
+    )
+    position_command: tuple[float, ...] = param(
+        (), doc="Position of each chosen joint; NaN: none.", unit="rad or m", nan=True
+    )
+    velocity_command: tuple[float, ...] = param(
+        (), doc="Velocity of each chosen joint; NaN: none.", unit="rad/s or m/s", nan=True
+    )
+    effort_command: tuple[float, ...] = param(
+        (), doc="Effort of each chosen joint; NaN: none.", unit="N m or N", nan=True
+    )
+
+
+INPUTS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "robot_path": (String, lambda message: str(message.data)),
+    "target_prim": (String, lambda message: str(message.data)),
+    "joint_names": (JointState, lambda message: tuple(message.name)),
+    "joint_indices": (Int32MultiArray, lambda message: tuple(message.data)),
+    "position_command": (Float64MultiArray, lambda message: tuple(message.data)),
+    "velocity_command": (Float64MultiArray, lambda message: tuple(message.data)),
+    "effort_command": (Float64MultiArray, lambda message: tuple(message.data)),
+}
+"""Message type of each input, and what it says."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A robot that may be commanded."""
+
+    limits: JointLimits
+    """Of the joints of its joint controller."""
+    publisher: Any
+    """To the controller's stream."""
+
+
+class ArticulationGraphNode(MotionNode[ArticulationGraphParams]):
+    """Sends commands that a dataflow makes."""
+
+    params_type = ArticulationGraphParams
+
+    def __init__(self, ros_args: list[str] | None = None) -> None:
+        """Create the node, unconfigured."""
+        super().__init__("articulation_graph", ros_args=ros_args)
+
+    def configure(self) -> None:
+        """Find the robots and create the inputs."""
+        self._targets: dict[str, Target] = {}
+        for place in parse_placements(self.params.robots):
+            robot = load_robot(place.robot)
+            if robot.arm_joints:
+                topic = under(place.namespace, f"{JOINT_CONTROLLER}/reference")
+                limits = robot.limits.select(robot.arm_joints)
+                self._targets[place.namespace] = Target(limits, self.advertise(JointState, topic))
+        if not self._targets:
+            raise BadConfig(
+                f"none of the robots {', '.join(self.params.robots)} has joints besides its base's"
+            )
+        self._given = {
+            name: self.poll(kind, f"~/{name}", qos.NEWEST) for name, (kind, _) in INPUTS.items()
+        }
+        self._exec = self.poll(Empty, "~/exec_in", qos.NEWEST)
+        self.serve(Trigger, "~/reset", self._on_reset)
+        self._values: GraphInputs = inputs_of(self.params)
+        self._from_params: GraphInputs = self._values
+        self._sent = 0
+        self._refusal = ""
+
+    def activate(self) -> None:
+        """Begin with what the parameters say: a stop has cleared the inputs."""
+        self._clear()
+
+    def tick(self, dt: float) -> None:
+        """Take new values of inputs; execute if that was asked for."""
+        changed = {
+            name: INPUTS[name][1](message)
+            for name, subscription in self._given.items()
+            if (message := subscription.newest()) is not None
+        }
+        if changed:
+            self._values = dataclasses.replace(self._values, **changed)
+        if self._exec.newest() is not None:
+            self._execute()
+
+    def parameters_changed(self, params: ArticulationGraphParams) -> None:
+        """Let inputs hold what their parameters were set to; the others stay."""
+        before, now = dataclasses.asdict(self._from_params), dataclasses.asdict(inputs_of(params))
+        changed = {name: value for name, value in now.items() if value != before[name]}
+        self._values = dataclasses.replace(self._values, **changed)
+        self._from_params = inputs_of(params)
+
+    def time_jumped(self, before: float, after: float) -> None:
+        """Clear the inputs: a simulation that begins anew has not been told anything."""
+        self._clear()
+
+    def diagnose(self, report: Report) -> None:
+        """Say how the last execution went."""
+        if self._refusal:
+            report.note("WARN", self._refusal)
+        report.value("commands sent", self._sent)
+
+    def _clear(self) -> None:
+        self._values = self._from_params = inputs_of(self.params)
+        self._refusal = ""
+
+    def _execute(self) -> None:
+        """Send the command of the inputs, whole or not at all."""
+        try:
+            target = self._values.target(self._targets)
+            command = self._values.command(target.limits)
+        except MotionError as error:
+            self._refusal = f"not executed, nothing moves: {error}"
+            self.warn("execute", self._refusal)
+            return
+        self._refusal = ""
+        if command is not None:
+            target.publisher.publish(message_of(command, target.limits.names, self.now_ns()))
+            self._sent += 1
+
+    def _on_reset(self, _request: Any, response: Any) -> Any:
+        """Clear the inputs."""
+        self.in_loop(self._clear)
+        response.success, response.message = True, "the inputs hold what the parameters say"
+        return response
+
+
+def inputs_of(params: ArticulationGraphParams) -> GraphInputs:
+    """Return the inputs as the parameters have them."""
+    return GraphInputs(
+        robot_path=params.robot_path,
+        target_prim=params.target_prim,
+        joint_names=params.joint_names,
+        joint_indices=params.joint_indices,
+        position_command=params.position_command,
+        velocity_command=params.velocity_command,
+        effort_command=params.effort_command,
+    )
+
+
+def message_of(command: CheckedCommand, names: tuple[str, ...], now_ns: int) -> JointState:
+    """Return a command to those joints that it says something of."""
+    channels = np.array([command.positions, command.velocities, command.efforts])
+    said = ~np.isnan(channels).all(axis=0)
+    message = JointState(name=[name for name, hit in zip(names, said, strict=True) if hit])
+    for field, values in zip(("position", "velocity", "effort"), channels[:, said], strict=True):
+        if not np.isnan(values).all():
+            setattr(message, field, values.tolist())
+    set_stamp(message, now_ns)
+    return message
+
+
+def main() -> None:
+    """Run the node as a process of its own."""
+    run_node(ArticulationGraphNode)

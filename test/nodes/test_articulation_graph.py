@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The articulation graph node over DDS: each input changes what it says and nothing else."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from joint_client import CONTROLLER, FRANKA, HOME, JointClient
+from ros_processes import BEST_EFFORT, RosClient, values_of
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Empty, Float64MultiArray, Int32MultiArray, String
+from std_srvs.srv import Trigger
+
+pytestmark = pytest.mark.timeout(120)
+GRAPH = "/articulation_graph"
+JOINTS = list(FRANKA.joint_names)
+KINDS = {
+    "robot_path": String, "target_prim": String, "joint_names": JointState,
+    "joint_indices": Int32MultiArray, "position_command": Float64MultiArray,
+    "velocity_command": Float64MultiArray, "effort_command": Float64MultiArray, "exec_in": Empty,
+}  # fmt: skip
+
+
+class Graph:
+    """What a dataflow's other nodes do."""
+
+    def __init__(self, client: RosClient) -> None:
+        self.client = client
+        self.out = {
+            name: client.listen(JointState, f"/{name}{CONTROLLER}/reference", BEST_EFFORT)
+            for name in ("left", "right")
+        }
+        self._publishers = {
+            name: client.publisher(kind, f"{GRAPH}/{name}") for name, kind in KINDS.items()
+        }
+
+    def give(self, **inputs: Any) -> None:
+        """Publish to inputs, and wait until the node has looked at them."""
+        for name, value in inputs.items():
+            field = "name" if name == "joint_names" else "data"
+            self._publishers[name].publish(KINDS[name](**{field: value}))
+        self.client.spin(0.2)
+
+    def execute(self, robot: str = "left") -> dict[str, tuple[float, ...]] | None:
+        """Execute; return what was sent to a robot: (position, velocity, effort) by joint."""
+        for heard in self.out.values():
+            heard.clear()
+        before = self.sent()
+        self._publishers["exec_in"].publish(Empty())
+        self.client.spin(0.3)
+        messages = self.out[robot].messages
+        others = [heard for name, heard in self.out.items() if name != robot]
+        assert not any(len(heard) for heard in others)
+        if not messages:
+            return None
+        assert self.sent() == before + 1
+        message, blank = messages[-1], [math.nan] * 9
+        rows = zip(message.position or blank, message.velocity or blank, message.effort or blank,
+                   strict=False)  # fmt: skip
+        return dict(zip(message.name, rows, strict=False))
+
+    def sent(self) -> int:
+        """How many commands the node says it has sent: a report from now."""
+        heard = self.client.diagnostics(GRAPH)
+        self.client.wait(lambda: self.client.diagnostics(GRAPH) is not heard, "a new report")
+        return int(values_of(self.client.diagnostics(GRAPH))["commands sent"])
+
+    def refused(self, text: str) -> None:
+        """Execute, and expect nothing but a warning."""
+        assert self.execute() is None
+        self.client.wait_for_diagnosis(GRAPH, text)
+
+
+@pytest.fixture(scope="module")
+def shared(module_suite: Any, module_client: RosClient) -> Graph:
+    """A node that may command two arms."""
+    module_suite.node("articulation_graph", robots=["left:=franka", "right:=franka", "car:=jetbot"])
+    module_client.wait_for_diagnosis(GRAPH, "")
+    return Graph(module_client)
+
+
+@pytest.fixture
+def graph(shared: Graph) -> Graph:
+    """With cleared inputs, towards the left arm."""
+    assert shared.client.call(Trigger, f"{GRAPH}/reset").success
+    shared.give(robot_path="/left")
+    return shared
+
+
+def close(found: dict[str, tuple[float, ...]] | None, **wanted: tuple[float, ...]) -> bool:
+    assert found is not None
+    assert found.keys() == wanted.keys()
+    return all(np.allclose(found[n], wanted[n], equal_nan=True) for n in wanted)
+
+
+NO = math.nan
+
+
+def test_each_input_changes_what_it_says_and_nothing_else(graph):
+    graph.give(joint_names=[JOINTS[1]], position_command=[0.1])
+    assert close(graph.execute(), panda_joint2=(0.1, NO, NO))
+    assert close(graph.execute(), panda_joint2=(0.1, NO, NO)), "inputs keep what they were given"
+    graph.give(velocity_command=[0.2])
+    assert close(graph.execute(), panda_joint2=(0.1, 0.2, NO))
+    graph.give(joint_names=[JOINTS[2]])
+    assert close(graph.execute(), panda_joint3=(0.1, 0.2, NO))
+    graph.give(joint_indices=[0])
+    assert close(graph.execute(), panda_joint3=(0.1, 0.2, NO)), "names win"
+    graph.give(joint_names=[])
+    assert close(graph.execute(), panda_joint1=(0.1, 0.2, NO)), "index 0 alone"
+    graph.give(position_command=[], velocity_command=[], effort_command=[1.5])
+    assert close(graph.execute(), panda_joint1=(NO, NO, 1.5))
+    graph.give(target_prim="/right")
+    assert close(graph.execute(), panda_joint1=(NO, NO, 1.5)), "the path wins"
+    graph.give(robot_path="")
+    assert close(graph.execute("right"), panda_joint1=(NO, NO, 1.5))
+
+
+def test_nan_entries_are_skipped(graph):
+    graph.give(joint_indices=[0, 3], position_command=[NO, -2.0])
+    assert close(graph.execute(), panda_joint4=(-2.0, NO, NO))
+    graph.give(position_command=[NO, NO])
+    assert graph.execute() is None
+
+
+def test_all_or_nothing(graph):
+    graph.give(joint_indices=[0, 1], position_command=[0.1, 0.1], velocity_command=[0.1])
+    graph.refused("1 velocities given for 2 joints")
+    graph.give(velocity_command=[], joint_names=["panda_joint_1", "panda_joint2"])
+    graph.refused("Did you mean 'panda_joint1'")
+    graph.give(joint_names=[], joint_indices=[0, 9])
+    graph.refused("joint index 9 is not allowed")
+    graph.give(joint_indices=[0, 1], robot_path="/car")
+    graph.refused("robot_path '/car' is no robot here")
+    graph.give(robot_path="/left")
+    assert close(graph.execute(), panda_joint1=(0.1, NO, NO), panda_joint2=(0.1, NO, NO))
+
+
+def test_a_stop_and_a_reset_clear_the_inputs(graph):
+    graph.give(joint_indices=[0], position_command=[0.1])
+    assert graph.client.change_state(GRAPH, "deactivate")
+    assert graph.client.change_state(GRAPH, "activate")
+    graph.give(robot_path="/left")
+    assert graph.execute() is None
+    graph.give(joint_indices=[0], position_command=[0.1])
+    assert graph.client.call(Trigger, f"{GRAPH}/reset").success
+    graph.refused("neither robot_path nor target_prim")
+
+
+def test_parameters_are_inputs_too(graph):
+    client = graph.client
+    graph.give(joint_indices=[2])
+    assert client.set_parameters(GRAPH, position_command=[0.4], joint_indices=[1]).successful
+    try:
+        client.spin(0.2)
+        assert close(graph.execute(), panda_joint2=(0.4, NO, NO)), "the last word counts"
+        graph.give(position_command=[0.5])
+        assert client.set_parameters(GRAPH, velocity_command=[0.0]).successful
+        client.spin(0.2)
+        assert close(graph.execute(), panda_joint2=(0.5, 0.0, NO)), "others stay"
+        assert client.call(Trigger, f"{GRAPH}/reset").success
+        graph.give(robot_path="/left")
+        assert close(graph.execute(), panda_joint2=(0.4, 0.0, NO))
+        answer = client.set_parameters(GRAPH, joint_indices=[-1], position_command=[0.6])
+        assert not answer.successful
+    finally:
+        assert client.set_parameters(
+            GRAPH, position_command=[NO], velocity_command=[NO], joint_indices=[0]
+        ).successful
+
+
+def test_it_moves_an_arm(suite: Any, client: RosClient) -> None:
+    suite.node("mock_sim", robots=["franka"])
+    suite.node("articulation_controller", robot="franka", use_sim_time=True)
+    suite.node("articulation_graph", name="graph", robots=["franka"], use_sim_time=True)
+    arm = JointClient(client)
+    arm.wait_for()
+    command = client.publisher(Float64MultiArray, "/graph/position_command")
+    indices = client.publisher(Int32MultiArray, "/graph/joint_indices")
+    execute = client.publisher(Empty, "/graph/exec_in")
+
+    def send() -> None:
+        indices.publish(Int32MultiArray(data=[0]))
+        command.publish(Float64MultiArray(data=[0.3]))
+        execute.publish(Empty())
+
+    goal = {**HOME, JOINTS[0]: 0.3}
+    client.repeat(send, lambda: arm.away(goal) < 1e-6, "joint 0 alone at its goal", rate=5.0)
+    arm.close()
