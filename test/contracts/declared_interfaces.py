@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from motion_nodes.ros.names import BASE_CONTROLLERS
+
 FILE = Path(__file__).with_name("interfaces.yaml")
 KINDS = ("publisher", "subscription", "service", "action")
 
@@ -57,20 +59,34 @@ def expected(robots: Mapping[str, str]) -> dict[Endpoint, Quality | None]:
     """Return the endpoints of a suite with some robots.
 
     Args:
-        robots: ``arms`` or ``wheeled`` by namespace.
+        robots: kind by namespace: ``arms``, or one of wheeled robots.
     """
     found: dict[Endpoint, Quality | None] = {}
     for node in load():
         per_cell = node["node"] in ("mujoco_sim", "browser_viewer", "articulation_graph")
         for namespace, kind in {"": ""}.items() if per_cell else robots.items():
-            if not per_cell and node.get("robots", kind) != kind:
+            if not per_cell and not fits(node.get("robots"), kind):
                 continue
-            full = f"/{namespace}/{node['node']}" if namespace else f"/{node['node']}"
+            name = resolved(node["node"], kind)
+            full = f"/{namespace}/{name}" if namespace else f"/{name}"
             for entry in node["endpoints"]:
+                if not per_cell and not fits(entry.get("of"), kind):
+                    continue
                 for name in _names(entry, full, namespace, robots):
                     endpoint = Endpoint(full, entry["kind"], name, entry["type"])
                     found[endpoint] = quality(entry)
     return found
+
+
+def fits(wanted: str | None, kind: str) -> bool:
+    """Return whether something is there for robots of a kind."""
+    return wanted in (None, kind) or (wanted == "wheeled" and kind in BASE_CONTROLLERS)
+
+
+def resolved(name: str, kind: str) -> str:
+    """Return a name with BASE replaced by the base controller of a kind."""
+    parts = [BASE_CONTROLLERS[kind] if part == "BASE" else part for part in name.split("/")]
+    return "/".join(parts)
 
 
 def quality(entry: Mapping[str, Any]) -> Quality | None:
@@ -87,11 +103,11 @@ def _names(
     name = entry["name"]
     if name.startswith("ROBOT/"):
         for robot, kind in robots.items():
-            if entry.get("of", kind) == kind:
-                yield f"/{robot}/{name.removeprefix('ROBOT/')}"
+            if fits(entry.get("of"), kind):
+                yield f"/{robot}/{resolved(name.removeprefix('ROBOT/'), kind)}"
     elif name.startswith("~/"):
         yield f"{node}/{name.removeprefix('~/')}"
     elif name.startswith("/"):
         yield name
     else:
-        yield f"/{namespace}/{name}"
+        yield f"/{namespace}/{resolved(name, robots[namespace])}"

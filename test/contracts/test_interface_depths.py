@@ -13,7 +13,7 @@ from motion_nodes.nodes.registry import node_class
 
 EXAMPLES = {
     "arms": "franka",
-    "wheeled": "jetbot",
+    "differential": "jetbot",
     "holonomic": "kaya",
     "ackermann": "leatherback",
 }
@@ -23,7 +23,7 @@ EXAMPLES = {
 @pytest.mark.parametrize("entry", load(), ids=lambda entry: entry["node"])
 def test_quality_of_service_with_depth(ros, entry):
     """A node in this process, configured and not active, tells all of its profiles."""
-    kind = entry.get("robots", "arms")
+    kind = entry.get("robots", "arms").replace("wheeled", "differential")
     robot = EXAMPLES[kind]
     executable = entry["executables"][-1]
     if executable in ("mock_sim", "browser_viewer"):

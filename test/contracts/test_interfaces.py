@@ -11,8 +11,9 @@ from rclpy.action import get_action_server_names_and_types_by_node
 from ros_processes import RosClient
 
 from motion_nodes.nodes.registry import NODES
+from motion_nodes.ros.names import BASE_CONTROLLERS
 
-ROBOTS = {"arm": "arms", "base": "wheeled"}
+ROBOTS = {"arm": "arms", "base": "differential", "omni": "holonomic", "car": "ackermann"}
 
 
 def endpoints_of(client: RosClient, full_name: str) -> set[Endpoint]:
@@ -36,7 +37,10 @@ def endpoints_of(client: RosClient, full_name: str) -> set[Endpoint]:
 @pytest.fixture(scope="module")
 def graph(module_suite: Any, module_client: RosClient) -> set[Endpoint]:
     """All endpoints of a running suite."""
-    module_suite.bring_up("arm:=franka", "base:=jetbot@1,0,0", viewer="browser", viewer_port=0)
+    module_suite.bring_up(
+        "arm:=franka", "base:=jetbot@1,0,0", "omni:=kaya@0,2,0", "car:=leatherback@2,2,0",
+        viewer="browser", viewer_port=0,
+    )  # fmt: skip
     module_suite.node("articulation_graph", robots=["arm:=franka", "base:=jetbot"])
     nodes = sorted({endpoint.node for endpoint in expected(ROBOTS)})
     for node in nodes:
@@ -104,4 +108,4 @@ def test_the_file_itself():
         for entry in node["endpoints"]:
             assert entry["kind"] in KINDS
             assert entry["text"].strip().endswith((".", "?"))
-            assert entry.get("of") in (None, "wheeled", "arms")
+            assert entry.get("of") in (None, "wheeled", "arms", *BASE_CONTROLLERS)
