@@ -53,7 +53,8 @@ class SteeredLimiter:
         wheels_before = base.wheels_from_twist(before)
         slowest, fastest = lim.x.reach(before.vx, dt)
         ramped = self._speed.step(Twist2(wanted.vx), dt).vx
-        for share in SHARES:
+        # It turns round on the curve that it is on: steered before, it would yaw the wrong way.
+        for share in SHARES if before.vx * wanted.vx >= 0.0 else (0.0,):
             angles = base.steer(wanted, steering, share * dt) if share > 0.0 else steering
             unit = base.twist_along(Twist2(1.0), angles)
             low, high = self._speeds(unit, base.wheels_from_twist(unit), wheels_before, dt)
@@ -107,4 +108,6 @@ def _common(bounds: Iterable[tuple[tuple[float, float], float]]) -> tuple[float,
             least, greatest = max(least, low / rate), min(greatest, high / rate)
         elif rate < 0.0:
             least, greatest = max(least, high / rate), min(greatest, low / rate)
+        elif not low <= 0.0 <= high:
+            return math.inf, -math.inf
     return least, greatest
