@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rollers of omni and mecanum wheels: their shape, their masses, and how a robot moves on them."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import mujoco
+import numpy as np
+import pytest
+
+from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.described import base_of
+from motion_nodes.errors import BadDescription
+from motion_nodes.model.description import RollerDescription
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.robot import Robot
+from motion_nodes.sim.backend import RobotPlacement
+from motion_nodes.sim.drive_targets import JointTargets
+from motion_nodes.sim.mjcf import WorldConfig
+from motion_nodes.sim.mjcf_rollers import RollerRing
+from motion_nodes.sim.mujoco_world import MujocoWorld
+
+_WHEEL = """
+  <link name="{name}_wheel">
+    <inertial><mass value="0.4"/>
+      <inertia ixx="6e-4" iyy="1e-3" izz="6e-4" ixy="0" ixz="0" iyz="0"/></inertial>
+    <collision><origin rpy="1.5707963267948966 0 0"/>
+      <geometry><cylinder radius="0.05" length="0.04"/></geometry></collision>
+  </link>
+  <joint name="{name}" type="continuous">
+    <origin xyz="{x} {y} 0.05"/><parent link="base_link"/><child link="{name}_wheel"/>
+    <axis xyz="0 1 0"/><limit effort="20" velocity="60"/>
+  </joint>
+"""
+_PLACES = {"fl": (0.2, 0.15, 135), "fr": (0.2, -0.15, 45), "rl": (-0.2, 0.15, 45),
+           "rr": (-0.2, -0.15, 135)}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def mecanum(tmp_path_factory: pytest.TempPathFactory) -> Robot:
+    """Return a base on four mecanum wheels."""
+    folder = Path(tmp_path_factory.mktemp("mecanum"))
+    wheels = "".join(_WHEEL.format(name=n, x=x, y=y) for n, (x, y, _) in _PLACES.items())
+    (folder / "mecanum.urdf").write_text(
+        '<robot name="mecanum"><link name="base_link"><inertial><origin xyz="0 0 0.08"/>'
+        '<mass value="6"/><inertia ixx="0.05" iyy="0.09" izz="0.12" ixy="0" ixz="0" iyz="0"/>'
+        '</inertial><collision><origin xyz="0 0 0.1"/><geometry><box size="0.4 0.2 0.06"/>'
+        f"</geometry></collision></link>{wheels}</robot>"
+    )
+    entries = "\n".join(
+        f"    - {{joint: {name}, radius: 0.05, roller_angle_deg: {angle}}}"
+        for name, (_, _, angle) in _PLACES.items()
+    )
+    (folder / "robot.yaml").write_text(f"""format: 1
+name: mecanum
+kind: holonomic
+urdf: mecanum.urdf
+frames: {{base: base_link}}
+base:
+  wheels:
+{entries}
+  linear: {{x: {{max_velocity: 0.5, max_acceleration: 1.0}}}}
+  angular: {{z: {{max_velocity: 2.0, max_acceleration: 4.0}}}}
+drives:
+  - {{joints: [fl, fr, rl, rr], mode: velocity, damping: 4.0, armature: 0.001}}
+simulation:
+  rollers:
+    - {{wheels: [fl, fr, rl, rr], count: 12, radius: 0.01, mass: 0.008, damping: 0.00001}}
+sources: {{base: made up for a test, drives: made up for a test}}
+""")
+    return load_robot(folder)
+
+
+@pytest.fixture(scope="module")
+def kaya() -> Robot:
+    return load_robot("kaya")
+
+
+def ring(angle: float, count: int = 10, radius: float = 0.009) -> RollerRing:
+    rollers = RollerDescription(("w",), count=count, radius=radius, mass=0.005)
+    return RollerRing(np.array((0.6, 0.0, 0.8)), 0.04, np.radians(angle), rollers)
+
+
+def outline(wheel: RollerRing, directions: int = 720) -> np.ndarray:
+    """Return how far the wheel reaches in directions across its axis: its support function."""
+    across = np.linalg.svd(wheel.axis[None])[2][1:]
+    turn = np.linspace(0.0, 2.0 * np.pi, directions, endpoint=False)
+    rays = np.cos(turn)[:, None] * across[0] + np.sin(turn)[:, None] * across[1]
+    half = np.array((wheel.rollers.radius, wheel.rollers.radius, wheel.half_length))
+    reaches = [
+        rays @ middle + np.linalg.norm((rays @ rotation) * half, axis=1)
+        for middle, rotation in wheel.placements()
+    ]
+    return np.max(reaches, axis=0)
+
+
+@pytest.mark.parametrize("angle", [90.0, -90.0, 45.0, 135.0, 60.0])
+@pytest.mark.parametrize("count", [8, 10, 16])
+def test_the_outline_of_a_wheel_is_round(angle: float, count: int) -> None:
+    reach = outline(ring(angle, count), 40 * count)
+    assert reach.min() > 0.04 - 1e-9
+    assert np.ptp(reach) < 2e-4 * (10.0 / count) ** 4
+
+
+@pytest.mark.parametrize("angle", [90.0, 45.0, 120.0])
+def test_the_roller_at_the_floor_has_the_angle_of_the_kinematics(angle: float) -> None:
+    """Counter-clockwise from the wheel's axis, seen from above, as :class:`RollerWheel` says."""
+    wheel = ring(angle)
+    for middle, rotation in wheel.placements():
+        up = -middle / np.linalg.norm(middle)
+        along = rotation[:, 2]
+        seen = np.arctan2(np.cross(wheel.axis, along) @ up, wheel.axis @ along)
+        assert np.degrees(seen) == pytest.approx(angle)
+        assert np.linalg.det(rotation) == pytest.approx(1.0)
+        np.testing.assert_allclose(rotation.T @ rotation, np.eye(3), atol=1e-12)
+
+
+def test_rollers_are_no_joints_of_the_robot(kaya: Robot) -> None:
+    world = MujocoWorld([RobotPlacement(kaya, "r")])
+    assert world.joint_names("r") == ("axle_0_joint", "axle_1_joint", "axle_2_joint")
+    assert world.model.njnt == 1 + 3 + 30
+    assert world.model.nu == 3
+
+
+def test_only_rollers_touch_the_floor_and_no_part_of_the_robot(kaya: Robot) -> None:
+    world = MujocoWorld([RobotPlacement(kaya, "r")])
+    world.command("r", JointTargets(velocity=[3.0, -5.0, 8.0]))
+    for _ in range(300):
+        world.step(5)
+        for contact in world.data.contact:
+            names = {world.model.body(int(world.model.geom_bodyid[g])).name for g in contact.geom}
+            assert "world" in names
+            assert all("roller" in name for name in names - {"world"})
+            assert contact.dist > -1e-4
+
+
+def drive(robot: Robot, twist: Twist2, seconds: float = 3.0) -> np.ndarray:
+    """Drive with wheel speeds for a twist; return the twist that comes of it."""
+    world = MujocoWorld([RobotPlacement(robot, "r")])
+    speeds = base_of(robot).wheels_from_twist(twist)
+    steps = int(seconds / world.time_step)
+    total = np.zeros(6)
+    for k in range(steps):
+        world.command("r", JointTargets(velocity=speeds * min(1.0, 4.0 * k / steps)))
+        world.step()
+        if k >= steps // 2:
+            total += world.base_twist("r")
+    return total / (steps - steps // 2)
+
+
+@pytest.mark.parametrize("name", ["kaya", "mecanum"])
+@pytest.mark.parametrize(
+    "twist", [(0.3, 0, 0), (0, 0.3, 0), (-0.2, -0.2, 0), (0, 0, 1.2), (0.2, -0.1, 0.5)]
+)
+def test_a_base_moves_as_its_kinematics_say(
+    name: str, twist: tuple[float, float, float], request: pytest.FixtureRequest
+) -> None:
+    got = drive(request.getfixturevalue(name), Twist2(*twist))
+    np.testing.assert_allclose(got[[0, 1]], twist[:2], atol=0.01)
+    # Where one mecanum roller follows another both touch, 2 cm apart across the wheel: in a turn
+    # one of them must slip. Omni rollers take over on the same spot.
+    slip = 0.1 if name == "mecanum" else 0.01
+    assert got[5] == pytest.approx(twist[2], rel=slip, abs=0.01)
+    np.testing.assert_allclose(got[[2, 3, 4]], 0.0, atol=0.02)
+
+
+def test_rolling_is_smooth(kaya: Robot) -> None:
+    """The floor is not left, and the height of the robot changes by less than 0.2 mm."""
+    world = MujocoWorld([RobotPlacement(kaya, "r")])
+    heights = []
+    for k in range(1500):
+        speeds = base_of(kaya).wheels_from_twist(Twist2(0.3, 0.2, 0.5).scaled(min(1.0, k / 300)))
+        world.command("r", JointTargets(velocity=speeds))
+        world.step()
+        heights.append(world.base_pose("r")[2, 3])
+    assert np.ptp(heights[300:]) < 2e-4
+    assert np.abs(heights).max() < 2e-4
+
+
+def test_rollers_give_way_along_their_own_direction_only(kaya: Robot) -> None:
+    """On a slope the drives hold the robot, but for their give; one wheel alone does not."""
+    slope = np.radians(5.0)
+    world = MujocoWorld(
+        [RobotPlacement(kaya, "r")],
+        WorldConfig(gravity=(9.81 * np.sin(slope), 0.0, -9.81 * np.cos(slope))),
+    )
+    world.command("r", JointTargets(velocity=[0.0, 0.0, 0.0]))
+    world.step(1000)
+    # Three axes at 120 degrees hold with 3/2 of one wheel's damping, felt at the rim.
+    mass = world.model.body("r/base_link").subtreemass[0]
+    damping = 1.5 * kaya.drive("axle_0_joint").damping / 0.04**2
+    creep = mass * 9.81 * np.sin(slope) / damping * world.time
+    held = world.base_pose("r")[:2, 3]
+    np.testing.assert_allclose(held, (creep, 0.0), atol=0.1 * creep)
+    # The back wheel's rollers run along the slope: without the other two it holds nothing.
+    world.command("r", JointTargets(effort=[np.nan, 0.0, 0.0]))
+    world.step(500)
+    moved = world.base_pose("r")[:2, 3] - held
+    assert moved[0] > 0.1
+    assert abs(moved[1]) < 0.02
+
+
+def test_robots_on_rollers_meet_obstacles_and_each_other(kaya: Robot) -> None:
+    world = MujocoWorld(
+        [RobotPlacement(kaya, "a"), RobotPlacement(kaya, "b", from_xyz_rpy((0.5, 0.0, 0.0)))]
+    )
+    world.command("a", JointTargets(velocity=base_of(kaya).wheels_from_twist(Twist2(0.3))))
+    world.step(1500)
+    gap = world.base_pose("b")[0, 3] - world.base_pose("a")[0, 3]
+    assert 0.15 < gap < 0.35
+
+
+def with_rollers(robot: Robot, **values: float) -> Robot:
+    """Return the robot with other rollers."""
+    simulation = robot.description.simulation
+    rollers = (dataclasses.replace(simulation.rollers[0], **values),)
+    simulation = dataclasses.replace(simulation, rollers=rollers)
+    description = dataclasses.replace(robot.description, simulation=simulation)
+    return dataclasses.replace(robot, description=description)
+
+
+@pytest.mark.parametrize("mass", [0.01, 0.0078])
+def test_rollers_that_leave_nothing_for_the_hub_are_refused(kaya: Robot, mass: float) -> None:
+    with pytest.raises(BadDescription, match=r"kaya: link 'axle_0_link'.*10 rollers.*lower"):
+        MujocoWorld([RobotPlacement(with_rollers(kaya, mass=mass), "r")])
+
+
+def test_a_world_with_rollers_is_repeatable(kaya: Robot) -> None:
+    def run(world: MujocoWorld) -> bytes:
+        world.command("r", JointTargets(velocity=[2.0, -1.0, 4.0]))
+        world.step(400)
+        return world.data.qpos.tobytes()
+
+    world = MujocoWorld([RobotPlacement(kaya, "r")])
+    first = run(world)
+    world.reset()
+    assert run(world) == first
+    assert mujoco.mj_id2name(world.model, mujoco.mjtObj.mjOBJ_JOINT, 0) == "r/floating"
