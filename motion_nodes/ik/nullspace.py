@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import BadCommand
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.pose_error import pose_error
+from motion_nodes.ik.pose_error import pose_error, rate_of_rotation_vector
 from motion_nodes.ik.problem import IkTolerance, Objective, as_configurations
 from motion_nodes.model.tree import Array
 
@@ -226,8 +226,12 @@ class TipKeeper:
         return kept
 
     def _jacobian(self, q: Array, rows: Array | None = None) -> Array:
-        """Return the Jacobian in the target's axes, of the axes that count, scaled."""
-        J_B = self._chain.kinematics.jacobian(q, self._chain.tip)
+        """Return how joint velocities change the errors of the axes that count, scaled."""
+        X_BE, J_B = self._chain.kinematics.pose_and_jacobian(q, self._chain.tip)
         R_TB = self._target[:3, :3].T
-        J = np.vstack([R_TB @ J_B[:3], R_TB @ J_B[3:]]) * self._scale[:, np.newaxis]
+        turning = R_TB
+        if not self._counts[3:].all():  # else it changes nothing
+            phi = pose_error(X_BE, self._target)[3:]
+            turning = rate_of_rotation_vector(phi) @ R_TB
+        J = np.vstack([R_TB @ J_B[:3], turning @ J_B[3:]]) * self._scale[:, np.newaxis]
         return np.asarray(J[self._counts if rows is None else rows])

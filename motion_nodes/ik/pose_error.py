@@ -46,3 +46,20 @@ def rotation_vector(R: Array) -> tuple[float, float, float]:
     factor = 2.0 * math.atan2(s, abs(w)) / s if s > 0.0 else 0.0
     factor = math.copysign(factor, w)
     return factor * x, factor * y, factor * z
+
+
+def rate_of_rotation_vector(phi: Array) -> Array:
+    """Return what takes an angular velocity to the rate of a rotation vector, shape (3, 3).
+
+    Args:
+        phi: the rotation vector [rad], at most half a turn, shape (3,).
+
+    Source: T. Barfoot, "State Estimation for Robotics", 2017, eq. 7.76 (inverse left Jacobian).
+    """
+    x, y, z = phi.tolist()
+    angle = math.hypot(x, y, z)
+    half = angle / 2.0
+    cotangent = half / math.tan(half) if angle > 1e-3 else 1.0 - angle**2 / 12.0
+    ratio = (1.0 - cotangent) / angle**2 if angle > 1e-3 else 1.0 / 12.0
+    skew = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    return np.asarray(cotangent * np.eye(3) + ratio * np.outer(phi, phi) - 0.5 * skew)

@@ -70,11 +70,14 @@ class Search:
             outcome: the kernel's first.
             deadline: when to end, as :func:`time.perf_counter` counts [s].
         """
-        self._run(outcome, deadline)
+        ended = self._run(outcome, deadline)
         self.iterations = self._work.get("iterations")
         self.attempts = self._used + self._work.get("next")
+        if ended is not None:
+            self._fail(ended)
 
-    def _run(self, outcome: int, deadline: float) -> None:
+    def _run(self, outcome: int, deadline: float) -> IkStatus | None:
+        """Search on; return why there is no solution, or None if there is."""
         closest = self._memory.settings.prefer == "closest"
         while True:
             discard = 0
@@ -84,7 +87,7 @@ class Search:
                 if closest:
                     self._solutions += found
                 elif self._accept(found, deadline):
-                    return
+                    return None
             self._work.set(discard=discard)
             if outcome == EXHAUSTED:
                 used = self._used + self._work.get("next")
@@ -103,8 +106,7 @@ class Search:
         if limit is not None and self._work.get("iterations") >= limit:
             ended = IkStatus.ITERATION_LIMIT
         self._solutions.sort(key=lambda q: float(np.linalg.norm(q - self._near)))
-        if not self._accept(self._solutions, deadline):
-            self._fail(ended)
+        return None if self._accept(self._solutions, deadline) else ended
 
     def _found(self, lanes: int) -> list[Array]:
         """Return the solutions that lanes (a bit each) hold."""
@@ -152,7 +154,8 @@ class Search:
             return
         work = self._work
         ends = [work.nearest[1:].copy()] if np.isfinite(work.nearest[0]) else []
-        ends += [work.q[:, i].copy() for i in range(LANES) if work.get("live") >> i & 1]
+        # Lanes that were never given up hold descents that were cut short.
+        ends += [work.q[:, i].copy() for i in range(min(LANES, self.attempts))]
         weights = np.where(self._memory.free, 0.0, 1.0)
         weights[:3] *= work.weight[0]
 

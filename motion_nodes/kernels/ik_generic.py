@@ -107,13 +107,14 @@ class GenericIk:
             R_TE = R_TB[lane] @ X_BE[lane, 0, :3, :3]
             p_TE = R_TB[lane] @ X_BE[lane, 0, :3, 3] + work.X_TB[9:, lane]
             errors = np.concatenate([p_TE, rotation_vector(R_TE)])
-            J = np.vstack([R_TB[lane] @ J_B[lane, :3], R_TB[lane] @ J_B[lane, 3:]])
+            turning = np.linalg.inv(left_jacobian(errors[3:])) @ R_TB[lane]
+            J = np.vstack([R_TB[lane] @ J_B[lane, :3], turning @ J_B[lane, 3:]])
             work.errors[:, lane] = errors
             _step_of_lane(work, lane, errors, J)
 
 
 def _step_of_lane(work: Work, lane: int, errors: Array, J: Array) -> None:
-    """Judge a lane's errors and move it; its Jacobian is in the axes of the target."""
+    """Judge a lane's errors and move it; J takes joint velocities to the rate of the errors."""
     free = np.abs(errors) < work.slack
     r = np.where(free, 0.0, errors - np.clip(errors, -work.slack, work.slack))
     lengths = np.array([r[:3] @ r[:3], r[3:] @ r[3:]])
@@ -153,6 +154,20 @@ def rotation_vector(R: Array) -> Array:
     v = np.array([x, y, z]) * (1.0 if w >= 0.0 else -1.0)
     s = float(np.linalg.norm(v))
     return v * (2.0 if s < 1e-12 else 2.0 * np.arctan2(s, abs(w)) / s)
+
+
+def left_jacobian(phi: Array) -> Array:
+    """Return what takes the rate of a rotation vector to the angular velocity, shape (3, 3).
+
+    Source: T. Barfoot, "State Estimation for Robotics", 2017, eq. 7.77.
+    """
+    angle = float(np.linalg.norm(phi))
+    x, y, z = phi.tolist()
+    skew: Array = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    if angle < 1e-4:
+        return np.eye(3) + skew / 2.0 + skew @ skew / 6.0
+    first, second = (1.0 - np.cos(angle)) / angle**2, (angle - np.sin(angle)) / angle**3
+    return np.asarray(np.eye(3) + first * skew + second * skew @ skew)
 
 
 def _restate(work: Work) -> bool:

@@ -23,7 +23,16 @@ from collections.abc import Sequence
 
 from motion_nodes.kernels.ik_memory import common_inputs, lane_inputs
 from motion_nodes.kernels.packed import PackedArrays
-from motion_nodes.kernels.tape import Matrix, Program, Symbol, Tape, Value, Vector, dot
+from motion_nodes.kernels.tape import (
+    Matrix,
+    Program,
+    Symbol,
+    Tape,
+    Value,
+    Vector,
+    dot,
+    times_matrix,
+)
 from motion_nodes.kernels.tree_code import TreeTracer
 
 DAMPING = 0.03
@@ -71,7 +80,7 @@ def step_program(arrays: PackedArrays, row: int) -> Program:
         return [tape.input(start + i) for i in range(count)]
 
     q, lower, upper = given("q", n), given("lower", n), given("upper", n)
-    errors = _errors(tracer, row)
+    errors, half_cotangent = _errors(tracer, row)
     residuals, active = _outside_slack(tape, errors, given("slack", 6))
     lengths = [dot(residuals[:3], residuals[:3]), dot(residuals[3:], residuals[3:])]
     (weight,) = given("weight", 1)
@@ -85,8 +94,10 @@ def step_program(arrays: PackedArrays, row: int) -> Program:
     hopeless = tape.choose(tape.less(PATIENCE, stalled), 1.0, 0.0)
 
     flat = tracer.jacobian_elements(row)
+    J = [list(flat[n * i : n * i + n]) for i in range(6)]
+    J[3:] = times_matrix(_rate_of_rotation_vector(tape, errors[3:], half_cotangent), J[3:])
     scale = [active[i] * weight if i < 3 else active[i] for i in range(6)]
-    J = [[flat[n * i + k] * scale[i] for k in range(n)] for i in range(6)]
+    J = [[scale[i] * x for x in J[i]] for i in range(6)]
     r = [residuals[i] * weight if i < 3 else residuals[i] for i in range(6)]
     J = _without_blocked(tape, J, r, q, lower, upper)
     damping = DAMPING * squared + LEAST_DAMPING
@@ -100,8 +111,8 @@ def step_program(arrays: PackedArrays, row: int) -> Program:
     return Program(tape, own.size + common.size, outputs)
 
 
-def _errors(tracer: TreeTracer, row: int) -> Vector:
-    """Return position and rotation vector of the tip in the target.
+def _errors(tracer: TreeTracer, row: int) -> tuple[Vector, Value]:
+    """Return position and rotation vector of the tip in the target, and a/2 cot(a/2) of its angle.
 
     The quaternion of the rotation is found from its largest element, so that half a turn is no
     special case; it need not have unit length, because only ratios of its elements count.
@@ -134,8 +145,33 @@ def _errors(tracer: TreeTracer, row: int) -> Vector:
     t = tape.minimum(s, w) * inverse
     ratio = _polynomial(t * t, _ARCTANGENT)
     factor = tape.choose(small, 2.0 * ratio * inverse, (math.pi - 2.0 * t * ratio) * inverse)
+    half_cotangent = 0.5 * factor * w
     factor = tape.choose(negative, -factor, factor)
-    return [*p, *(factor * x for x in v)]
+    return [*p, *(factor * x for x in v)], half_cotangent
+
+
+def _rate_of_rotation_vector(tape: Tape, phi: Vector, half_cotangent: Value) -> Matrix:
+    """Return the matrix that takes an angular velocity to the rate of the rotation vector.
+
+    It is symmetric but for half a cross product. Where all axes count it changes nothing but the
+    weights, because no rotation vector is changed by its own matrix; where some are free, tilts
+    would be taken for others without it.
+
+    Source: T. Barfoot, "State Estimation for Robotics", 2017, eq. 7.76 (inverse left Jacobian).
+    """
+    square = dot(phi, phi)
+    small = tape.less(square, 1e-4)
+    ratio = tape.divide(1.0 - half_cotangent, tape.choose(small, 1.0, square))
+    ratio = tape.choose(small, 1.0 / 12.0, ratio)
+    x, y, z = phi
+    skew: Matrix = [[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]]
+    return [
+        [
+            ratio * phi[i] * phi[j] - 0.5 * skew[i][j] + (half_cotangent if i == j else 0.0)
+            for j in range(3)
+        ]
+        for i in range(3)
+    ]
 
 
 def _polynomial(x: Value, coefficients: tuple[float, ...]) -> Value:
