@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bad requests are refused in words and harm nothing; chains, settings and solvers by name."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from ik.ik_samples import TIGHT, RandomChain, draw, load, pose_of, solver_of
+
+from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame, UnknownGroup, UnknownJoint
+from motion_nodes.ik import solvers
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance
+from motion_nodes.ik.solver import LeastSquaresIk
+from motion_nodes.ik.solvers import make_solver, register, solver_names
+from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.model.tree import Joint, JointKind, KinematicTree, Link, Mimic, frozen
+
+
+def matrix(**changes: float) -> np.ndarray:
+    X = np.eye(4)
+    X[0, 3] = 0.5
+    for place, value in changes.items():
+        X[int(place[1]), int(place[2])] = value
+    return X
+
+
+BAD_TARGETS = {
+    "NaN": (matrix(x03=np.nan), "not finite"),
+    "infinite": (matrix(x13=np.inf), "not finite"),
+    "NaN in the rotation": (matrix(x01=np.nan), "not finite"),
+    "mirrored": (matrix(x00=-1.0), "determinant"),
+    "stretched": (2.0 * matrix(), "orthonormal"),
+    "zero": (np.zeros((4, 4)), "orthonormal"),
+    "last row": (matrix(x30=1.0), "last row"),
+    "three rows": (np.eye(4)[:3], r"shape \(4, 4\)"),
+    "a list of words": ("pose", r"shape \(4, 4\)"),
+    "nothing": (None, r"shape \(4, 4\)"),
+    "ragged": ([[1.0, 2.0], [3.0]], r"shape \(4, 4\)"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TARGETS)
+@pytest.mark.parametrize("field", ["target", "base_pose"])
+def test_what_is_no_pose_is_refused_and_the_next_request_is_answered(name, field):
+    solver = solver_of()
+    value, words = BAD_TARGETS[name]
+    good = pose_of("franka", solver.chain, draw(solver.chain, 1, 1)[0])
+    request = {"target": good, field: value}
+    if field == "base_pose" and value is None:
+        assert solver.solve(IkRequest(**request)).success  # no base pose is a base pose
+        return
+    with pytest.raises(BadCommand, match=f"{field}.*{words}"):
+        solver.solve(IkRequest(**request))
+    assert solver.solve(IkRequest(good)).success
+
+
+BAD_SEEDS = {
+    "short": ([0.0] * 6, "7 joint values"),
+    "long": (np.zeros(9), "7 joint values"),
+    "NaN": ([0.0] * 6 + [np.nan], "not finite"),
+    "infinite": ([np.inf] + [0.0] * 6, "not finite"),
+    "words": (["a"] * 7, "7 joint values"),
+    "one number": (1.0, "7 joint values"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_SEEDS)
+@pytest.mark.parametrize("field", ["seed", "starts"])
+def test_bad_seeds_are_refused(name, field):
+    solver = solver_of()
+    value, words = BAD_SEEDS[name]
+    with pytest.raises(BadCommand, match=f"{field}.*{words}.*panda_joint7"):
+        solver.solve(IkRequest(np.eye(4), **{field: value}))
+
+
+def test_a_seed_outside_the_limits_starts_at_the_limit():
+    solver = solver_of()
+    q = draw(solver.chain, 1, 2)[0]
+    q[1] = solver.chain.upper[1]
+    beyond = q.copy()
+    beyond[1] += 1e-8  # as encoders report it
+    result = solver.solve(IkRequest(pose_of("franka", solver.chain, q), seed=beyond))
+    assert result.success
+    np.testing.assert_array_equal(result.q, q)
+
+
+def test_requests_are_not_changed():
+    solver = solver_of()
+    q = draw(solver.chain, 3, 3)
+    target = pose_of("franka", solver.chain, q[0])
+    before = target.copy(), q.copy()
+    result = solver.solve(IkRequest(target, seed=q[1], starts=q))
+    np.testing.assert_array_equal(target, before[0])
+    np.testing.assert_array_equal(q, before[1])
+    kept = result.q.copy(), result.errors.copy()
+    solver.solve(IkRequest(pose_of("franka", solver.chain, q[2])))
+    np.testing.assert_array_equal(result.q, kept[0])
+    np.testing.assert_array_equal(result.errors, kept[1])
+
+
+@pytest.mark.parametrize(
+    ("locked", "error", "words"),
+    [
+        ({"panda_joint8": 0.0}, UnknownJoint, "panda_joint8.*panda_joint7"),
+        ({"panda_joint4": 0.0}, BadCommand, "panda_joint4.*locked at 0.0.*-3.0718 to -0.0698"),
+        ({"panda_joint4": np.nan}, BadCommand, "panda_joint4"),
+    ],
+)
+def test_joints_that_cannot_be_locked_are_named(locked, error, words):
+    solver = solver_of()
+    target = pose_of("franka", solver.chain, draw(solver.chain, 1, 4)[0])
+    want = solver.solve(IkRequest(target)).q
+    with pytest.raises(error, match=words):
+        solver.solve(IkRequest(target, locked=locked))
+    np.testing.assert_array_equal(solver.solve(IkRequest(target)).q, want)
+
+
+@pytest.mark.parametrize(
+    "tolerance",
+    [0.0, -1.0, np.nan, (1e-3, 1e-3), (1e-3, 0.0, 1e-3), (1e-3, np.nan, 1e-3), (1.0,) * 4],
+)
+def test_tolerances_must_be_positive(tolerance):
+    with pytest.raises(BadConfig, match="position tolerance is .* above 0"):
+        IkTolerance(position=tolerance)
+    with pytest.raises(BadConfig, match="orientation tolerance is .* above 0"):
+        IkTolerance(orientation=tolerance)
+
+
+def test_something_must_be_asked_for():
+    with pytest.raises(BadConfig, match="all axes are free"):
+        IkTolerance(np.inf, np.inf)
+    with pytest.raises(BadConfig, match="all axes are free"):
+        IkTolerance((np.inf,) * 3, np.inf)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"timeout": -1.0}, "timeout is -1.0 s"),
+        ({"timeout": 0.0}, "timeout is 0.0 s"),
+        ({"timeout": np.nan}, "timeout"),
+        ({"attempts": 0}, "attempts is 0"),
+        ({"attempts": 2.5}, "attempts is 2.5"),
+        ({"attempts": True}, "attempts is True"),
+        ({"max_iterations": 0}, "max_iterations is 0"),
+        ({"max_iterations": -3}, "max_iterations is -3"),
+        ({"random_seed": -1}, "random_seed is -1"),
+        ({"sampling_order": 0}, "sampling_order is 0"),
+        ({"prefer": "fastest"}, "'first' and 'closest'"),
+        ({"tolerance": 1e-3}, "IkTolerance"),
+    ],
+)
+def test_settings_check_themselves(settings, words):
+    with pytest.raises(BadConfig, match=re.escape(words) if "(" in words else words):
+        IkSettings(**settings)
+
+
+def test_quaternions_of_any_length_but_zero_make_targets():
+    solver = solver_of()
+    target = from_xyz_quat([0.4, 0.1, 0.4], [2.0, 0.0, 0.0, 0.0])
+    assert solver.solve(IkRequest(target)).success
+    with pytest.raises(ValueError, match="no rotation"):
+        from_xyz_quat([0.4, 0.1, 0.4], [0.0, 0.0, 0.0, 0.0])
+
+
+def test_chains_are_checked():
+    robot = load("franka")
+    with pytest.raises(UnknownFrame, match="panda_hand_tcp"):
+        IkChain(robot.tree, "panda_link0", "panda_hand_tpc")
+    with pytest.raises(UnknownFrame):
+        IkChain(robot.tree, "world", "panda_hand_tcp")
+    with pytest.raises(UnknownJoint, match="between 'panda_link0' and 'panda_hand_tcp'"):
+        IkChain(robot.tree, "panda_link0", "panda_hand_tcp", ["panda_finger_joint1"])
+    with pytest.raises(BadConfig, match="no joint moves"):
+        IkChain(robot.tree, "panda_hand", "panda_hand_tcp")
+    with pytest.raises(BadConfig, match="Groups that have: arm"):
+        IkChain.of_group(robot, "gripper")
+    with pytest.raises(UnknownGroup):
+        IkChain.of_group(robot, "leg")
+    assert IkChain.of_group(robot, "panda_arm").joint_names == robot.group("arm").joints
+
+
+def test_a_chain_takes_the_joints_on_its_way():
+    robot = load("franka")
+    whole = IkChain(robot.tree, "panda_link0", "panda_hand_tcp")
+    assert whole.joint_names == robot.group("arm").joints
+    wrist = IkChain(robot.tree, "panda_link4", "panda_link7")
+    assert wrist.joint_names == ("panda_joint5", "panda_joint6", "panda_joint7")
+    backwards = IkChain(robot.tree, "panda_link7", "panda_link4")
+    assert backwards.joint_names == ("panda_joint7", "panda_joint6", "panda_joint5")
+    across = IkChain(robot.tree, "panda_leftfinger", "panda_rightfinger")
+    assert across.joint_names == ("panda_finger_joint1", "panda_finger_joint2")
+
+
+def small_tree(mimic: Mimic | None, upper: float = 1.0) -> KinematicTree:
+    def joint(name, kind, parent, child, **more):
+        return Joint(name, kind, parent, child, frozen(np.eye(4)), frozen([0.0, 0.0, 1.0]), **more)
+
+    joints = [
+        joint("turn", JointKind.CONTINUOUS, "a", "b"),
+        joint("bend", JointKind.REVOLUTE, "b", "c", lower=-2.0, upper=2.0),
+        joint("slide", JointKind.PRISMATIC, "c", "d", lower=0.0, upper=upper, mimic=mimic),
+    ]
+    return KinematicTree("small", {n: Link(n) for n in "abcd"}, {j.name: j for j in joints})
+
+
+def test_joints_that_mimic_narrow_the_limits():
+    chain = IkChain(small_tree(Mimic("bend", 0.5, 0.2)), "a", "d")
+    assert chain.joint_names == ("turn", "bend")
+    np.testing.assert_allclose(chain.lower, [-np.inf, -0.4])
+    np.testing.assert_allclose(chain.upper, [np.inf, 1.6])
+    falling = IkChain(small_tree(Mimic("bend", -0.5, 0.2)), "a", "d")
+    np.testing.assert_allclose([falling.lower[1], falling.upper[1]], [-1.6, 0.4])
+    with pytest.raises(BadConfig, match="joint 'bend' has no room"):
+        IkChain(small_tree(Mimic("bend", 0.5, 5.0)), "a", "d")
+    assert IkChain(small_tree(None), "a", "d").turning == (0,)
+    # A full turn of what a slide follows moves the slide.
+    assert IkChain(small_tree(Mimic("turn", 0.1, 0.0)), "a", "d").turning == ()
+
+
+def test_continuous_joints_answer_near_to_the_seed_or_within_half_a_turn():
+    case = RandomChain(5, 7)
+    chain = IkChain(case.tree, case.tree.root, case.tip)
+    endless = [k for k in chain.turning if np.isinf(chain.upper[k])]
+    assert endless
+    solver = LeastSquaresIk(chain, IkSettings(tolerance=TIGHT, timeout=5.0))
+    for q in draw(chain, 20, 5):
+        target = chain.kinematics.pose(q, chain.tip)
+        assert (np.abs(solver.solve(IkRequest(target)).q[endless]) <= np.pi + 1e-12).all()
+        seed = q + 0.01
+        seed[endless] += 6.0 * np.pi
+        near = solver.solve(IkRequest(target, seed=seed))
+        assert near.success
+        assert (np.abs(near.q[endless] - seed[endless]) <= np.pi + 1e-12).all()
+
+
+def test_full_turns_are_taken_only_where_the_limits_let_them():
+    chain = solver_of("ur10e").chain
+    assert chain.turning == tuple(range(6))
+    q = np.array([6.0, -6.0, 1.0, 3.2, -3.2, 0.0])
+    np.testing.assert_allclose(
+        chain.turned_near(q.copy(), np.zeros(6)),
+        [6.0 - 2 * np.pi, 2 * np.pi - 6.0, 1.0, 3.2 - 2 * np.pi, 2 * np.pi - 3.2, 0.0],
+    )
+    far = chain.turned_near(np.full(6, 1.0), np.full(6, 100.0))
+    np.testing.assert_allclose(far[:2], 1.0)  # 1 + 2 pi is beyond the limit of 2 pi
+    assert (far <= chain.upper).all()
+
+
+def test_the_chain_is_as_long_as_it_can_be():
+    chain = solver_of().chain
+    Q = draw(chain, 2000, 6)
+    p = chain.kinematics.pose_batch(Q, chain.tip)[:, :3, 3]
+    reached = np.linalg.norm(p - chain.origin, axis=1).max()
+    assert 0.75 * chain.length < reached <= chain.length
+
+
+def test_solvers_are_chosen_by_name(monkeypatch):
+    monkeypatch.setattr(solvers, "_MAKERS", dict(solvers._MAKERS))
+    chain = solver_of().chain
+    assert solver_names()[0] == "damped_least_squares"
+    assert isinstance(make_solver(chain), LeastSquaresIk)
+    with pytest.raises(BadConfig, match="Did you mean 'damped_least_squares'"):
+        make_solver(chain, "damped_least_square")
+    made = []
+    register("mine", lambda chain, settings: made.append((chain, settings)) or solver_of())
+    settings = IkSettings()
+    make_solver(chain, "mine", settings)
+    assert made == [(chain, settings)]
+    with pytest.raises(BadConfig, match="already"):
+        register("mine", LeastSquaresIk)
