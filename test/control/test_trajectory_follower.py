@@ -61,6 +61,15 @@ def test_without_goal_time_the_goal_may_take_as_long_as_it_takes():
     assert follow.time >= 6.0
 
 
+def test_a_joint_that_still_moves_has_not_arrived():
+    goal = FollowGoal(trajectory=ramp(), path=Tolerances.uniform(2, 0.0),
+                      goal=Tolerances.of([0.01, 0.01], 0.02))  # fmt: skip
+    follow = TrajectoryFollower(goal)
+    status = run(follow, lambda s, t: (s.position, s.velocity + 0.05 * (t < 3.0)))
+    assert status is FollowStatus.SUCCEEDED
+    assert follow.time >= 3.0
+
+
 def test_with_goal_time_being_late_ends_it():
     follow = follower(path=0.0, goal_time=0.5)
     status = run(follow, lambda s, t: (s.position + 0.05, s.velocity))

@@ -61,3 +61,18 @@ def test_arm_and_gripper_at_the_same_time(arm):
     assert move.result()[0] == SUCCEEDED
     assert arm.away(goal) < 0.01
     assert arm.away(dict.fromkeys(FINGERS, 0.03)) < 0.004
+
+
+def test_a_weak_grip_arrives_and_never_pushes_harder(arm):
+    goal = GripperCommand.Goal()
+    goal.command.position, goal.command.max_effort = 0.01, 4.0
+    arm.states.clear()
+    status, result = arm.send(goal, GripperCommand, f"/{COMMAND_NAMES[0]}").result()
+    assert (status, result.reached_goal) == (SUCCEEDED, True)
+    efforts = [
+        abs(effort)
+        for message in arm.states.messages
+        for name, effort in zip(message.name, message.effort, strict=True)
+        if name in FINGERS
+    ]
+    assert 1.0 < max(efforts) < 4.5

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -25,6 +26,12 @@ from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from ros_processes import RosClient
 from sensor_msgs.msg import JointState
+
+from motion_nodes.nodes.articulation_params import (
+    ArticulationParams,
+    robot_defaults,
+    tolerances_of,
+)
 
 pytestmark = pytest.mark.timeout(120)
 J1 = ARM[0]
@@ -193,3 +200,25 @@ def test_start_tolerance_can_be_changed(arm):
         assert np.abs(reference_speeds(arm)).max() <= limit * (1 + 1e-6), "led there within limits"
     finally:
         assert client.set_parameters(CONTROLLER, start_tolerance=0.1).successful
+
+
+def test_default_tolerances_of_a_goal():
+    """Of one joint where it is set, else of all; 0 is none, as in ros2_controllers."""
+    blank = dict.fromkeys(JOINTS, math.nan)
+    params = ArticulationParams(
+        robot="franka",
+        **robot_defaults(FRANKA),
+        constraints_trajectory=0.3,
+        constraints_joint_trajectory={**blank, J1: 0.1, ARM[1]: 0.0},
+        constraints_joint_goal={**blank, ARM[2]: 0.05},
+        constraints_stopped_velocity_tolerance=0.02,
+        constraints_goal_time=1.5,
+    )
+    path, goal, goal_time = tolerances_of(params, [ARM[2], J1, ARM[1]])
+    np.testing.assert_array_equal(path.position, [0.3, 0.1, math.inf])
+    np.testing.assert_array_equal(goal.position, [0.05, 0.01, 0.01])
+    assert np.isinf(path.velocity).all()
+    np.testing.assert_array_equal(goal.velocity, [0.02] * 3)
+    assert goal_time == 1.5
+    anything = dataclasses.replace(params, constraints_stopped_velocity_tolerance=0.0)
+    assert np.isinf(tolerances_of(anything, [J1])[1].velocity).all()

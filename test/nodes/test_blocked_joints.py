@@ -119,10 +119,78 @@ def test_no_goal_time_waits_as_long_as_it_takes(arm, robot):
         assert arm.client.set_parameters(CONTROLLER, constraints__goal_time=5.0).successful
 
 
-def grip(arm: JointClient, position: float, name: str = COMMAND_NAMES[0]) -> Call:
+def test_constraints_of_one_joint(arm, robot):
+    """As in ros2_controllers: constraints.<joint>.trajectory and .goal, 0 for none."""
+    robot.blocked[J1] = (-0.1, 0.1)
+    set_parameters = arm.client.set_parameters
+    path, goal = f"constraints.{J1}.trajectory", f"constraints.{J1}.goal"
+    other = f"constraints.{ARM[1]}.goal"
+    try:
+        assert set_parameters(CONTROLLER, **{path: 0.15, other: 0.001}).successful
+        status, result = arm.follow(smooth({J1: 0.6}, 1.0)).result()
+        assert (status, result.error_code) == (ABORTED, Codes.PATH_TOLERANCE_VIOLATED)
+        assert "tolerance 0.15" in result.error_string
+        arm.rest()
+        assert set_parameters(CONTROLLER, **{path: 0.0, goal: 0.0}).successful
+        status, result = arm.follow(smooth({J1: 0.5}, 0.5)).result()
+        assert status == SUCCEEDED, "0 is no tolerance"
+        assert set_parameters(CONTROLLER, **{goal: 0.05}).successful
+        status, result = arm.follow(
+            smooth({J1: 0.4}, 0.5), goal_time_tolerance=duration(0.2)
+        ).result()
+        assert (status, result.error_code) == (ABORTED, Codes.GOAL_TOLERANCE_VIOLATED)
+        assert "tolerance 0.05" in result.error_string
+        assert not set_parameters(CONTROLLER, **{goal: -0.1}).successful
+    finally:
+        unset = dict.fromkeys((path, goal, other), np.nan)
+        assert set_parameters(CONTROLLER, **unset).successful
+
+
+def grip(
+    arm: JointClient, position: float, name: str = COMMAND_NAMES[0], max_effort: float = 20.0
+) -> Call:
     goal = GripperCommand.Goal()
-    goal.command.position, goal.command.max_effort = position, 20.0
+    goal.command.position, goal.command.max_effort = position, max_effort
     return arm.send(goal, GripperCommand, f"/{name}")
+
+
+STIFFNESS = 10_000.0
+"""[N/m] Of the finger drives in Franka's robot.yaml."""
+
+
+def told(arm: JointClient) -> list[float]:
+    """Positions that the fingers' drives are told next."""
+    arm.commands.clear()
+    arm.client.wait(lambda: len(arm.commands) > 2, "commands")
+    message = arm.commands.newest
+    return [message.position[message.name.index(name)] for name in FINGERS]
+
+
+def test_max_effort_bounds_what_the_fingers_push_with(arm, robot):
+    """The drives push with stiffness times the way to their targets."""
+    robot.blocked = dict.fromkeys(FINGERS, OBJECT)
+    for effort in (20.0, 5.0):
+        status, result = grip(arm, 0.0, max_effort=effort).result()
+        assert (status, result.stalled) == (SUCCEEDED, True)
+        assert told(arm) == pytest.approx([OBJECT[0] - effort / STIFFNESS] * 2, abs=1e-9)
+        arm.client.wait(lambda: arm.reference()[FINGERS[0]] < 1e-9, "the reference at the goal")
+    goal = ParallelGripperCommand.Goal(
+        command=JointState(name=FINGERS[:1], position=[0.0], effort=[8.0])
+    )
+    status, result = arm.send(goal, ParallelGripperCommand, f"/{PARALLEL_NAME}").result()
+    assert (status, result.stalled) == (SUCCEEDED, True)
+    assert told(arm) == pytest.approx([OBJECT[0] - 8.0 / STIFFNESS] * 2, abs=1e-9)
+    # Whoever takes the fingers has no bound but his own.
+    assert grip(arm, 0.0, max_effort=0.0).result()[0] == SUCCEEDED
+    assert told(arm) == pytest.approx([0.0, 0.0], abs=1e-9)
+
+
+@pytest.mark.parametrize("effort", [-1.0, np.nan])
+def test_a_max_effort_that_makes_no_sense_moves_nothing(arm, effort):
+    status, _ = grip(arm, 0.0, max_effort=effort).result()
+    assert status == ABORTED
+    arm.wait_for_warning("max_effort is")
+    assert arm.away(HOME) < 1e-6
 
 
 def parallel(arm: JointClient, names: list[str], positions: list[float]) -> Call:
