@@ -183,3 +183,58 @@ def test_wrong_number_of_wheels_changes_nothing():
     with pytest.raises(BadCommand, match="3 wheel values given; the base has 2"):
         base.measure(np.zeros(3), 0.1)
     assert state(base) == before
+
+
+def test_what_cannot_be_driven_is_left_out_and_said():
+    base = controller()
+    base.command(Twist2(0.3, 0.2, 1.0), 0.0)
+    assert base.not_driven == "vy 0.2 as 0 m/s"
+    assert base.step(0.0, 0.01).wheels == pytest.approx([8.125, 11.875])
+    base.command(Twist2(0.3, 0.0, 1.0), 0.1)
+    assert base.not_driven == ""
+    base.command(Twist2(0.0, 0.2, 0.0), 0.2)
+    assert not base.step(0.2, 0.01).wheels.any()
+    base.halt()
+    assert base.not_driven == ""
+
+
+def test_the_newest_stamp_wins():
+    base = controller()
+    base.command(Twist2(0.3), 1.0)
+    base.command(Twist2(-0.3), 0.9)
+    assert base.step(1.0, 0.01).twist.vx == 0.3
+    base.command(Twist2(0.1), 1.0)
+    assert base.step(1.0, 0.01).twist.vx == 0.1
+    base.halt()  # time may begin anew
+    base.command(Twist2(0.2), 0.5)
+    assert base.step(0.5, 0.01).twist.vx == 0.2
+
+
+@pytest.mark.parametrize("clip", [True, False])
+def test_wheel_accelerations_clipped_or_scaled(clip):
+    base = controller(max_wheel_acceleration=100.0, clip_wheels=clip)
+    base.command(Twist2(0.3, 0.0, 1.0), 0.0)
+    seen = np.array([base.step(0.0, 0.01).wheels for _ in range(14)])
+    rises = np.diff(np.vstack([[0.0, 0.0], seen]), axis=0)
+    assert np.all(rises <= 1.0 + 1e-12)
+    assert seen[-1] == pytest.approx([8.125, 11.875])
+    if clip:
+        assert seen[:8] == pytest.approx(np.outer(np.arange(1, 9), [1.0, 1.0]))
+        assert seen[9] == pytest.approx([8.125, 10.0])
+    else:
+        np.testing.assert_allclose(seen[:, 0] * 11.875, seen[:, 1] * 8.125, atol=1e-9)
+
+
+def test_other_parameters_do_not_disturb_a_ramp():
+    """Only other limits make the acceleration begin anew."""
+    limits = BaseLimits(x=AxisLimits(max_acceleration=1.0, max_jerk=5.0))
+    one, other = (
+        BaseController(DifferentialBase(CONFIG), BaseControllerConfig(limits=limits))
+        for _ in range(2)
+    )
+    for i in range(40):
+        for base in (one, other):
+            base.command(Twist2(1.0), 0.02 * i)
+        config = BaseControllerConfig(limits=limits, cmd_vel_timeout=0.5 + 0.01 * i)
+        one.reconfigure(DifferentialBase(CONFIG), config)
+        assert one.step(0.02 * i, 0.02).twist == other.step(0.02 * i, 0.02).twist

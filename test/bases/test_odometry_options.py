@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Odometry's options: velocity window, growing errors, open loop, wheel speeds, slip."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from bases.holonomic_samples import kaya, mecanum
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig
+from motion_nodes.bases.ackermann_geometry import AckermannGeometry
+from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.controller import BaseController, BaseControllerConfig
+from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.bases.holonomic import HolonomicBase
+from motion_nodes.bases.limits import AxisLimits, BaseLimits
+from motion_nodes.bases.odometry import Odometry, OdometryConfig
+from motion_nodes.bases.slip import SlipWatch
+from motion_nodes.errors import BadConfig
+
+nan, inf = math.nan, math.inf
+fast = settings(derandomize=True, deadline=None, max_examples=60)
+FOUR_WHEELS = DifferentialBase(
+    DifferentialConfig(
+        left_wheel_names=("fl", "rl"),
+        right_wheel_names=("fr", "rr"),
+        wheel_radius=0.1,
+        wheel_separation=0.5,
+    )
+)
+CAR = AckermannBase(
+    AckermannConfig(
+        geometry=AckermannGeometry(
+            wheelbase=0.3,
+            front_track_width=0.2,
+            rear_track_width=0.2,
+            front_wheel_radius=0.05,
+            rear_wheel_radius=0.05,
+        ),
+        steering_joint_names=("sl", "sr"),
+        rear_wheel_names=("rl", "rr"),
+    )
+)
+
+
+def controller(base=FOUR_WHEELS, **config) -> BaseController:
+    config = {"limits": BaseLimits(), "cmd_vel_timeout": 60.0} | config
+    return BaseController(base, BaseControllerConfig(**config))
+
+
+# ---- velocity
+
+
+def test_velocity_is_the_mean_over_the_window():
+    odometry = Odometry(OdometryConfig(velocity_rolling_window_size=3))
+    seen = []
+    for path, dt in ((0.1, 0.1), (0.3, 0.1), (0.5, 0.3), (0.0, 0.1), (0.0, 0.1), (0.0, 0.1)):
+        odometry.advance(Twist2(path), dt)
+        seen.append(odometry.twist.vx)
+    assert seen == pytest.approx([1.0, 2.0, 0.9 / 0.5, 0.8 / 0.5, 0.5 / 0.5, 0.0])
+    assert odometry.twist == Twist2()
+    odometry.advance(Twist2(1.0), 0.1)
+    odometry.rest()
+    odometry.advance(Twist2(0.2), 0.1)
+    assert odometry.twist.vx == pytest.approx(2.0)
+
+
+# ---- errors
+
+
+@pytest.mark.parametrize("value", [-0.1, nan, inf])
+def test_bad_errors_are_refused(value):
+    with pytest.raises(BadConfig, match="yaw_error_per_metre is .* finite and not negative"):
+        OdometryConfig(yaw_error_per_metre=value)
+    with pytest.raises(BadConfig, match="velocity_rolling_window_size is 0"):
+        OdometryConfig(velocity_rolling_window_size=0)
+
+
+def test_errors_do_not_grow_unless_they_are_given():
+    odometry = Odometry()
+    odometry.advance(Twist2(1.0, 2.0, 3.0), 1.0)
+    assert not odometry.covariance.any()
+
+
+@pytest.mark.parametrize("steps", [1, 7, 300])
+def test_errors_after_a_way_do_not_depend_on_its_steps(steps):
+    config = OdometryConfig(
+        position_error_per_metre=0.02, position_error_per_radian=0.01, yaw_error_per_radian=0.03
+    )
+    odometry = Odometry(config)
+    for _ in range(steps):
+        odometry.advance(Twist2(9.0 / steps), 0.1)
+    np.testing.assert_allclose(odometry.covariance, np.diag((0.0036, 0.0036, 0.0)), atol=1e-12)
+    for _ in range(steps):
+        odometry.advance(Twist2(0.0, 0.0, -4.0 / steps), 0.1)
+    np.testing.assert_allclose(odometry.covariance, np.diag((0.004, 0.004, 0.0036)), atol=1e-12)
+    odometry.set_pose(0.0, 0.0, 0.0)
+    assert not odometry.covariance.any()
+
+
+def test_covariance_against_many_noisy_drives():
+    """An oracle that samples: each step of each drive is disturbed by itself."""
+    config = OdometryConfig(
+        position_error_per_metre=0.02,
+        position_error_per_radian=0.01,
+        yaw_error_per_metre=0.04,
+        yaw_error_per_radian=0.03,
+    )
+    rng, drives, steps = np.random.default_rng(5), 20_000, 60
+    path = Twist2(0.05, 0.01, 0.04)
+    odometry = Odometry(config)
+    pose = np.zeros((drives, 3))
+    way, turn = math.hypot(path.vx, path.vy), path.wz
+    position = math.sqrt(0.02**2 * way + 0.01**2 * turn)
+    yaw = math.sqrt(0.04**2 * way + 0.03**2 * turn)
+    for _ in range(steps):
+        odometry.advance(path, 0.1)
+        c, s = np.cos(pose[:, 2] + 0.5 * turn), np.sin(pose[:, 2] + 0.5 * turn)
+        pose[:, 0] += c * path.vx - s * path.vy + rng.normal(0.0, position, drives)
+        pose[:, 1] += s * path.vx + c * path.vy + rng.normal(0.0, position, drives)
+        pose[:, 2] += turn + rng.normal(0.0, yaw, drives)
+    sampled = np.cov(pose.T)
+    largest = np.sqrt(np.outer(np.diag(sampled), np.diag(sampled)))
+    np.testing.assert_allclose(odometry.covariance / largest, sampled / largest, atol=0.05)
+
+
+@fast
+@given(st.lists(st.tuples(*[st.floats(-2.0, 2.0)] * 3), min_size=1, max_size=20))
+def test_covariance_stays_one(paths):
+    odometry = Odometry(
+        OdometryConfig(
+            position_error_per_metre=0.1, yaw_error_per_metre=0.2, yaw_error_per_radian=0.1
+        )
+    )
+    least = 0.0
+    for path in paths:
+        odometry.advance(Twist2(*path), 0.1)
+        np.testing.assert_allclose(odometry.covariance, odometry.covariance.T, atol=1e-12)
+        assert np.linalg.eigvalsh(odometry.covariance)[0] >= -1e-12
+        assert odometry.covariance[2, 2] >= least
+        least = odometry.covariance[2, 2]
+
+
+# ---- open loop
+
+
+def test_open_loop_adds_up_what_was_commanded_after_the_limits():
+    base = controller(
+        open_loop=True, limits=BaseLimits(x=AxisLimits(max_velocity=0.5, max_acceleration=1.0))
+    )
+    base.command(Twist2(2.0), 0.0)
+    driven = 0.0
+    for i in range(100):
+        base.measure(np.full(4, 7.0 * i), 0.02)  # not listened to
+        twist = base.step(0.02 * i, 0.02).twist
+        driven += 0.02 * twist.vx
+    base.step(2.0, 0.02)
+    assert base.odometry.x == pytest.approx(driven, abs=1e-12)
+    # 0.5 s of ramp, the rest of the two seconds at the limit; each command holds for its step.
+    assert base.odometry.x == pytest.approx(0.125 + 0.75, abs=0.5 * 0.02)
+    assert base.odometry.twist.vx == pytest.approx(0.5)
+
+
+def test_open_loop_follows_a_curve_and_real_time():
+    base = controller(open_loop=True)
+    base.command(Twist2(0.5, 0.0, 0.8), 0.0)
+    for now in (0.0, 0.02, 0.3, 0.31, 2.0):  # dt is cut after a delay; the time is not
+        base.step(now, 0.02)
+    assert base.odometry.yaw == pytest.approx(1.6)
+    assert (base.odometry.x, base.odometry.y) == pytest.approx(
+        (0.625 * math.sin(1.6), 0.625 * (1.0 - math.cos(1.6)))
+    )
+    base.step(1.0, 0.02)  # time went back
+    assert base.odometry.yaw == pytest.approx(1.6)
+    base.forget_wheels()
+    base.step(7.0, 0.02)
+    assert base.odometry.yaw == pytest.approx(1.6)
+
+
+# ---- wheel speeds
+
+
+def test_odometry_of_measured_speeds():
+    base = controller(position_feedback=False)
+    base.measure(np.zeros(4), 0.0)
+    for speed in (1.0, 2.0, 3.0):
+        base.measure(np.full(4, speed), 0.1)
+    assert base.odometry.x == pytest.approx(0.1 * (0.05 + 0.15 + 0.25))
+    base.measure(np.full(4, nan), 0.1)
+    base.measure(np.full(4, 3.0), 0.1)
+    assert base.odometry.x == pytest.approx(0.1 * (0.05 + 0.15 + 0.25 + 0.6))
+    assert base.odometry.twist.vx == pytest.approx(0.3)
+
+
+@pytest.mark.parametrize("by_angle", [True, False])
+def test_a_car_that_steers_while_it_drives(by_angle):
+    """The steering between two measurements is taken as the mean: errors of the second order."""
+    errors = []
+    for steps in (50, 100):
+        base = controller(CAR, position_feedback=by_angle)
+        dt, wheels, x, y, yaw = 1.0 / steps, np.zeros(2), 0.0, 0.0, 0.0
+        fine = 200
+        for k in range(steps * fine + 1):
+            t = k * dt / fine
+            twist = Twist2(0.5, 0.0, 0.5 * 2.0 * t)
+            speeds = CAR.wheels_from_twist(twist)
+            if k % fine == 0:
+                steering = CAR.steer(twist, np.zeros(2), 1e9)
+                base.measure(wheels if by_angle else speeds, dt if k else 0.0, steering)
+            if k == steps * fine:
+                break
+            middle = t + 0.5 * dt / fine
+            twist = Twist2(0.5, 0.0, middle)
+            wheels = wheels + CAR.wheels_from_twist(twist) * dt / fine
+            x += 0.5 * math.cos(0.5 * middle**2) * dt / fine
+            y += 0.5 * math.sin(0.5 * middle**2) * dt / fine
+            yaw += middle * dt / fine
+        o = base.odometry
+        errors.append(np.linalg.norm((o.x - x, o.y - y, o.yaw - yaw)))
+    assert errors[0] < 1e-3
+    assert errors[1] < errors[0] / 3.5
+
+
+# ---- slip
+
+
+def test_wheels_that_agree_do_not_slip():
+    rng = np.random.default_rng(0)
+    for base in (FOUR_WHEELS, HolonomicBase(mecanum()), HolonomicBase(kaya()), CAR):
+        watch = SlipWatch(base)
+        for _ in range(20):
+            twist = base.nearest_twist(Twist2(*rng.uniform(-1.0, 1.0, 3).tolist()))
+            steering = base.steer(twist, np.zeros(len(base.steering_names)), 1e9)
+            watch.look(base.wheels_from_twist(twist) * 0.02, steering, 0.02)
+        assert watch.worst < 1e-12
+
+
+def test_a_spinning_wheel_is_named_with_its_speed():
+    watch = SlipWatch(FOUR_WHEELS)
+    rolled = FOUR_WHEELS.wheels_from_twist(Twist2(0.4, 0.0, 0.3)) * 0.1
+    watch.look(rolled + np.array([0.0, 0.6, 0.0, 0.0]), np.zeros(0), 0.1)
+    # 6 rad/s too fast on 0.1 m, half of which the other wheel of the side is blamed for.
+    assert (watch.wheel, watch.speed) in (("fl", pytest.approx(0.3)), ("rl", pytest.approx(0.3)))
+    watch.look(rolled, np.zeros(0), 0.1)
+    assert watch.speed == pytest.approx(0.0, abs=1e-12)
+    assert watch.take_worst() == pytest.approx(0.3)
+    assert watch.take_worst() == 0.0
+
+
+def test_a_blocked_mecanum_wheel_shows():
+    base = HolonomicBase(mecanum())
+    watch = SlipWatch(base)
+    rolled = base.wheels_from_twist(Twist2(0.5)) * 0.02
+    rolled[2] = 0.0
+    watch.look(rolled, np.zeros(0), 0.02)
+    # Of four wheels three suffice; the fourth's 0.5 m/s are shared out over all of them.
+    assert watch.speed == pytest.approx(0.125)
+
+
+def test_without_a_wheel_too_many_slip_is_not_seen():
+    two = DifferentialBase(
+        DifferentialConfig(
+            left_wheel_names=("l",),
+            right_wheel_names=("r",),
+            wheel_radius=0.1,
+            wheel_separation=0.5,
+        )
+    )
+    watch = SlipWatch(two)
+    watch.look(np.array([1.0, -7.0]), np.zeros(0), 0.1)
+    assert watch.worst == pytest.approx(0.0, abs=1e-12)
