@@ -10,7 +10,8 @@ import numpy as np
 from motion_nodes.base_motion.dubins import dubins_path
 from motion_nodes.base_motion.follow_path import FollowConfig, FollowPath
 from motion_nodes.base_motion.go_to_pose import GoToPose
-from motion_nodes.base_motion.motion import BaseKind, Motion
+from motion_nodes.base_motion.limits import BaseKind
+from motion_nodes.base_motion.motion import Motion
 from motion_nodes.base_motion.path import PlanarPath
 from motion_nodes.base_motion.pose import Pose2
 from motion_nodes.base_motion.quintic_path import PathEnd, plan_quintic

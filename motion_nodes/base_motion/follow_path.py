@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from motion_nodes.base_motion.go_to_pose import AIM, GoToPose
 from motion_nodes.base_motion.goal_check import GoalTolerance
-from motion_nodes.base_motion.limits import MotionLimits, approach, approach_speed
-from motion_nodes.base_motion.motion import GAIN, TURN_ABOVE, TURNED, BaseKind, Outcome
+from motion_nodes.base_motion.limits import BaseKind, MotionLimits, approach, approach_speed
+from motion_nodes.base_motion.motion import GAIN, TURN_ABOVE, TURNED, Outcome
 from motion_nodes.base_motion.path import PlanarPath
 from motion_nodes.base_motion.path_position import PathPoint, PathPosition
 from motion_nodes.base_motion.pose import Pose2

@@ -7,8 +7,8 @@ import math
 from typing import Literal
 
 from motion_nodes.base_motion.goal_check import GoalTolerance
-from motion_nodes.base_motion.limits import MotionLimits, approach, approach_speed
-from motion_nodes.base_motion.motion import GAIN, TURN_ABOVE, TURNED, BaseKind, Outcome
+from motion_nodes.base_motion.limits import BaseKind, MotionLimits, approach, approach_speed
+from motion_nodes.base_motion.motion import GAIN, TURN_ABOVE, TURNED, Outcome
 from motion_nodes.base_motion.pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import wrap_angle

@@ -6,9 +6,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import BadConfig
+
+BaseKind = Literal["differential", "holonomic", "ackermann"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,13 +87,15 @@ class TwistRamp:
     """Leads the twist to what is wanted within the limits; (vx, vy) change as one vector.
 
     While a holonomic base turns, its velocity stays what it is over ground, so in the base's own
-    frame it turns the other way; that is no acceleration.
+    frame it turns the other way; that is no acceleration. A car's yaw rate goes with its speed: the
+    wanted curve is driven from the first step on, and the last one until it stands.
     """
 
-    def __init__(self, limits: MotionLimits, *, holonomic: bool = False) -> None:
+    def __init__(self, limits: MotionLimits, kind: BaseKind = "differential") -> None:
         """Begin at rest."""
         self.limits = limits
-        self._holonomic = holonomic
+        self._kind = kind
+        self._curvature = 0.0
         self.twist = Twist2()
         """What the last step returned."""
 
@@ -103,7 +108,7 @@ class TwistRamp:
         """Return the twist nearest to ``wanted`` that ``dt`` [s] allows."""
         if dt > 0.0:
             lim, now = self.limits, self.twist
-            if self._holonomic:
+            if self._kind == "holonomic":
                 c, s = math.cos(now.wz * dt), math.sin(now.wz * dt)
                 now = Twist2(c * now.vx + s * now.vy, c * now.vy - s * now.vx, now.wz)
             vx, vy = _within(wanted.vx, wanted.vy, lim.max_velocity)
@@ -113,15 +118,18 @@ class TwistRamp:
                 lim.max_acceleration * dt,
                 lim.max_deceleration * dt,
             )
-            wz, _ = _within(wanted.wz, 0.0, lim.max_yaw_velocity)
-            wz, _ = _toward(
-                (now.wz, 0.0),
-                (wz, 0.0),
-                lim.max_yaw_acceleration * dt,
-                lim.max_yaw_deceleration * dt,
-            )
-            self.twist = Twist2(vx, vy, wz)
+            self.twist = Twist2(vx, vy, self._yaw_rate(wanted, now.wz, vx, dt))
         return self.twist
+
+    def _yaw_rate(self, wanted: Twist2, before: float, vx: float, dt: float) -> float:
+        lim = self.limits
+        if self._kind == "ackermann":
+            if wanted.vx != 0.0:
+                self._curvature = wanted.wz / wanted.vx
+            return self._curvature * vx
+        wz, _ = _within(wanted.wz, 0.0, lim.max_yaw_velocity)
+        rise, fall = lim.max_yaw_acceleration * dt, lim.max_yaw_deceleration * dt
+        return _toward((before, 0.0), (wz, 0.0), rise, fall)[0]
 
 
 def _within(x: float, y: float, bound: float) -> tuple[float, float]:

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Literal, Protocol
+from typing import Protocol
 
 from motion_nodes.base_motion.pose import Pose2
 from motion_nodes.bases.base import Twist2
-
-BaseKind = Literal["differential", "holonomic", "ackermann"]
 
 GAIN = 2.5
 """[1/s] Of the approach to points and headings: smooth with delays of up to 0.2 s in the loop."""

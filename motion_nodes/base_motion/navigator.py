@@ -7,7 +7,7 @@ import math
 from enum import Enum
 
 from motion_nodes.base_motion.goal_check import ProgressCheck, StoppedCheck
-from motion_nodes.base_motion.limits import MotionLimits, TwistRamp
+from motion_nodes.base_motion.limits import BaseKind, MotionLimits, TwistRamp
 from motion_nodes.base_motion.motion import Motion, Outcome
 from motion_nodes.base_motion.pose import Pose2
 from motion_nodes.bases.base import Twist2
@@ -59,13 +59,12 @@ class Navigator:
         limits: MotionLimits,
         stopped: StoppedCheck | None = None,
         progress: ProgressCheck | None = None,
-        *,
-        holonomic: bool = False,
+        kind: BaseKind = "differential",
     ) -> None:
         """Begin at rest, with nothing to do."""
         self.task: Task | None = None
         """The task under way."""
-        self._ramp = TwistRamp(limits, holonomic=holonomic)
+        self._ramp = TwistRamp(limits, kind)
         self._stopped = stopped or StoppedCheck()
         self._progress = progress or ProgressCheck()
         self._stopping: tuple[Ending, str] | None = None

@@ -7,7 +7,8 @@ import math
 from dataclasses import dataclass
 
 from motion_nodes.base_motion.go_to_pose import refuse_cars
-from motion_nodes.base_motion.motion import BaseKind, Outcome
+from motion_nodes.base_motion.limits import BaseKind
+from motion_nodes.base_motion.motion import Outcome
 from motion_nodes.base_motion.pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import wrap_angle

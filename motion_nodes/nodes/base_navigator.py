@@ -68,9 +68,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         """Build the navigator and its endpoints."""
         params = self.params
         self._config = config_from(params, kind_of(self.robot))
-        self.navigator = Navigator(
-            limits_from(params), *checks_from(params), holonomic=self._config.kind == "holonomic"
-        )
+        self.navigator = Navigator(limits_from(params), *checks_from(params), self._config.kind)
         controller = BASE_CONTROLLERS[self.robot.kind]
         self._odometry = self.poll(OdometryMessage, f"{controller}/odom")
         self._command_out = self.advertise(TwistStamped, f"{controller}/cmd_vel")
@@ -166,7 +164,14 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             return Pose2()
         if fresh:
             self.tree.update()
-        return planar(self.tree.pose(frame, self.odom_frame))
+        X_FO, stamp = self.tree.pose(frame, self.odom_frame)
+        age = 0.0 if stamp is None else (self.now_ns() - stamp) * 1e-9
+        if age > self.params.transform_timeout:
+            raise MotionError(
+                f"the newest transform from '{self.odom_frame}' to '{frame}' is {age:.1f} s old; "
+                f"allowed is transform_timeout, {self.params.transform_timeout:g} s"
+            )
+        return planar(X_FO)
 
     def begin(self, plan: Plan, label: str) -> Task:
         """Start a motion; for use in the loop alone."""

@@ -110,7 +110,7 @@ class NavigationHost(Protocol):
         """Return where the frame of the odometry is in another one.
 
         Raises:
-            MotionError: nothing connects them.
+            MotionError: nothing connects them, or nothing newer than transform_timeout.
         """
 
 
@@ -195,24 +195,32 @@ def _in_steady_frame(
     """
     if frame == host.odom_frame:
         return frame, poses
+    X_BF = Pose2() if frame == host.base_frame else _on_the_base(host, frame)
+    if X_BF is None:
+        return frame, poses
+    check_age(host, message, f"a goal in frame '{frame}', which moves with the base,")
+    X_OF = _start(host, host.odom_frame).compose(X_BF)
+    return host.odom_frame, [X_OF.compose(pose) for pose in poses]
+
+
+def _on_the_base(host: NavigationHost, frame: str) -> Pose2 | None:
+    """Return where a frame is on the base; None for one elsewhere, connected with the odometry.
+
+    Raises:
+        Refused: for a frame that is neither, after having waited for it.
+    """
     tree, end = host.tree, time.monotonic() + TRANSFORM_WAIT
     while True:
         tree.update()
         try:
-            if frame != host.base_frame:
-                host.frame_pose(frame)
-            break
+            if tree.is_below(frame, host.base_frame):
+                return planar(tree.pose(host.base_frame, frame)[0])
+            host.frame_pose(frame)
+            return None
         except MotionError as error:
             if time.monotonic() > end:
                 raise Refused(Codes.TF_ERROR, str(error)) from None
             time.sleep(0.02)
-    if frame != host.base_frame and not tree.is_below(frame, host.base_frame):
-        return frame, poses
-    check_age(host, message, f"a goal in frame '{frame}', which moves with the base,")
-    X_OF = _start(host, host.odom_frame)
-    if frame != host.base_frame:
-        X_OF = X_OF.compose(planar(tree.pose(host.base_frame, frame)))
-    return host.odom_frame, [X_OF.compose(pose) for pose in poses]
 
 
 def planar(X: Any) -> Pose2:

@@ -10,8 +10,7 @@ from typing import Any
 from motion_nodes.base_motion.approaches import APPROACHES, ApproachConfig, QuinticConfig
 from motion_nodes.base_motion.follow_path import LAWS, FollowConfig
 from motion_nodes.base_motion.goal_check import GoalTolerance, ProgressCheck, StoppedCheck
-from motion_nodes.base_motion.limits import MotionLimits
-from motion_nodes.base_motion.motion import BaseKind
+from motion_nodes.base_motion.limits import BaseKind, MotionLimits
 from motion_nodes.base_motion.stanley import SteeringConfig
 from motion_nodes.base_motion.turn_then_drive import TurnThenDriveConfig
 from motion_nodes.errors import BadConfig
@@ -164,6 +163,11 @@ class NavigatorParams(RobotParams):
     odom_timeout: float = param(
         0.5, doc="Without odometry for this long the base is stopped and the goal aborted.",
         unit="s", gt=0.0, le=60.0,
+    )  # fmt: skip
+    transform_timeout: float = param(
+        5.0, doc="A goal in a frame like map is refused or aborted when the newest transform "
+        "between that frame and the odometry's is older; fixed ones do not age.", unit="s", gt=0.0,
+        le=3600.0,
     )  # fmt: skip
     goal_timeout: float = param(
         10.0, doc="A goal_pose with an older stamp is ignored; so is a goal in a frame that moves "

@@ -14,6 +14,7 @@ from motion_nodes.errors import MotionError, UnknownFrame
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
+from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.polled import PolledSubscription
 
@@ -21,6 +22,8 @@ from motion_nodes.ros.polled import PolledSubscription
 class _Link(NamedTuple):
     parent: str
     X_PC: Array
+    stamp_ns: int | None
+    """None for one that is fixed."""
 
 
 class TransformTree:
@@ -46,11 +49,15 @@ class TransformTree:
     def update(self) -> None:
         """Take what has come."""
         with self._lock:
-            for message in (*self._fixed.all(), *self._moving.all()):
-                self._take(message.transforms)
+            for message in self._fixed.all():
+                self._take(message.transforms, fixed=True)
+            for message in self._moving.all():
+                self._take(message.transforms, fixed=False)
 
-    def pose(self, parent: str, child: str) -> Array:
-        """Return ``X_PC``, shape (4, 4).
+    def pose(self, parent: str, child: str) -> tuple[Array, int | None]:
+        """Return ``X_PC``, shape (4, 4), and the stamp of its oldest part [ns].
+
+        The stamp is None where all parts are fixed.
 
         Raises:
             UnknownFrame: a frame that no transform names; lists those that there are.
@@ -68,14 +75,16 @@ class TransformTree:
         if common is None:
             raise MotionError(f"no transform connects frame '{child}' with frame '{parent}'")
         X_RP, X_RC = (_from_above(links, frame, common) for frame in (parent, child))
-        return np.asarray(np.linalg.inv(X_RP) @ X_RC)
+        used = [*_until(above_child, common), *_until(above_parent, common)]
+        stamps = [stamp for frame in used if (stamp := links[frame].stamp_ns) is not None]
+        return np.asarray(np.linalg.inv(X_RP) @ X_RC), min(stamps, default=None)
 
     def is_below(self, frame: str, ancestor: str) -> bool:
         """Return whether a frame is carried along by another one, or is it."""
         with self._lock:
             return ancestor in _way_up(self._links, frame)
 
-    def _take(self, transforms: Iterable[Any]) -> None:
+    def _take(self, transforms: Iterable[Any], *, fixed: bool) -> None:
         for entry in transforms:
             t, q = entry.transform.translation, entry.transform.rotation
             values = (t.x, t.y, t.z)
@@ -86,7 +95,7 @@ class TransformTree:
             if np.isfinite(X).all():
                 child = entry.child_frame_id.lstrip("/")
                 parent = entry.header.frame_id.lstrip("/")
-                self._links[child] = _Link(parent, X)
+                self._links[child] = _Link(parent, X, None if fixed else stamp_ns(entry))
 
 
 def _way_up(links: dict[str, _Link], frame: str) -> list[str]:
@@ -95,6 +104,10 @@ def _way_up(links: dict[str, _Link], frame: str) -> list[str]:
     while way[-1] in links and links[way[-1]].parent not in way:
         way.append(links[way[-1]].parent)
     return way
+
+
+def _until(way: list[str], end: str) -> list[str]:
+    return way[: way.index(end)]
 
 
 def _from_above(links: dict[str, _Link], frame: str, above: str) -> Array:

@@ -76,7 +76,7 @@ class Run:
         delay: int = 3,
     ) -> None:
         self.base = RollingBase(kind, Pose2(*start), delay)
-        self.navigator = Navigator(limits, holonomic=kind == "holonomic")
+        self.navigator = Navigator(limits, kind=kind)
         self.task: Task = self.navigator.start(motion, "test", Twist2())
         poses, twists = [self.base.pose], []
         for _ in range(int(seconds / DT)):

@@ -72,6 +72,25 @@ class TestRamp:
         ramp.twist = Twist2(0.2)
         assert ramp.step(Twist2(-0.5), 0.1).vx == pytest.approx(-0.1 * (1.0 - 0.2 / 0.4))
 
+    def test_a_car_keeps_its_curve_from_the_first_step_to_the_last(self):
+        ramp = TwistRamp(LIMITS, "ackermann")
+        for wish in [Twist2(0.5, 0.0, 0.4)] * 40 + [Twist2()] * 20:
+            twist = ramp.step(wish, 0.02)
+            assert twist.wz == pytest.approx(0.8 * twist.vx)
+        for _ in range(20):
+            twist = ramp.step(Twist2(-0.3, 0.0, 0.3), 0.02)
+            assert twist.wz == pytest.approx(-twist.vx)
+        ramp.step(Twist2(), 1.0)
+        assert ramp.resting
+
+    def test_a_turning_holonomic_base_keeps_its_velocity_over_ground(self):
+        ramp = TwistRamp(LIMITS, "holonomic")
+        ramp.twist, yaw = Twist2(0.4, 0.0, 2.0), 0.0
+        for _ in range(50):
+            yaw += ramp.twist.wz * 0.02
+            wish = Twist2(0.4 * math.cos(yaw), -0.4 * math.sin(yaw), 2.0)
+            assert ramp.step(wish, 0.02) == pytest.approx(wish)
+
     def test_it_gets_there_and_time_that_stands_changes_nothing(self):
         ramp, wish = TwistRamp(LIMITS), Twist2(0.3, -0.2, 1.0)
         for _ in range(100):

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of the base navigator: goals, paths, and what comes back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from action_msgs.msg import GoalStatus
+from geometry_msgs.msg import PoseStamped
+from joint_client import Call
+from nav2_msgs.action import FollowPath, NavigateToPose
+from nav_msgs.msg import Path
+from rclpy.action import ActionClient
+from ros_processes import LATCHED, RosClient, values_of
+
+from motion_nodes.base_motion.pose import Pose2
+
+SUCCEEDED = GoalStatus.STATUS_SUCCEEDED
+ABORTED = GoalStatus.STATUS_ABORTED
+CANCELED = GoalStatus.STATUS_CANCELED
+Codes = FollowPath.Result
+
+
+def stamped(pose: Sequence[float], frame: str = "odom", stamp: float = 0.0) -> PoseStamped:
+    """Return (x, y, yaw) as a message."""
+    message = PoseStamped()
+    message.header.frame_id = frame
+    message.header.stamp.sec = int(stamp)
+    message.header.stamp.nanosec = int((stamp - int(stamp)) * 1e9)
+    x, y, yaw = pose
+    message.pose.position.x, message.pose.position.y = float(x), float(y)
+    message.pose.orientation.z = math.sin(0.5 * yaw)
+    message.pose.orientation.w = math.cos(0.5 * yaw)
+    return message
+
+
+def path(poses: Sequence[Sequence[float]], frame: str = "odom") -> Path:
+    """Return a path of (x, y, yaw)."""
+    message = Path(poses=[stamped(pose, frame) for pose in poses])
+    message.header.frame_id = frame
+    return message
+
+
+def pose_of(message: Any) -> Pose2:
+    """Return the pose of a message that has a pose."""
+    while not hasattr(message, "position"):
+        message = message.pose
+    p, q = message.position, message.orientation
+    return Pose2(p.x, p.y, 2.0 * math.atan2(q.z, q.w))
+
+
+class NavigationClient:
+    """One robot's navigator, seen from outside."""
+
+    def __init__(self, client: RosClient, namespace: str = "") -> None:
+        self.client = client
+        self.root = f"/{namespace}" if namespace else ""
+        self.node = f"{self.root}/base_navigator"
+        self.plans = client.listen(Path, f"{self.root}/plan", LATCHED)
+        self._actions: dict[str, ActionClient] = {}
+
+    def close(self) -> None:
+        """Take the action clients down."""
+        for action in self._actions.values():
+            action.destroy()
+
+    def wait_for(self, diagnosis: str = "no goal") -> None:
+        """Wait until it takes goals."""
+        self.client.wait_for_diagnosis(self.node, diagnosis, within=30.0)
+
+    def send(self, kind: Any, name: str, goal: Any) -> Call:
+        """Send a goal."""
+        if name not in self._actions:
+            self._actions[name] = ActionClient(self.client.node, kind, f"{self.root}/{name}")
+        action = self._actions[name]
+        self.client.wait(action.server_is_ready, f"the action {name}")
+        feedback: list[Any] = []
+        return Call(self.client, action.send_goal_async(goal, feedback.append), feedback)
+
+    def go(self, pose: Sequence[float], frame: str = "odom", **more: Any) -> Call:
+        """Ask for a way to a pose."""
+        goal = NavigateToPose.Goal(pose=stamped(pose, frame), **more)
+        return self.send(NavigateToPose, "navigate_to_pose", goal)
+
+    def go_to(self, message: PoseStamped) -> Call:
+        """The same for a message."""
+        goal = NavigateToPose.Goal(pose=message)
+        return self.send(NavigateToPose, "navigate_to_pose", goal)
+
+    def follow(self, message: Path, **more: Any) -> Call:
+        """Ask for a way along a path."""
+        return self.send(FollowPath, "follow_path", FollowPath.Goal(path=message, **more))
+
+    def wait_for_warning(self, text: str) -> None:
+        """Wait until the diagnostics show a warning."""
+
+        def found() -> bool:
+            status = self.client.diagnostics(self.node)
+            return status is not None and text in values_of(status).get("last warning", "")
+
+        self.client.wait(found, f"the warning '{text}'")

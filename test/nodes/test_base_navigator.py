@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The base navigator over DDS, with a scripted base: goals, ends, frames, faults."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped
+from nav_msgs.msg import Path
+from navigation_client import (
+    ABORTED,
+    CANCELED,
+    SUCCEEDED,
+    Codes,
+    NavigationClient,
+    path,
+    pose_of,
+    stamped,
+)
+from ros_processes import LATCHED, RosClient
+from scripted_base import ScriptedBase
+
+from motion_nodes.base_motion.pose import Pose2
+from motion_nodes.bases.base import Twist2
+
+pytestmark = pytest.mark.timeout(120)
+NODE = "/base_navigator"
+
+
+@pytest.fixture(scope="module")
+def cell(module_suite: Any, module_client: RosClient) -> Iterator[SimpleNamespace]:
+    """A JetBot's navigator and a base for it."""
+    base = ScriptedBase()
+    process = module_suite.node("base_navigator", robot="jetbot")
+    navigator = NavigationClient(module_client)
+    goal_pose = module_client.publisher(PoseStamped, "/goal_pose")
+    navigator.wait_for()
+    yield SimpleNamespace(
+        base=base, navigator=navigator, client=module_client, goal_pose=goal_pose, process=process
+    )
+    navigator.close()
+    base.close()
+
+
+@pytest.fixture
+def base(cell: SimpleNamespace) -> ScriptedBase:
+    """The base at the origin of its odometry, standing."""
+    base = cell.base
+    cell.client.wait(lambda: base.stands, "the base to stand")
+    base.silent = base.broken = base.stuck = False
+    base.map_to_odom = None
+    base.odometry.set_pose(0.0, 0.0, 0.0)
+    cell.client.spin(0.1)
+    cell.navigator.wait_for()
+    base.told.clear()
+    return base
+
+
+@pytest.fixture
+def navigator(cell: SimpleNamespace) -> NavigationClient:
+    return cell.navigator
+
+
+def under_way(cell: SimpleNamespace, goal: tuple[float, float, float] = (3.0, 0.0, 0.0)) -> Any:
+    """A goal far away, and the base on its way at full speed."""
+    call = cell.navigator.go(goal)
+    assert call.accepted()
+    cell.client.wait(lambda: cell.base.told and cell.base.told[-1][1].vx > 0.45, "full speed")
+    return call
+
+
+def now(cell: SimpleNamespace) -> float:
+    return cell.client.node.get_clock().now().nanoseconds * 1e-9
+
+
+class TestGoals:
+    def test_to_a_pose(self, cell, base, navigator):
+        goal = Pose2(0.6, 0.3, 1.5)
+        call = navigator.go(goal)
+        status, result = call.result(within=30.0)
+        assert (status, result.error_code, result.error_msg) == (SUCCEEDED, Codes.NONE, "")
+        assert base.pose.distance(goal) < 0.03
+        assert abs(base.pose.yaw - goal.yaw) < 0.05
+        cell.client.wait(lambda: base.stands, "the base to stand")
+        feedback = [entry.feedback for entry in call.feedback]
+        times = [f.navigation_time.sec + 1e-9 * f.navigation_time.nanosec for f in feedback]
+        assert (np.diff(times) > 0.0).all()
+        left = [f.distance_remaining for f in feedback]
+        assert left[0] > 0.5
+        assert left[-1] < 0.05
+        assert feedback[0].current_pose.header.frame_id == "odom"
+        assert pose_of(feedback[-1].current_pose).distance(goal) < 0.05
+        assert all(f.number_of_recoveries == 0 for f in feedback)
+
+    def test_along_a_path(self, cell, base, navigator):
+        h = 0.5 * math.pi
+        call = navigator.follow(path([(0, 0, 0), (0.6, 0, h), (0.6, 0.6, h)]), controller_id="")
+        status, result = call.result(within=40.0)
+        assert (status, result.error_code) == (SUCCEEDED, Codes.NONE)
+        assert base.pose.distance(Pose2(0.6, 0.6, h)) < 0.03
+        left = [entry.feedback.distance_to_goal for entry in call.feedback]
+        assert left[0] == pytest.approx(1.2, abs=0.1)
+        assert (np.diff(left) <= 1e-3).all()
+        assert max(entry.feedback.speed for entry in call.feedback) == pytest.approx(0.5, abs=0.1)
+
+    def test_from_rviz(self, cell, base):
+        cell.goal_pose.publish(stamped((0.4, 0.0, 0.5), stamp=now(cell)))
+        cell.client.wait(lambda: base.told, "commands")
+        cell.client.wait(lambda: base.stands and base.pose.x > 0.3, "arrival")
+        cell.navigator.wait_for()
+        assert base.pose.distance(Pose2(0.4, 0.0)) < 0.03
+        assert base.pose.yaw == pytest.approx(0.5, abs=0.05)
+
+    def test_the_plan_stays_for_those_who_come_later(self, cell, base, navigator):
+        status, _ = navigator.go((0.3, 0.1, 0.0)).result(within=30.0)
+        assert status == SUCCEEDED
+        late = cell.client.listen(Path, "/plan", LATCHED)
+        cell.client.wait(lambda: late, "the plan")
+        assert late.newest.header.frame_id == "odom"
+        assert pose_of(late.newest.poses[0]).distance(Pose2()) < 0.02
+        assert pose_of(late.newest.poses[-1]) == pytest.approx((0.3, 0.1, 0.0))
+
+    def test_nothing_is_sent_without_a_goal(self, cell, base):
+        """So that a joystick has the base for itself."""
+        cell.client.spin(0.3)
+        assert not base.told
+
+    @pytest.mark.parametrize("law", ["stanley", "rear_axle", "FollowPath"])
+    def test_a_client_chooses_the_law(self, base, navigator, law):
+        call = navigator.follow(path([(0, 0, 0), (0.4, 0.05, 0)]), controller_id=law,
+                                goal_checker_id="general_goal_checker")  # fmt: skip
+        assert call.result(within=30.0)[0] == SUCCEEDED
+
+    def test_other_approaches(self, cell, base, navigator):
+        for approach in ("quintic", "dubins", "turn_then_drive", "straight"):
+            base.odometry.set_pose(0.0, 0.0, 0.0)
+            cell.client.spin(0.1)
+            assert cell.client.set_parameters(NODE, approach=approach).successful
+            status, result = navigator.go((0.5, 0.3, 0.5)).result(within=40.0)
+            assert status == SUCCEEDED, result.error_msg
+            assert base.pose.distance(Pose2(0.5, 0.3)) < 0.05
+
+
+class TestEnds:
+    def test_cancel_brakes_within_the_limits_first(self, cell, base):
+        call = under_way(cell)
+        begin = len(base.told)
+        assert call.cancel()
+        status, result = call.result()
+        assert (status, result.error_msg) == (CANCELED, "canceled by its client")
+        cell.client.wait(lambda: base.stands, "the base to stand")
+        speeds = [twist.vx for _, twist in base.told[begin:]]
+        # Two ticks' worth at 1 m/s^2 and 50 Hz, should one have come late.
+        assert np.diff(speeds).min() >= -0.041
+        assert len(speeds) > 15
+
+    def test_a_later_goal_preempts_without_a_stop(self, cell, base):
+        first = under_way(cell)
+        second = cell.navigator.go((1.6, 0.1, 0.0))
+        assert second.accepted()
+        status, result = first.result()
+        assert (status, result.error_code) == (ABORTED, Codes.UNKNOWN)
+        assert "preempted by NavigateToPose goal" in result.error_msg
+        assert base.told[-1][1].vx > 0.3
+        assert second.result(within=30.0)[0] == SUCCEEDED
+
+    def test_rviz_preempts_a_clients_goal(self, cell, base):
+        call = under_way(cell)
+        cell.goal_pose.publish(stamped((base.pose.x + 0.6, 0.0, 0.0)))
+        assert call.result()[1].error_msg == "preempted by goal_pose"
+        cell.navigator.wait_for()
+
+    def test_a_path_preempts_a_pose_and_can_be_canceled(self, cell, base):
+        first = under_way(cell)
+        x = base.pose.x
+        second = cell.navigator.follow(path([(x, 0, 0), (x + 3.0, 0, 0)]))
+        assert second.accepted()
+        assert "preempted by FollowPath goal" in first.result()[1].error_msg
+        assert second.cancel()
+        assert second.result()[0] == CANCELED
+
+    def test_lost_odometry(self, cell, base):
+        call = under_way(cell)
+        base.silent = True
+        status, result = call.result()
+        assert (status, result.error_code) == (ABORTED, Codes.TF_ERROR)
+        assert "no odometry on /diff_drive_controller/odom" in result.error_msg
+        cell.client.wait(lambda: base.stands, "the base to stand")
+        cell.client.wait_for_diagnosis(NODE, "goals are refused", DiagnosticStatus.ERROR)
+        refused = cell.navigator.go((1.0, 0.0, 0.0)).result()
+        assert (refused[0], refused[1].error_code) == (ABORTED, Codes.TF_ERROR)
+        assert "no odometry" in refused[1].error_msg
+        base.silent = False
+        cell.navigator.wait_for()
+        assert cell.navigator.go((base.pose.x + 0.2, 0.0, 0.0)).result(30.0)[0] == SUCCEEDED
+
+    def test_odometry_that_is_not_finite_is_none(self, cell, base):
+        call = under_way(cell)
+        base.broken = True
+        status, result = call.result()
+        assert (status, result.error_code) == (ABORTED, Codes.TF_ERROR)
+        cell.client.wait(lambda: base.stands, "the base to stand")
+        assert all(map(math.isfinite, base.told[-1][1]))
+        cell.navigator.wait_for_warning("odometry ignored")
+
+    def test_stuck(self, cell, base):
+        change = cell.client.set_parameters
+        assert change(NODE, movement_time_allowance=1.0).successful
+        base.stuck = True
+        try:
+            status, result = cell.navigator.go((1.0, 0.0, 0.0)).result()
+        finally:
+            assert change(NODE, movement_time_allowance=10.0).successful
+        assert (status, result.error_code) == (ABORTED, Codes.FAILED_TO_MAKE_PROGRESS)
+        assert "no progress: less than 0.1 m" in result.error_msg
+        cell.client.wait(lambda: base.stands, "the base to stand")
+
+    def test_carried_away_from_its_path(self, cell, base):
+        call = cell.navigator.follow(path([(0, 0, 0), (5, 0, 0)]))
+        cell.client.wait(lambda: base.told and base.told[-1][1].vx > 0.3, "motion")
+        base.odometry.set_pose(1.0, 2.0, 0.0)
+        status, result = call.result()
+        assert (status, result.error_code) == (ABORTED, Codes.NO_VALID_CONTROL)
+        assert "from the path; allowed is max_deviation" in result.error_msg
+
+    def test_deactivation(self, cell, base):
+        call = under_way(cell)
+        assert cell.client.change_state(NODE, "deactivate")
+        status, result = call.result()
+        assert (status, result.error_msg) == (ABORTED, "the navigator was deactivated")
+        cell.client.wait(lambda: base.stands, "the base to stand")
+        assert not cell.navigator.go((1.0, 0.0, 0.0)).accepted()
+        assert cell.client.change_state(NODE, "activate")
+        cell.navigator.wait_for()
+        assert cell.navigator.go((base.pose.x + 0.2, 0.0, 0.0)).result(30.0)[0] == SUCCEEDED
+
+    def test_cleanup_and_configure_again(self, cell, base):
+        for verbs in (("deactivate", "cleanup"), ("configure", "activate")):
+            for verb in verbs:
+                assert cell.client.change_state(NODE, verb)
+            cell.navigator.wait_for("unconfigured" if "cleanup" in verbs else "no goal")
+        status, result = cell.navigator.go((0.2, 0.0, 0.0), "camera").result(30.0)
+        assert status == SUCCEEDED, result.error_msg
+
+
+class TestFrames:
+    def test_of_the_base(self, cell, base, navigator):
+        base.odometry.set_pose(1.0, 1.0, 0.5 * math.pi)
+        cell.client.spin(0.1)
+        assert navigator.go((0.4, 0.0, 0.0), "base_link").result(30.0)[0] == SUCCEEDED
+        assert base.pose.distance(Pose2(1.0, 1.4)) < 0.03
+
+    def test_of_a_sensor_on_it(self, cell, base, navigator):
+        """The camera sits 0.2 m ahead and looks to the left."""
+        status, result = navigator.go((0.3, 0.0, 0.0), "camera").result(30.0)
+        assert status == SUCCEEDED, result.error_msg
+        assert base.pose.distance(Pose2(0.2, 0.3)) < 0.03
+        assert base.pose.yaw == pytest.approx(0.5 * math.pi, abs=0.05)
+
+    def test_of_a_map_that_moves_against_the_odometry_meanwhile(self, cell, base, navigator):
+        base.map_to_odom = Pose2(2.0, 1.0, 0.5 * math.pi)
+        call = navigator.go((2.0, 2.0, 0.5 * math.pi), "map")
+        assert call.accepted()
+        cell.client.wait(lambda: base.pose.x > 0.2, "motion")
+        base.map_to_odom = Pose2(2.1, 0.9, 0.5 * math.pi + 0.1)
+        status, result = call.result(30.0)
+        assert status == SUCCEEDED, result.error_msg
+        there = base.map_to_odom.compose(base.pose)
+        assert there.distance(Pose2(2.0, 2.0)) < 0.04
+        assert there.yaw == pytest.approx(0.5 * math.pi, abs=0.06)
+        assert call.feedback[-1].feedback.current_pose.header.frame_id == "map"
+
+    def test_a_map_whose_localisation_has_died(self, cell, base, navigator):
+        assert cell.client.set_parameters(NODE, transform_timeout=0.6).successful
+        base.map_to_odom = Pose2()
+        call = navigator.go((3.0, 0.0, 0.0), "map")
+        assert call.accepted()
+        cell.client.wait(lambda: base.pose.x > 0.2, "motion")
+        base.map_to_odom = None
+        status, result = call.result()
+        assert cell.client.set_parameters(NODE, transform_timeout=5.0).successful
+        assert (status, result.error_code) == (ABORTED, Codes.TF_ERROR)
+        assert "the newest transform from 'odom' to 'map' is" in result.error_msg
+
+    def test_a_path_in_the_map(self, cell, base, navigator):
+        base.map_to_odom = Pose2(-1.0, 0.0, math.pi)
+        cell.client.spin(0.1)
+        message = path([(-1, 0, math.pi), (-1.5, 0, math.pi)], "map")
+        status, result = navigator.follow(message).result(30.0)
+        assert status == SUCCEEDED, result.error_msg
+        assert base.pose.distance(Pose2(0.5, 0.0)) < 0.03
+
+
+def zero_quaternion() -> PoseStamped:
+    message = stamped((1.0, 0.0, 0.0))
+    message.pose.orientation.w = 0.0
+    return message
+
+
+def two_frames() -> Path:
+    message = path([(0, 0, 0), (1, 0, 0)])
+    message.poses[1].header.frame_id = "map"
+    return message
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("message", "code", "text"),
+        [
+            (stamped((math.nan, 0.0, 0.0)), Codes.INVALID_PATH, "must be finite"),
+            (stamped((1.0, 0.0, math.nan)), Codes.INVALID_PATH, "must be finite"),
+            (zero_quaternion(), Codes.INVALID_PATH, "no unit quaternion"),
+            (stamped((1.0, 0.0, 0.0), ""), Codes.INVALID_PATH, "header.frame_id"),
+            (stamped((1.0, 0.0, 0.0), "base_lnk"), Codes.TF_ERROR, "Did you mean 'base_link'?"),
+            (stamped((1.0, 0.0, 0.0), "base_link", 10.0), Codes.INVALID_PATH, "s old by its stamp"),
+        ],
+    )
+    def test_poses(self, cell, base, navigator, message, code, text):
+        status, result = navigator.go_to(message).result()
+        assert (status, result.error_code) == (ABORTED, code)
+        assert text in result.error_msg
+        cell.client.spin(0.1)
+        assert not base.told
+
+    @pytest.mark.parametrize(
+        ("message", "code", "text"),
+        [
+            (Path(), Codes.INVALID_PATH, "the path has no poses"),
+            (path([(0, 0, 0)]), Codes.INVALID_PATH, "1 poses at 1 different places"),
+            (path([(0, 0, 0), (0, 0, 1)]), Codes.INVALID_PATH, "1 different places"),
+            (path([(0, 0, 0), (math.inf, 0, 0)]), Codes.INVALID_PATH, "pose 1 of the path"),
+            (path([(5, 0, 0), (6, 0, 0)]), Codes.INVALID_PATH, "5.00 m from the start"),
+            (two_frames(), Codes.INVALID_PATH, "pose 1 of the path is in frame 'map'"),
+            (path([(0, 0, 0), (1, 0, 0)], "nowhere"), Codes.TF_ERROR, "'nowhere' is not known"),
+        ],
+    )
+    def test_paths(self, cell, base, navigator, message, code, text):
+        status, result = navigator.follow(message).result()
+        assert (status, result.error_code) == (ABORTED, code)
+        assert text in result.error_msg
+        cell.client.spin(0.1)
+        assert not base.told
+
+    def test_a_law_that_there_is_not(self, base, navigator):
+        call = navigator.follow(path([(0, 0, 0), (1, 0, 0)]), controller_id="stanly")
+        status, result = call.result()
+        assert (status, result.error_code) == (ABORTED, Codes.INVALID_CONTROLLER)
+        assert "Did you mean 'stanley'?" in result.error_msg
+
+    def test_a_behavior_tree(self, base, navigator):
+        status, result = navigator.go((1.0, 0.0, 0.0), behavior_tree="mine.xml").result()
+        assert status == ABORTED
+        assert "no behavior trees; leave it empty" in result.error_msg
+
+    def test_a_bad_goal_leaves_the_one_under_way(self, cell, base):
+        call = under_way(cell)
+        assert cell.navigator.go((math.nan, 0.0, 0.0)).result()[0] == ABORTED
+        cell.goal_pose.publish(stamped((math.nan, 0.0, 0.0)))
+        cell.goal_pose.publish(stamped((0.0, 0.0, 0.0), stamp=now(cell) - 60.0))
+        cell.navigator.wait_for_warning("goal_pose refused: goal_pose is 60")
+        assert not call.done
+        assert base.told[-1][1].vx > 0.4
+        assert call.cancel()
+        call.result()
+
+    def test_parameters_that_this_base_cannot_have(self, cell, base):
+        change = cell.client.set_parameters
+        for bad in (
+            {"approach": "teleport"},
+            {"tracking_law": "pid"},
+            {"xy_goal_tolerance": 0.0},
+            {"linear__x__max_velocity": -1.0},
+            {"max_steering_angle": math.nan},
+        ):
+            assert not change(NODE, **bad).successful
+        assert cell.client.get_parameter(NODE, "approach") == "straight"
+
+    def test_a_new_limit_counts_at_once(self, cell, base):
+        call = under_way(cell)
+        assert cell.client.set_parameters(NODE, linear__x__max_velocity=0.2).successful
+        try:
+            cell.client.wait(lambda: base.told[-1][1].vx == pytest.approx(0.2), "the new limit")
+        finally:
+            assert cell.client.set_parameters(NODE, linear__x__max_velocity=0.5).successful
+        assert call.cancel()
+        call.result()
+
+
+def test_it_stops_the_base_when_it_is_stopped(cell, base):
+    """The last test: it ends the process."""
+    under_way(cell)
+    assert cell.process.stop() == 0
+    cell.client.wait(lambda: base.told[-1][1] == Twist2(), "a last word")
