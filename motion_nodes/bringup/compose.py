@@ -174,6 +174,8 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
         specs.append(
             _spec(config, "articulation_controller", JOINT_CONTROLLER, place.namespace, settings)
         )
+    if any(group.tip is not None for group in robot.groups.values()):
+        specs.append(_spec(config, "ik_service", "ik_service", place.namespace, framed))
     if robot.base is not None:
         driven = framed | {"stamped_cmd_vel": config.stamped_cmd_vel}
         executable, name = BASE_EXECUTABLES[robot.kind], BASE_CONTROLLERS[robot.kind]

@@ -124,6 +124,9 @@ def _serve(
         except ExternalShutdownException:
             return
         except Exception:
+            if signals.STOP.is_set():
+                # The executor's shutdown takes away what its spinning still uses.
+                return
             # One failed callback must not leave the node without services and diagnostics.
             get_logger("motion_nodes").error(f"a callback failed:\n{traceback.format_exc()}")
 

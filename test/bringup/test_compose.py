@@ -24,6 +24,7 @@ def test_an_arm_gets_joint_control_and_no_base():
         "/mujoco_sim",
         "/robot_state",
         "/joint_trajectory_controller",
+        "/ik_service",
         "/controller_manager",
         "/browser_viewer",
     ]

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kinematics service: MoveIt's compute_ik, compute_fk and check_state_validity for one robot.
+
+Requests are answered by threads of their own (:mod:`motion_nodes.ros.request_threads`), past the
+executor and beside the loop. The loop follows poses sent to ``~/target_pose``: it solves from where
+the robot is and sends the joints to the joint controller.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped
+from moveit_msgs.msg import MoveItErrorCodes
+from moveit_msgs.srv import GetPositionFK, GetPositionIK, GetStateValidity
+from sensor_msgs.msg import JointState
+
+from motion_nodes.ik.problem import IkSettings, IkTolerance
+from motion_nodes.ik.solvers import DEFAULT, solver_names
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.nodes.ik_chains import IkChains
+from motion_nodes.nodes.kinematics_requests import KinematicsRequests, Present
+from motion_nodes.ros import qos
+from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
+from motion_nodes.ros.moveit_messages import Refusal, pose_of, set_code
+from motion_nodes.ros.names import JOINT_CONTROLLER
+from motion_nodes.ros.parameters import param
+from motion_nodes.ros.request_threads import RequestThreads
+from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.robot_node import RobotNode, RobotParams
+from motion_nodes.ros.run import run_node
+from motion_nodes.ros.stamps import command_time
+from motion_nodes.ros.transform_listener import TransformListener
+
+TARGET_TIMEOUT = 1.0
+"""[s] A target pose older than this is refused."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class IkServiceParams(RobotParams):
+    """Parameters of the kinematics service; the words are those of MoveIt's kinematics.yaml."""
+
+    update_rate: float = param(
+        50.0,
+        doc="Rate at which ~/target_pose is followed.",
+        unit="Hz",
+        gt=0.0,
+        le=1000.0,
+        read_only=True,
+    )
+    kinematics_solver: str = param(
+        DEFAULT, doc="How inverse kinematics is solved.", one_of=solver_names()
+    )
+    kinematics_solver_timeout: float = param(
+        0.05, doc="Longest search where a request says nothing.", unit="s", gt=0.0, le=60.0
+    )
+    kinematics_solver_attempts: int = param(
+        100, doc="Starts that are tried before giving up.", ge=1, le=100_000
+    )
+    position_tolerance: float = param(
+        1e-4, doc="How near to the target counts as there.", unit="m", gt=0.0, le=1.0
+    )
+    orientation_tolerance: float = param(
+        1e-3, doc="How near to the target's orientation counts.", unit="rad", gt=0.0, le=3.0
+    )
+    position_only_ik: bool = param(False, doc="Any orientation will do.")
+    random_seed: int = param(123456, doc="Equal seeds give equal answers.", ge=0, le=2**31 - 1)
+    target_group: str = param(
+        "", doc="Group that ~/target_pose moves; empty: the only one with a tip."
+    )
+    tf_frame_prefix: str = param(
+        "", doc="Put before all frame names; '~' means the node's namespace.", read_only=True
+    )
+    request_threads: int = param(
+        2, doc="Requests that are answered side by side.", ge=1, le=16, read_only=True
+    )
+
+
+class IkServiceNode(RobotNode[IkServiceParams]):
+    """Serves kinematics."""
+
+    params_type = IkServiceParams
+
+    def __init__(self, ros_args: list[str] | None = None) -> None:
+        """Create the node, unconfigured."""
+        super().__init__("ik_service", ros_args=ros_args)
+        self._threads: RequestThreads | None = None
+
+    def configure(self) -> None:
+        """Compile kinematics and solvers, offer the services."""
+        params, robot = self.params, self.robot
+        prefix = params.tf_frame_prefix
+        prefix = self.get_namespace() if prefix == "~" else prefix
+        kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+        kinematics.warm_up()
+        self._settings = settings_of(params)
+        self._state = JointStateReader(
+            self.poll(JointState, "joint_states", qos.STATES), robot.joint_names
+        )
+        self._reading = threading.Lock()
+        self._requests = KinematicsRequests(
+            robot,
+            kinematics,
+            RobotFrames(kinematics, TransformListener(self), prefix),
+            self._chains(params),
+            lambda: self._settings,
+            self._present,
+        )
+        self._counts = {"solved": 0, "failed": 0}
+        self._target = self.poll(PoseStamped, "~/target_pose")
+        self._reference = self.advertise(JointState, f"{JOINT_CONTROLLER}/reference")
+        threads = self._threads = RequestThreads(self, params.request_threads)
+        for kind, name, handler in (
+            (GetPositionIK, "compute_ik", self._compute_ik),
+            (GetPositionFK, "compute_fk", self._compute_fk),
+            (GetStateValidity, "check_state_validity", self._check_state_validity),
+        ):
+            threads.serve(kind, name, handler, qos.ACTION_REQUESTS)
+        threads.start()
+
+    def release(self) -> None:
+        """Take the services down."""
+        if self._threads is not None:
+            self._threads.destroy()
+            self._threads = None
+
+    def parameters_changed(self, params: IkServiceParams) -> None:
+        """Take over another solver, tolerances and budgets."""
+        self._settings = settings_of(params)
+        if params.kinematics_solver != self._requests.chains.solver:
+            self._requests = dataclasses.replace(self._requests, chains=self._chains(params))
+
+    def tick(self, dt: float) -> None:
+        """Follow the newest target pose."""
+        message = self._target.newest()
+        if message is None:
+            return
+        now_ns = self.now_ns()
+        given, warning = command_time(stamp_ns(message) * 1e-9, now_ns * 1e-9, TARGET_TIMEOUT)
+        if warning:
+            self.warn("target stamp", f"target pose: {warning}")
+        if given is not None:
+            try:
+                self._follow(message, now_ns)
+            except Refusal as refusal:
+                self.warn("target", f"target pose refused: {refusal}")
+
+    def diagnose(self, report: Report) -> None:
+        """Say what was asked for and how it went."""
+        if not self._state.received:
+            report.note("OK", "requests must bring a whole robot state: no joint_states yet")
+        for word, count in self._counts.items():
+            report.value(f"inverse kinematics {word}", count)
+        report.value("age of joint_states [s]", self._state.age())
+
+    def _chains(self, params: IkServiceParams) -> IkChains:
+        chains = IkChains(self.robot, params.kinematics_solver, settings_of(params))
+        chains.warm_up()
+        return chains
+
+    def _present(self) -> Present:
+        """Return where the joints are now; any thread may ask."""
+        with self._reading:
+            self._state.update()
+            trouble = "" if self._state.received else self._state.trouble(np.inf)
+            return Present(self._state.position.copy(), trouble)
+
+    def _follow(self, message: PoseStamped, now_ns: int) -> None:
+        requests = self._requests
+        present = self._present()
+        if present.trouble:
+            raise Refusal(MoveItErrorCodes.INVALID_ROBOT_STATE, present.trouble)
+        X_FT, note = pose_of(message.pose, "the target")
+        if note:
+            self.warn("target quaternion", note)
+        X_WT = requests.frames.pose(message.header.frame_id, present.q) @ X_FT
+        group = requests.group(self.params.target_group)
+        result, names = requests.solve(group, "", X_WT, present.q)
+        self._count(result.success)
+        if not result.success:
+            raise Refusal(MoveItErrorCodes.NO_IK_SOLUTION, result.reason)
+        moved = [(name, q) for name, q in zip(names, result.q.tolist(), strict=True)
+                 if name in group.joints]  # fmt: skip
+        command = JointState(name=[name for name, _ in moved], position=[q for _, q in moved])
+        set_stamp(command, now_ns)
+        self._reference.publish(command)
+
+    def _compute_ik(self, request: Any, response: Any) -> Any:
+        try:
+            self._refuse_inactive()
+            note = self._requests.inverse(request.ik_request, response)
+        except Refusal as refusal:
+            self._count(False)
+            set_code(response.error_code, refusal.code, str(refusal), self.get_name())
+            return response
+        self._count(True)
+        response.solution.joint_state.header.stamp = self.get_clock().now().to_msg()
+        response.solution.joint_state.header.frame_id = self.robot.base_frame
+        set_code(response.error_code, MoveItErrorCodes.SUCCESS, note, self.get_name())
+        return response
+
+    def _compute_fk(self, request: Any, response: Any) -> Any:
+        try:
+            self._refuse_inactive()
+            self._requests.forward(request, response, self.get_clock().now().to_msg())
+        except Refusal as refusal:
+            set_code(response.error_code, refusal.code, str(refusal), self.get_name())
+            return response
+        set_code(response.error_code, MoveItErrorCodes.SUCCESS, "", self.get_name())
+        return response
+
+    def _check_state_validity(self, request: Any, response: Any) -> Any:
+        try:
+            self._refuse_inactive()
+            self._requests.valid(request, response)
+        except Refusal as refusal:
+            # This answer has no place for words.
+            self.warn("validity", f"check_state_validity: {refusal}")
+            response.valid = False
+        return response
+
+    def _refuse_inactive(self) -> None:
+        if not self.active:
+            raise Refusal(
+                MoveItErrorCodes.FAILURE, f"{self.get_name()} is {self.state_label}, not active"
+            )
+
+    def _count(self, success: bool) -> None:
+        self._counts["solved" if success else "failed"] += 1
+
+
+def settings_of(params: IkServiceParams) -> IkSettings:
+    """Return the core's settings from the parameters."""
+    orientation = np.inf if params.position_only_ik else params.orientation_tolerance
+    return IkSettings(
+        tolerance=IkTolerance(params.position_tolerance, float(orientation)),
+        attempts=params.kinematics_solver_attempts,
+        timeout=params.kinematics_solver_timeout,
+        random_seed=params.random_seed,
+    )
+
+
+def main() -> None:
+    """Run the node as a process of its own."""
+    run_node(IkServiceNode)

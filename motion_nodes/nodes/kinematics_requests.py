@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers to MoveIt's kinematics services: messages in, core objects asked, messages out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped
+from moveit_msgs.msg import ConstraintEvalResult, ContactInformation, MoveItErrorCodes, RobotState
+from numpy.typing import NDArray
+
+from motion_nodes.errors import BadCommand, UnknownFrame, UnknownGroup
+from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkStatus, Validity
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.robot import Group, Robot
+from motion_nodes.nodes.ik_chains import IkChains
+from motion_nodes.ros.moveit_messages import (
+    Refusal,
+    fill_robot_state,
+    joint_values,
+    pose_message,
+    pose_of,
+    seconds_of,
+)
+from motion_nodes.ros.robot_frames import RobotFrames
+
+Array = NDArray[np.float64]
+Codes = MoveItErrorCodes
+
+CODES = {
+    IkStatus.SOLVED: Codes.SUCCESS,
+    IkStatus.NOT_FOUND: Codes.NO_IK_SOLUTION,
+    IkStatus.OUT_OF_REACH: Codes.NO_IK_SOLUTION,
+    IkStatus.TIMED_OUT: Codes.TIMED_OUT,
+    IkStatus.ITERATION_LIMIT: Codes.NO_IK_SOLUTION,
+    IkStatus.REFUSED: Codes.NO_IK_SOLUTION,
+}
+"""MoveIt's code for each way that a search ends."""
+
+NOT_CHECKED = "collisions are not checked, for there is no model of the world yet"
+
+
+@dataclass(frozen=True)
+class Present:
+    """The newest measured positions of all joints, or why they are not known."""
+
+    q: Array
+    trouble: str = ""
+
+
+@dataclass(frozen=True)
+class KinematicsRequests:
+    """What the three services do; handlers may run in several threads at once."""
+
+    robot: Robot
+    kinematics: Kinematics
+    """Of all joints, relative to the robot's base frame."""
+    frames: RobotFrames
+    chains: IkChains
+    settings: Callable[[], IkSettings]
+    """The settings now in force."""
+    present: Callable[[], Present]
+
+    def group(self, name: str) -> Group:
+        """Return a group by name or alias; no name means the only one that has a tip.
+
+        Raises:
+            Refusal: when there is none or more than one.
+        """
+        if name:
+            try:
+                return self.robot.group(name)
+            except UnknownGroup as error:
+                raise Refusal(Codes.INVALID_GROUP_NAME, str(error)) from None
+        chains = [group for group in self.robot.groups.values() if group.tip is not None]
+        if len(chains) != 1:
+            names = ", ".join(group.name for group in chains) or "none"
+            raise Refusal(Codes.INVALID_GROUP_NAME, f"name a group; those with a tip: {names}")
+        return chains[0]
+
+    def state(self, given: RobotState, what: str) -> Array:
+        """Return positions of all joints: those given, and the newest measured ones of the rest.
+
+        Raises:
+            Refusal: for a state that cannot be used, or joints of which nothing is known.
+        """
+        names = self.robot.joint_names
+        values = joint_values(given, names, what)
+        if len(values) == len(names):
+            return np.array([values[name] for name in names])
+        present = self.present()
+        if present.trouble:
+            lacking = ", ".join(name for name in names if name not in values)
+            raise Refusal(
+                Codes.INVALID_ROBOT_STATE,
+                f"{what} does not give {lacking}, and the robot's state is not known: "
+                f"{present.trouble}",
+            )
+        return np.array([values.get(name, q) for name, q in zip(names, present.q, strict=True)])
+
+    def inverse(self, request: Any, response: Any) -> str:
+        """Answer GetPositionIK.ik_request; return a note for the client.
+
+        Raises:
+            Refusal: for a request that cannot be served.
+        """
+        if len(request.ik_link_names) > 1 or len(request.pose_stamped_vector) > 1:
+            raise Refusal(
+                Codes.INVALID_GOAL_CONSTRAINTS,
+                f"{len(request.ik_link_names)} links are asked for at once; give one link and pose",
+            )
+        stamped = request.pose_stamped
+        link = request.ik_link_name
+        if request.pose_stamped_vector:
+            stamped = request.pose_stamped_vector[0]
+            link = request.ik_link_names[0] if request.ik_link_names else link
+        group = self.group(request.group_name)
+        link = self.frames.name_of(link) if link else ""
+        q = self.state(request.robot_state, "the seed")
+        X_FT, note = pose_of(stamped.pose, "the target")
+        X_WT = self.frames.pose(stamped.header.frame_id, q) @ X_FT
+        timeout = seconds_of(request.timeout, "timeout")
+        everywhere = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
+        validity = allowed(request.constraints, everywhere)
+        result, names = self.solve(group, link, X_WT, q, timeout, validity)
+        if not result.success:
+            raise Refusal(CODES[result.status], "; ".join(filter(None, (result.reason, note))))
+        solution = dict(zip(names, result.q.tolist(), strict=True))
+        fill_robot_state(response.solution, everywhere | solution)
+        return "; ".join(filter(None, (note, NOT_CHECKED if request.avoid_collisions else "")))
+
+    def solve(
+        self,
+        group: Group,
+        link: str,
+        X_WT: Array,
+        q: Array,
+        timeout: float = 0.0,
+        validity: Callable[[Sequence[str]], Validity | None] = lambda _: None,
+    ) -> tuple[IkResult, tuple[str, ...]]:
+        """Return what the search found and the joints of its ``q``.
+
+        Args:
+            group: whose joints move.
+            link: frame that is to be at the target; empty: the group's tip.
+            X_WT: target in the robot's base frame, shape (4, 4).
+            q: where all joints are, shape (n,).
+            timeout: [s]; 0 means the parameter's.
+            validity: given the joints of a solution, what else it must fulfil.
+
+        Raises:
+            Refusal: for a group without a chain, a link that it does not move, or a bad target.
+        """
+        chain = self.chains.find(group, link)
+        everywhere = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
+        settings = self.settings()
+        if timeout:
+            settings = self.chains.with_timeout(settings, timeout)
+        try:
+            result = chain.solver.solve(
+                IkRequest(
+                    target=X_WT,
+                    seed=[everywhere[name] for name in chain.joint_names],
+                    base_pose=self.kinematics.pose(q, chain.base),
+                    locked={name: everywhere[name] for name in chain.locked},
+                    validity=validity(chain.joint_names),
+                    settings=settings,
+                )
+            )
+        except BadCommand as error:
+            raise Refusal(Codes.INVALID_GOAL_CONSTRAINTS, str(error)) from None
+        return result, chain.joint_names
+
+    def forward(self, request: Any, response: Any, stamp: Any) -> None:
+        """Answer GetPositionFK.
+
+        Raises:
+            Refusal: for a request that cannot be served.
+        """
+        q = self.state(request.robot_state, "the state")
+        names = [self.frames.name_of(name) if name else "" for name in request.fk_link_names]
+        for name in names:
+            if name not in self.kinematics.frame_names:
+                error = UnknownFrame(name, self.kinematics.frame_names, self.robot.name)
+                raise Refusal(Codes.INVALID_LINK_NAME, str(error))
+        if not names:
+            raise Refusal(Codes.INVALID_LINK_NAME, "no links asked for: fill in fk_link_names")
+        frame = request.header.frame_id or self.kinematics.base
+        X_FB = np.linalg.inv(self.frames.pose(frame, q))
+        for name, given in zip(names, request.fk_link_names, strict=True):
+            stamped = PoseStamped(pose=pose_message(X_FB @ self.kinematics.pose(q, name)))
+            stamped.header.frame_id, stamped.header.stamp = frame, stamp
+            response.pose_stamped.append(stamped)
+            response.fk_link_names.append(given)
+
+    def valid(self, request: Any, response: Any) -> None:
+        """Answer GetStateValidity: limits and joint constraints, each violation by name.
+
+        Raises:
+            Refusal: for a state that cannot be used or an unknown group.
+        """
+        q = self.state(request.robot_state, "the state")
+        names = self.robot.joint_names
+        if request.group_name:
+            names = self.group(request.group_name).joints
+        indices = self.robot.indices(names)
+        limits = self.robot.limits.select(names)
+        values = dict(zip(names, q[indices].tolist(), strict=True))
+        for k, name in enumerate(names):
+            beyond = max(limits.lower[k] - values[name], values[name] - limits.upper[k])
+            if beyond > 0.0:
+                response.contacts.append(_limit_contact(self.robot, name, float(beyond)))
+        for constraint in supported(request.constraints):
+            distance = _distance(constraint, values)
+            response.constraint_result.append(
+                ConstraintEvalResult(result=distance <= 0.0, distance=max(distance, 0.0))
+            )
+        response.valid = not response.contacts and all(
+            outcome.result for outcome in response.constraint_result
+        )
+
+
+def supported(constraints: Any) -> Sequence[Any]:
+    """Return the joint constraints, the only ones that are understood.
+
+    Raises:
+        Refusal: for constraints of another kind, which must not be ignored.
+    """
+    for kind in ("position", "orientation", "visibility"):
+        if getattr(constraints, f"{kind}_constraints"):
+            raise Refusal(
+                Codes.INVALID_GOAL_CONSTRAINTS,
+                f"{kind} constraints are not understood here; only joint constraints are",
+            )
+    return list(constraints.joint_constraints)
+
+
+def allowed(
+    constraints: Any, everywhere: Mapping[str, float]
+) -> Callable[[Sequence[str]], Validity | None]:
+    """Return what makes, for the joints of a solution, the check of joint constraints.
+
+    Args:
+        constraints: of the request.
+        everywhere: where all joints are [rad or m]; those that are not solved for stay there.
+
+    Raises:
+        Refusal: for constraints of another kind, or of a joint that there is not.
+    """
+    wanted = supported(constraints)
+    for constraint in wanted:
+        _distance(constraint, everywhere)
+
+    def check_for(names: Sequence[str]) -> Validity | None:
+        def check(q: Array) -> bool | str:
+            values = {**everywhere, **dict(zip(names, q.tolist(), strict=True))}
+            for constraint in wanted:
+                name = constraint.joint_name
+                if _distance(constraint, values) > 0.0:
+                    return f"{name} at {values[name]:.4f} breaks its constraint"
+            return True
+
+        return check if wanted else None
+
+    return check_for
+
+
+def _distance(constraint: Any, values: Mapping[str, float]) -> float:
+    """Return how far a joint is beyond its constraint [rad or m]; 0 or less is inside.
+
+    Raises:
+        Refusal: for a joint that there is not, or numbers that are not finite.
+    """
+    name = constraint.joint_name
+    if name not in values:
+        raise Refusal(
+            Codes.INVALID_GOAL_CONSTRAINTS,
+            f"a constraint names joint '{name}'; there are: {', '.join(values)}",
+        )
+    numbers = (constraint.position, constraint.tolerance_above, constraint.tolerance_below)
+    if not all(map(math.isfinite, numbers)):
+        raise Refusal(
+            Codes.INVALID_GOAL_CONSTRAINTS,
+            f"the constraint of joint '{name}' holds numbers that are not finite: {numbers}",
+        )
+    off = values[name] - constraint.position
+    return float(max(off - constraint.tolerance_above, -off - constraint.tolerance_below))
+
+
+def _limit_contact(robot: Robot, joint: str, beyond: float) -> ContactInformation:
+    """Return a violated limit as the one thing that this service has for reasons."""
+    return ContactInformation(
+        contact_body_1=robot.tree.joint(joint).child,
+        contact_body_2=f"limit of {joint}",
+        depth=beyond,
+    )

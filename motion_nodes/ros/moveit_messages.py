@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""moveit_msgs to and from arrays: poses, robot states, error codes with words.
+
+Adapters only: what is wrong with a message is raised as :class:`Refusal`, which carries the code
+that MoveIt's clients look for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import Pose
+from moveit_msgs.msg import MoveItErrorCodes, RobotState
+from numpy.typing import NDArray
+
+from motion_nodes.errors import MotionError, did_you_mean
+from motion_nodes.model.poses import from_xyz_quat, to_quat_xyzw
+
+Array = NDArray[np.float64]
+
+FARTHEST = 1e6
+"""[m] A position beyond this is taken for a fault."""
+UNIT_TOLERANCE = 1e-3
+"""How far a quaternion's length may be from one without a word."""
+
+
+class Refusal(MotionError):
+    """A request that cannot be served, with MoveIt's code for it."""
+
+    def __init__(self, code: int, text: str) -> None:
+        """Refuse with one of the constants of MoveItErrorCodes and a text for people."""
+        super().__init__(text)
+        self.code = code
+
+
+def set_code(message: MoveItErrorCodes, code: int, text: str = "", source: str = "") -> None:
+    """Fill in an error code."""
+    message.val, message.message, message.source = code, text, source
+
+
+def pose_of(message: Pose, what: str) -> tuple[Array, str]:
+    """Return a pose as a (4, 4) matrix, and a notice for a quaternion that was no unit one.
+
+    Raises:
+        Refusal: for numbers that are not finite, a zero quaternion, or an absurd distance.
+    """
+    p, r = message.position, message.orientation
+    position, quaternion = (p.x, p.y, p.z), (r.x, r.y, r.z, r.w)
+    if not all(map(math.isfinite, position + quaternion)):
+        raise Refusal(
+            MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
+            f"{what} is not finite: position {position}, orientation {quaternion}",
+        )
+    if max(map(abs, position)) > FARTHEST:
+        raise Refusal(
+            MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
+            f"{what} lies {max(map(abs, position)):.3g} m away; positions are given in metres",
+        )
+    length = math.hypot(*quaternion)
+    if length < UNIT_TOLERANCE:
+        raise Refusal(
+            MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
+            f"{what} has the orientation {quaternion}, which is no rotation; "
+            "for none give x y z w = 0 0 0 1",
+        )
+    notice = ""
+    if abs(length - 1.0) > UNIT_TOLERANCE:
+        notice = f"the quaternion of {what} had length {length:.6g} and was normalised"
+    return from_xyz_quat(position, quaternion), notice
+
+
+def pose_message(X: Array) -> Pose:
+    """Return a (4, 4) pose as a message."""
+    message = Pose()
+    p, r = message.position, message.orientation
+    p.x, p.y, p.z = X[:3, 3].tolist()
+    r.x, r.y, r.z, r.w = to_quat_xyzw(X).tolist()
+    return message
+
+
+def joint_values(state: RobotState, known: Sequence[str], what: str) -> dict[str, float]:
+    """Return the joint positions that a robot state gives, of the joints that are known.
+
+    Joints of other robots may stand beside them, for clients send whole joint_states.
+
+    Raises:
+        Refusal: for lengths that differ, a position that is not finite, or names of which none is
+            known.
+    """
+    joints = state.joint_state
+    if len(joints.name) != len(joints.position):
+        raise Refusal(
+            MoveItErrorCodes.INVALID_ROBOT_STATE,
+            f"{what} has {len(joints.name)} joint names and {len(joints.position)} positions",
+        )
+    values = {
+        name: float(position)
+        for name, position in zip(joints.name, joints.position, strict=True)
+        if name in known
+    }
+    if joints.name and not values:
+        raise Refusal(
+            MoveItErrorCodes.INVALID_ROBOT_STATE,
+            f"{what} names {', '.join(joints.name[:10])}, none of which the robot has."
+            f"{did_you_mean(joints.name[0], known)}",
+        )
+    for name, value in values.items():
+        if not math.isfinite(value):
+            raise Refusal(
+                MoveItErrorCodes.INVALID_ROBOT_STATE, f"{what} has {name} at {value}; not finite"
+            )
+    return values
+
+
+def fill_robot_state(state: RobotState, joints: Mapping[str, float]) -> None:
+    """Write joint positions into a robot state."""
+    state.joint_state.name = list(joints)
+    state.joint_state.position = list(joints.values())
+
+
+def seconds_of(duration: Any, what: str) -> float:
+    """Return a duration [s], nanoseconds and all; 0 stands for the server's default.
+
+    Raises:
+        Refusal: for a negative one.
+    """
+    seconds = float(duration.sec + 1e-9 * duration.nanosec)
+    if seconds < 0.0:
+        raise Refusal(
+            MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
+            f"{what} is {seconds:g} s; give a positive time, or 0 for the default",
+        )
+    return seconds

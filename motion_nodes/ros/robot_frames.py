@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames that requests are given in: the robot's own by its kinematics, all others from /tf."""
+
+from __future__ import annotations
+
+import numpy as np
+from moveit_msgs.msg import MoveItErrorCodes
+from numpy.typing import NDArray
+
+from motion_nodes.errors import BadCommand, UnknownFrame
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.ros.moveit_messages import Refusal
+from motion_nodes.ros.transform_listener import TransformListener
+from motion_nodes.ros.transforms import frame_id
+
+Array = NDArray[np.float64]
+
+
+class RobotFrames:
+    """Finds frames relative to the base of a robot's kinematics."""
+
+    def __init__(self, kinematics: Kinematics, listener: TransformListener, prefix: str) -> None:
+        """Look up the robot's links in ``kinematics``, and all else through ``listener``.
+
+        Args:
+            kinematics: of the robot, relative to its base frame.
+            listener: of /tf, where the robot's frames stand under ``prefix``.
+            prefix: put before the robot's frames there; may be empty.
+        """
+        self._kinematics = kinematics
+        self._listener = listener
+        self._prefix = prefix
+
+    def name_of(self, frame: str) -> str:
+        """Return a frame's own name: without the prefix if it is the robot's; empty is the base."""
+        name = frame.lstrip("/")
+        if not name:
+            return self._kinematics.base
+        own = name.removeprefix(frame_id(self._prefix, ""))
+        return own if own in self._kinematics.frame_names else name
+
+    def pose(self, frame: str, q: Array) -> Array:
+        """Return ``X_BF``, a frame in the base with the joints at ``q``, shape (4, 4).
+
+        Raises:
+            Refusal: for a frame that neither the robot nor /tf has, or that hangs on nothing.
+        """
+        name = self.name_of(frame)
+        if name in self._kinematics.frame_names:
+            return self._kinematics.pose(q, name)
+        base = frame_id(self._prefix, self._kinematics.base)
+        try:
+            return self._listener.update().pose(base, name)
+        except UnknownFrame as error:
+            links = UnknownFrame(name, self._kinematics.frame_names, "the robot")
+            raise Refusal(
+                MoveItErrorCodes.FRAME_TRANSFORM_FAILURE, f"{links} On /tf: {error}"
+            ) from None
+        except BadCommand as error:
+            raise Refusal(MoveItErrorCodes.FRAME_TRANSFORM_FAILURE, str(error)) from None

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""compute_ik, compute_fk, check_state_validity and ~/target_pose, asked by another process."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pinocchio
+import pytest
+from geometry_msgs.msg import PoseStamped, TransformStamped
+from joint_client import ARM, CONTROLLER, FRANKA, HOME, JointClient
+from moveit_msgs.msg import Constraints, JointConstraint, MoveItErrorCodes, RobotState
+from moveit_msgs.srv import GetPositionFK, GetPositionIK, GetStateValidity
+from ros_processes import RosClient
+from tf2_msgs.msg import TFMessage
+
+from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, inverse, to_quat_xyzw
+
+Codes = MoveItErrorCodes
+TIP = FRANKA.group("arm").tip
+READY = dict(zip(ARM, FRANKA.named_state("ready", "arm").tolist(), strict=True))
+REFERENCE = pinocchio.buildModelFromXML(FRANKA.urdf)
+
+
+def frame_pose(joints: dict[str, float], frame: str) -> np.ndarray:
+    """Pose of a link in the base, by pinocchio."""
+    q = pinocchio.neutral(REFERENCE)
+    for name, value in (HOME | joints).items():
+        q[REFERENCE.joints[REFERENCE.getJointId(name)].idx_q] = value
+    data = REFERENCE.createData()
+    pinocchio.framesForwardKinematics(REFERENCE, data, q)
+    return data.oMf[REFERENCE.getFrameId(frame)].homogeneous
+
+
+def stamped(X: np.ndarray, frame: str = "") -> PoseStamped:
+    message = PoseStamped()
+    message.header.frame_id = frame
+    p, r = message.pose.position, message.pose.orientation
+    p.x, p.y, p.z = X[:3, 3].tolist()
+    r.x, r.y, r.z, r.w = to_quat_xyzw(X).tolist()
+    return message
+
+
+def state(joints: dict[str, float]) -> RobotState:
+    message = RobotState()
+    message.joint_state.name = list(joints)
+    message.joint_state.position = list(joints.values())
+    return message
+
+
+def apart(X: np.ndarray, Y: np.ndarray) -> tuple[float, float]:
+    """Distance [m] and angle [rad] between two poses."""
+    turned = X[:3, :3].T @ Y[:3, :3]
+    cosine = np.clip((np.trace(turned) - 1.0) / 2.0, -1.0, 1.0)
+    return float(np.linalg.norm(X[:3, 3] - Y[:3, 3])), float(np.arccos(cosine))
+
+
+@dataclasses.dataclass
+class Kinematics:
+    """The services as a client sees them."""
+
+    client: RosClient
+
+    def ik(self, target: PoseStamped, **fields: Any) -> Any:
+        request = GetPositionIK.Request()
+        request.ik_request.pose_stamped = target
+        fields.setdefault("group_name", "arm")
+        for name, value in fields.items():
+            setattr(request.ik_request, name, value)
+        return self.client.call(GetPositionIK, "/compute_ik", request)
+
+    def solved(self, target: PoseStamped, **fields: Any) -> dict[str, float]:
+        answer = self.ik(target, **fields)
+        assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+        joints = answer.solution.joint_state
+        return dict(zip(joints.name, joints.position, strict=True))
+
+    def refused(self, target: PoseStamped, **fields: Any) -> tuple[int, str]:
+        answer = self.ik(target, **fields)
+        assert answer.error_code.val != Codes.SUCCESS
+        assert not answer.solution.joint_state.name, "no solution must look like one"
+        return answer.error_code.val, answer.error_code.message
+
+    def fk(self, links: list[str], frame: str = "", **fields: Any) -> Any:
+        request = GetPositionFK.Request(fk_link_names=links, **fields)
+        request.header.frame_id = frame
+        return self.client.call(GetPositionFK, "/compute_fk", request)
+
+    def valid(self, **fields: Any) -> Any:
+        return self.client.call(
+            GetStateValidity, "/check_state_validity", GetStateValidity.Request(**fields)
+        )
+
+
+@pytest.fixture(scope="module")
+def arm(module_suite, module_client):
+    """A robot without physics, its controller, its frames, and the service."""
+    module_suite.node("mock_sim", robots=["franka"])
+    for executable in ("articulation_controller", "robot_state", "ik_service"):
+        module_suite.node(executable, robot="franka", use_sim_time=True)
+    made = JointClient(module_client)
+    made.wait_for()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def kinematics(arm):
+    client = arm.client
+    client.wait(lambda: client.state("/ik_service") == "active", "the service")
+    return Kinematics(client)
+
+
+def test_ik_of_random_poses_within_limits(kinematics):
+    rng = np.random.default_rng(7)
+    limits = FRANKA.group("arm").limits
+    for _ in range(40):
+        joints = dict(zip(ARM, rng.uniform(limits.lower, limits.upper), strict=True))
+        X = frame_pose(joints, TIP)
+        found = kinematics.solved(stamped(X), robot_state=state(HOME))
+        assert limits.within([found[name] for name in ARM])
+        distance, angle = apart(X, frame_pose(found, TIP))
+        assert distance < 1.1e-4
+        assert angle < 1.1e-3
+
+
+def test_an_empty_seed_is_the_newest_state_and_an_empty_link_the_tip(kinematics, arm):
+    X = frame_pose(arm.joints, TIP) @ from_xyz_rpy((0.01, 0.0, -0.01))
+    found = kinematics.solved(stamped(X))
+    assert max(abs(found[name] - arm.joints[name]) for name in ARM) < 0.15, "near to the seed"
+    assert set(found) == set(FRANKA.joint_names)
+
+
+@pytest.mark.parametrize("group", ["arm", "panda_arm", ""])
+def test_group_names_aliases_and_the_only_group(kinematics, group):
+    assert kinematics.solved(stamped(frame_pose(READY, TIP)), group_name=group)
+
+
+def test_another_link_and_a_link_that_hangs_on_fingers(kinematics):
+    found = kinematics.solved(stamped(frame_pose(READY, "panda_link8")), ik_link_name="panda_link8")
+    assert apart(frame_pose(READY, "panda_link8"), frame_pose(found, "panda_link8"))[0] < 2e-4
+    finger = READY | {"panda_finger_joint1": 0.02, "panda_finger_joint2": 0.02}
+    X = frame_pose(finger, "panda_leftfinger")
+    found = kinematics.solved(
+        stamped(X), ik_link_name="panda_leftfinger", robot_state=state(finger)
+    )
+    assert found["panda_finger_joint1"] == 0.02, "it is not of the group"
+    assert apart(X, frame_pose(found, "panda_leftfinger"))[0] < 2e-4
+
+
+def test_frames_of_the_robot_and_of_tf(kinematics):
+    X = frame_pose(READY, TIP)
+    seed = state(HOME | READY)
+    in_link = inverse(frame_pose(READY, "panda_link4")) @ X
+    found = kinematics.solved(stamped(in_link, "panda_link4"), robot_state=seed)
+    assert apart(X, frame_pose(found, TIP))[0] < 2e-4
+    X_WB = from_xyz_rpy((2.0, -1.0, 0.5), (0.0, 0.0, 1.0))
+    transform = TransformStamped(child_frame_id="panda_link0")
+    transform.header.frame_id = "workshop"
+    t, r = transform.transform.translation, transform.transform.rotation
+    t.x, t.y, t.z = X_WB[:3, 3].tolist()
+    r.x, r.y, r.z, r.w = to_quat_xyzw(X_WB).tolist()
+    sender = kinematics.client.publisher(TFMessage, "/tf")
+    answers = []
+
+    def known() -> bool:
+        sender.publish(TFMessage(transforms=[transform]))
+        answers.append(kinematics.ik(stamped(X_WB @ X, "workshop"), robot_state=seed))
+        return answers[-1].error_code.val == Codes.SUCCESS
+
+    kinematics.client.wait(known, "the frame to be known")
+    assert answers[-1].solution.joint_state.position
+
+
+def test_fk_in_the_base_and_in_a_link(kinematics):
+    answer = kinematics.fk([TIP, "panda_link4"], robot_state=state(HOME | READY))
+    assert answer.error_code.val == Codes.SUCCESS
+    assert answer.fk_link_names == [TIP, "panda_link4"]
+    for link, pose in zip(answer.fk_link_names, answer.pose_stamped, strict=True):
+        p, r = pose.pose.position, pose.pose.orientation
+        got = from_xyz_quat((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
+        np.testing.assert_allclose(got, frame_pose(READY, link), atol=1e-9)
+        assert pose.header.frame_id == "panda_link0"
+    answer = kinematics.fk([TIP], "panda_link4", robot_state=state(HOME | READY))
+    p = answer.pose_stamped[0].pose.position
+    want = inverse(frame_pose(READY, "panda_link4")) @ frame_pose(READY, TIP)
+    np.testing.assert_allclose((p.x, p.y, p.z), want[:3, 3], atol=1e-9)
+    # Without a state: where the robot is.
+    assert kinematics.fk([TIP]).error_code.val == Codes.SUCCESS
+
+
+def test_validity_names_the_limit(kinematics):
+    assert kinematics.valid(robot_state=state(HOME | READY)).valid
+    bent = HOME | {"panda_joint4": 0.5}
+    answer = kinematics.valid(robot_state=state(bent), group_name="arm")
+    assert not answer.valid
+    (contact,) = answer.contacts
+    assert contact.contact_body_2 == "limit of panda_joint4"
+    assert contact.depth == pytest.approx(0.5 + 0.0698, abs=1e-6)
+    limited = Constraints(
+        joint_constraints=[
+            JointConstraint(
+                joint_name="panda_joint1", position=1.0, tolerance_above=0.1, tolerance_below=0.1
+            )
+        ]
+    )
+    answer = kinematics.valid(robot_state=state(HOME), constraints=limited)
+    assert not answer.valid
+    assert answer.constraint_result[0].distance == pytest.approx(0.9)
+
+
+def test_joint_constraints_are_kept(kinematics):
+    wanted = Constraints(
+        joint_constraints=[
+            JointConstraint(
+                joint_name="panda_joint1", position=0.5, tolerance_above=0.2, tolerance_below=0.2
+            )
+        ]
+    )
+    X = frame_pose(READY, TIP)
+    found = kinematics.solved(stamped(X), robot_state=state(HOME), constraints=wanted)
+    assert 0.3 <= found["panda_joint1"] <= 0.7
+    assert apart(X, frame_pose(found, TIP))[0] < 2e-4
+
+
+def test_out_of_reach_is_said_with_how_near_it_came(kinematics):
+    far = np.eye(4)
+    far[:3, 3] = (2.0, 0.0, 0.5)
+    code, text = kinematics.refused(stamped(far), robot_state=state(HOME))
+    assert code == Codes.NO_IK_SOLUTION
+    assert " m" in text
+
+
+nan = math.nan
+SQUASHED = PoseStamped()
+SQUASHED.pose.orientation.w = 0.0
+LONG = stamped(frame_pose(READY, TIP))
+for axis in "xyzw":
+    part = getattr(LONG.pose.orientation, axis)
+    setattr(LONG.pose.orientation, axis, 2.5 * part)
+BROKEN = stamped(frame_pose(READY, TIP))
+BROKEN.pose.position.y = nan
+HUGE = stamped(frame_pose(READY, TIP))
+HUGE.pose.position.x = 1e12
+GOOD = stamped(frame_pose(READY, TIP))
+
+
+@pytest.mark.parametrize(
+    ("target", "fields", "code", "text"),
+    [
+        (SQUASHED, {}, Codes.INVALID_GOAL_CONSTRAINTS, "no rotation; for none give x y z w"),
+        (BROKEN, {}, Codes.INVALID_GOAL_CONSTRAINTS, "not finite"),
+        (HUGE, {}, Codes.INVALID_GOAL_CONSTRAINTS, "m away; positions are given in metres"),
+        (GOOD, {"group_name": "amr"}, Codes.INVALID_GROUP_NAME, "Did you mean 'arm'?"),
+        (GOOD, {"group_name": "hand"}, Codes.INVALID_GROUP_NAME, "no base and tip"),
+        (GOOD, {"ik_link_name": "panda_tcp"}, Codes.INVALID_LINK_NAME, "'panda_tcp' is not known"),
+        (GOOD, {"ik_link_name": "panda_link0"}, Codes.INVALID_LINK_NAME, "no joint moves"),
+        (
+            GOOD,
+            {"robot_state": state({"elbow": 1.0})},
+            Codes.INVALID_ROBOT_STATE,
+            "none of which the robot has",
+        ),
+        (
+            GOOD,
+            {"robot_state": state({"panda_joint1": nan})},
+            Codes.INVALID_ROBOT_STATE,
+            "panda_joint1 at nan",
+        ),
+        (stamped(np.eye(4), "moon"), {}, Codes.FRAME_TRANSFORM_FAILURE, "'moon' is not known"),
+    ],
+)
+def test_bad_requests_are_refused_in_words(kinematics, target, fields, code, text):
+    got, words = kinematics.refused(target, **fields)
+    assert got == code, words
+    assert text in words
+
+
+def test_lengths_that_differ_in_the_seed(kinematics):
+    broken = RobotState()
+    broken.joint_state.name = ["panda_joint1", "panda_joint2"]
+    broken.joint_state.position = [0.0]
+    code, text = kinematics.refused(GOOD, robot_state=broken)
+    assert (code, "2 joint names and 1 positions" in text) == (Codes.INVALID_ROBOT_STATE, True)
+
+
+def test_a_quaternion_of_another_length_is_normalised_with_notice(kinematics):
+    answer = kinematics.ik(LONG, robot_state=state(HOME))
+    assert answer.error_code.val == Codes.SUCCESS
+    assert "had length 2.5 and was normalised" in answer.error_code.message
+
+
+def test_a_seed_beyond_its_limits_is_a_start_all_the_same(kinematics):
+    found = kinematics.solved(GOOD, robot_state=state(HOME | {"panda_joint4": 3.0}))
+    assert FRANKA.group("arm").limits.within([found[name] for name in ARM])
+
+
+def test_timeouts(kinematics):
+    request = GetPositionIK.Request()
+    request.ik_request.group_name = "arm"
+    request.ik_request.pose_stamped = GOOD
+    request.ik_request.robot_state = state(HOME)
+    request.ik_request.timeout.nanosec = 100_000_000
+    answer = kinematics.client.call(GetPositionIK, "/compute_ik", request)
+    assert answer.error_code.val == Codes.SUCCESS
+    request.ik_request.timeout.sec = -1
+    request.ik_request.timeout.nanosec = 0
+    answer = kinematics.client.call(GetPositionIK, "/compute_ik", request)
+    assert "timeout is -1 s" in answer.error_code.message
+
+
+def test_fk_of_unknown_links_and_of_none(kinematics):
+    answer = kinematics.fk(["panda_link99"])
+    assert answer.error_code.val == Codes.INVALID_LINK_NAME
+    assert "'panda_link99' is not known" in answer.error_code.message
+    assert kinematics.fk([]).error_code.val == Codes.INVALID_LINK_NAME
+
+
+def test_many_short_lived_clients(kinematics):
+    for i in range(15):
+        other = RosClient(f"test_short_{i}")
+        service = other.node.create_client(GetPositionIK, "/compute_ik")
+        other.wait(service.service_is_ready, "the service")
+        request = GetPositionIK.Request()
+        request.ik_request.group_name = "arm"
+        request.ik_request.pose_stamped = GOOD
+        future = service.call_async(request)
+        if i % 2:
+            other.wait(future.done, "the answer")
+            assert future.result().error_code.val == Codes.SUCCESS
+        other.close()
+    assert kinematics.solved(GOOD)
+
+
+def test_inactive_answers_with_a_failure(kinematics):
+    assert kinematics.client.change_state("/ik_service", "deactivate")
+    code, text = kinematics.refused(GOOD)
+    assert (code, "not active" in text) == (Codes.FAILURE, True)
+    assert kinematics.client.change_state("/ik_service", "activate")
+    assert kinematics.solved(GOOD)
+
+
+def test_solver_parameters_change_while_running(kinematics):
+    client = kinematics.client
+    fine = {"position_tolerance": 1e-6, "orientation_tolerance": 1e-6}
+    assert client.set_parameters("/ik_service", **fine).successful
+    X = frame_pose(READY, TIP)
+    found = kinematics.solved(stamped(X), robot_state=state(HOME))
+    distance, angle = apart(X, frame_pose(found, TIP))
+    assert distance < 1.01e-6
+    assert angle < 1e-5
+    assert not client.set_parameters("/ik_service", position_tolerance=0.0).successful
+
+
+def test_a_target_pose_moves_the_robot_there(kinematics, arm):
+    X = frame_pose(READY, TIP) @ from_xyz_rpy((0.02, 0.05, -0.05), (0.1, 0.0, 0.2))
+    target = kinematics.client.publisher(PoseStamped, "/ik_service/target_pose")
+    kinematics.client.wait(lambda: target.get_subscription_count() > 0, "the node to listen")
+
+    def there() -> bool:
+        distance, angle = apart(X, frame_pose(arm.joints, TIP))
+        return distance < 1e-3 and angle < 5e-3
+
+    goal = stamped(X, "panda_link0")
+    kinematics.client.repeat(lambda: target.publish(goal), there, "the robot at the pose")
+    before = arm.rest()
+    far = np.eye(4)
+    far[:3, 3] = (3.0, 0.0, 0.0)
+    target.publish(stamped(far, "panda_link0"))
+    target.publish(BROKEN)
+    kinematics.client.spin(0.3)
+    assert arm.away(before) < 1e-4, "what cannot be reached moves nothing"
+    assert CONTROLLER
