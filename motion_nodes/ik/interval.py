@@ -130,7 +130,7 @@ def _samples(
             halton(count, len(low), first) if use_halton else rng.uniform(size=(count, len(low)))
         )
         first += count
-        yield from (1.0 - shares) * low + shares * high
+        yield from np.clip((1.0 - shares) * low + shares * high, low, high)  # despite rounding
 
 
 def free_joint_samples(

@@ -22,6 +22,10 @@ from motion_nodes.ik.problem import IkTolerance, Objective, as_configurations
 from motion_nodes.model.tree import Array
 
 _EPSILON = 1e-6
+_LONGEST_STEP = 0.2
+"""How far a joint moves at once [rad or m]."""
+_NEAR_LIMIT = 1e-5
+"""A joint that near to a limit does not go towards it."""
 
 
 class Posture:
@@ -115,7 +119,9 @@ def improved(
     """Return a solution that serves the objectives better, and is one all the same.
 
     Steps down the slope of the objectives' sum within the null space, each followed by a correction
-    of the tip; a step that does not help is halved. Ends where no more is to be gained.
+    of the tip, as long as the change of the slope suggests; a step that does not help is halved.
+    Source of the step's length: J. Barzilai and J. M. Borwein, "Two-point step size gradient
+    methods", IMA J. Numerical Analysis 8(1), 1988.
 
     Args:
         chain: the joints.
@@ -127,26 +133,29 @@ def improved(
         deadline: when to end, as :func:`time.perf_counter` counts [s].
         steps: how many at most.
     """
-    mover = TipKeeper(chain, X_BT, tolerance, limits)
-    value = sum(objective.value(q) for objective in objectives)
-    size = 0.2
-    for _ in range(steps):
+    keeper = TipKeeper(chain, X_BT, tolerance, limits)
+
+    def total(q: Array) -> float:
+        return sum(objective.value(q) for objective in objectives)
+
+    def downhill(q: Array) -> Array:
         slope = np.sum([objective.gradient(q) for objective in objectives], axis=0)
-        direction = mover.within_null_space(q, -slope)
-        length = float(np.abs(direction).max(initial=0.0))
-        if length < 1e-9 or time.perf_counter() > deadline:
+        return keeper.within_null_space(q, -slope)
+
+    value, direction, factor = total(q), downhill(q), 1.0
+    for _ in range(steps):
+        length = float(np.abs(direction).max())
+        factor = min(factor, _LONGEST_STEP / max(length, 1e-12))
+        if factor * length < 1e-6 or time.perf_counter() > deadline:
             break
-        moved = mover.corrected(q + direction * min(1.0, size / length))
-        better = math.inf if moved is None else sum(o.value(moved) for o in objectives)
-        if moved is None or not better < value:
-            size = min(size, length) / 2.0
-            if size < 1e-5:
-                break
+        moved = keeper.corrected(q + factor * direction)
+        if moved is None or not total(moved) < value:
+            factor /= 2.0
             continue
-        gain = value - better
-        q, value, size = moved, better, min(2.0 * size, 0.4)
-        if gain < 1e-9 * (1.0 + abs(value)):
-            break
+        change, before = moved - q, direction
+        q, value, direction = moved, total(moved), downhill(moved)
+        curvature = float(change @ (before - direction))
+        factor = float(change @ change) / curvature if curvature > 0.0 else 2.0 * factor
     return q
 
 
@@ -181,7 +190,8 @@ class TipKeeper:
                 return motion
             J_free = J[:, free]
             motion[free] = z[free] - np.linalg.pinv(J_free, rcond=1e-6) @ (J_free @ z[free])
-            outward = (q <= self._lower) & (motion < 0.0) | (q >= self._upper) & (motion > 0.0)
+            low, high = q <= self._lower + _NEAR_LIMIT, q >= self._upper - _NEAR_LIMIT
+            outward = low & (motion < 0.0) | high & (motion > 0.0)
             outward &= free
             if not outward.any():
                 return motion
