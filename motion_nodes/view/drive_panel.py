@@ -7,9 +7,12 @@ import threading
 import time
 from collections.abc import Callable
 
+import numpy as np
 import viser
 
+from motion_nodes.model.tree import Array
 from motion_nodes.view.drive_state import Direction, DriveState, Twist
+from motion_nodes.view.status_text import steering_line
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 HOLD_RATE = 10.0
@@ -30,6 +33,8 @@ _HOLONOMIC = {
 _STEERED = {
     "Left": (Direction.ARC_LEFT, viser.Icon.ARROW_CURVE_LEFT),
     "Right": (Direction.ARC_RIGHT, viser.Icon.ARROW_CURVE_RIGHT),
+    "Back left": (Direction.BACK_LEFT, viser.Icon.ARROW_DOWN_LEFT),
+    "Back right": (Direction.BACK_RIGHT, viser.Icon.ARROW_DOWN_RIGHT),
 }
 
 
@@ -64,6 +69,9 @@ class DrivePanel:
         extra = {"holonomic": _HOLONOMIC, "ackermann": _STEERED}.get(viewed.model.kind, {})
         for label, (direction, icon) in (_COMMON | extra).items():
             self._add_direction(gui, label, direction, icon)
+        self._steering = tuple(map(viewed.model.joint_names.index, viewed.steering))
+        if self._steering:
+            self.angles = gui.add_markdown(steering_line([np.nan] * len(self._steering)))
         stop = gui.add_button("Stop", color="red", icon=viser.Icon.HAND_STOP)
         # Pressing already stops; nobody should have to let go first.
         stop.on_hold(self._stop_pressed, callback_hz=HOLD_RATE)
@@ -91,6 +99,13 @@ class DrivePanel:
         if driving:
             self.stop()
         return driving
+
+    def show_steering(self, q: Array) -> None:
+        """Show the angles of steered wheels, given all joint positions [rad or m], shape (n,)."""
+        if self._steering:
+            line = steering_line([float(q[i]) for i in self._steering])
+            if line != self.angles.content:
+                self.angles.content = line
 
     def client_left(self, client: int) -> None:
         """End what a page that is gone had started, from any thread."""

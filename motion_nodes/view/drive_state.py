@@ -23,7 +23,10 @@ STOP_REPEATS = 3
 
 
 class Direction(enum.Enum):
-    """Where a drive pad can send a base: signs of (forward, left, counter-clockwise)."""
+    """Where a drive pad can send a base: signs of (forward, left, counter-clockwise).
+
+    In reverse, too, a car goes to the side that its wheels are turned to.
+    """
 
     FORWARD = (1, 0, 0)
     BACK = (-1, 0, 0)
@@ -33,6 +36,8 @@ class Direction(enum.Enum):
     SLIDE_RIGHT = (0, -1, 0)
     ARC_LEFT = (1, 0, 1)
     ARC_RIGHT = (1, 0, -1)
+    BACK_LEFT = (-1, 0, -1)
+    BACK_RIGHT = (-1, 0, 1)
 
 
 @dataclass(frozen=True)

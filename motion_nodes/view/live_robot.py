@@ -160,3 +160,5 @@ class LiveRobot:
         if line != self._status.content:
             self._status.content = line
         self.joints.mirror(q)
+        if self.drive is not None:
+            self.drive.show_steering(q)

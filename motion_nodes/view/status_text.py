@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 STALE_AFTER = 1.0
@@ -67,6 +69,19 @@ def robot_line(state: Freshness, message: str, now: float) -> str:
         rate = f", {state.rate:.0f} Hz" if state.rate >= 0.5 else ""
         line = f"● **connected**{rate}"
     return f"{line}  \n{plain(message)}" if message else line
+
+
+def steering_line(angles: Sequence[float]) -> str:
+    """Return the markdown of the steered wheels' angles.
+
+    Args:
+        angles: of the left and the right wheel, positive to the left [rad]; NaN: not known yet.
+    """
+    shown = ("?" if math.isnan(angle) else f"{math.degrees(angle):+.1f}°" for angle in angles)
+    words = ("left", "right") if len(angles) == 2 else [str(i + 1) for i in range(len(angles))]
+    return "Wheel angles: " + ", ".join(
+        f"{word} **{angle}**" for word, angle in zip(words, shown, strict=True)
+    )
 
 
 def global_line(clients: int, message: str) -> str:

@@ -52,7 +52,7 @@ class ViewedRobot:
     Raises:
         BadConfig: for a name that is empty or holds a slash inside, a placement that is no pose,
             or a speed that is not positive.
-        UnknownJoint: for a slider joint that the robot does not have.
+        UnknownJoint: for a slider or steering joint that the robot does not have.
     """
 
     model: RobotModel
@@ -68,6 +68,8 @@ class ViewedRobot:
     because wheels obey speeds, not positions."""
     drive: bool | None = None
     """Whether it gets a drive pad. None: when its kind is not ``arm``."""
+    steering: Sequence[str] = ()
+    """Steering joints, left one first, whose angles stand beside the drive pad."""
     max_linear: float = 1.0
     """Upper end of the drive pad's speed slider [m/s]."""
     max_angular: float = 2.0
@@ -83,13 +85,17 @@ class ViewedRobot:
         drive = self.model.kind != "arm" if self.drive is None else self.drive
         object.__setattr__(self, "drive", drive)
         object.__setattr__(self, "sliders", self._slider_joints(drive))
+        self._check_joints(self.steering)
         for label, speed in (("linear", self.max_linear), ("angular", self.max_angular)):
             if not (np.isfinite(speed) and speed > 0.0):
                 raise BadConfig(f"{name}: max_{label} is {speed}; it must be finite and positive.")
 
     @classmethod
     def of(cls, robot: Robot, name: str = "", X_WR: Array | None = None) -> ViewedRobot:
-        """Return a robot with all its named states, and speeds up to those of its base."""
+        """Return a robot with all that its description says.
+
+        Sliders are for the joints that a joint controller leads, speeds go up to those of its base.
+        """
         base = robot.base
         speeds = (base.linear.x.max_velocity, base.angular.z.max_velocity) if base else (1.0, 2.0)
         return cls(
@@ -97,6 +103,8 @@ class ViewedRobot:
             name,
             np.eye(4) if X_WR is None else X_WR,
             named_states=robot.state_names,
+            sliders=robot.arm_joints,
+            steering=base.steering_names if base else (),
             max_linear=speeds[0],
             max_angular=speeds[1],
         )
@@ -110,10 +118,14 @@ class ViewedRobot:
                 for name in self.model.joint_names
                 if not drive or np.isfinite(joint(name).upper)
             )
-        for name in self.sliders:
+        self._check_joints(self.sliders)
+        return tuple(self.sliders)
+
+    def _check_joints(self, names: Sequence[str]) -> None:
+        """Refuse a joint that the robot does not have."""
+        for name in names:
             if name not in self.model.joint_names:
                 raise UnknownJoint(name, self.model.joint_names, self.name)
-        return tuple(self.sliders)
 
     def checked_positions(self, q: object, where: str) -> Array:
         """Return joint positions as an array in which NaN marks the unchanged ones.

@@ -98,8 +98,9 @@ def test_shipped_robots_open_with_their_states_and_speeds(open_viewer, name):
         row = robot.joint_names.index(joint)
         assert slider.min == pytest.approx(robot.limits.lower[row])
         assert slider.max == pytest.approx(robot.limits.upper[row])
-    if robot.base is None:
-        assert tuple(live.joints.sliders) == robot.joint_names
+    assert tuple(live.joints.sliders) == robot.arm_joints
+    steered = robot.base is not None and bool(robot.base.steering_names)
+    assert ("Wheel angles" in wheel_angles(viewer, name)) == steered
 
 
 @pytest.mark.parametrize(
@@ -251,8 +252,24 @@ def test_buttons_of_each_kind_of_base(open_viewer):
         "arm": set(),
         "differential": plain,
         "holonomic": plain | {"Slide left", "Slide right"},
-        "ackermann": plain,
+        "ackermann": plain | {"Back left", "Back right"},
     }
+
+
+def test_angles_of_steered_wheels_are_shown(open_viewer):
+    viewer = open_viewer(ViewedRobot.of(load_robot("leatherback")))
+    assert "left **?**, right **?**" in wheel_angles(viewer, "leatherback")
+    q, names = np.zeros(6), load_robot("leatherback").joint_names
+    q[names.index("Knuckle__Upright__Front_Left")] = 0.3
+    q[names.index("Knuckle__Upright__Front_Right")] = -0.2
+    viewer.update_joints("leatherback", q)
+    refresh(viewer)
+    assert "left **+17.2°**, right **-11.5°**" in wheel_angles(viewer, "leatherback")
+
+
+def test_steering_joints_must_be_the_robots(toy):
+    with pytest.raises(UnknownJoint, match="Did you mean 'toy_pan'"):
+        ViewedRobot(toy, steering=("toy_pam",))
 
 
 def test_failing_callback_is_logged_and_the_next_one_comes(open_viewer, toy, caplog):
@@ -332,6 +349,12 @@ def test_preview_robot_obeys(open_viewer):
         assert arrived.wait(LIMIT)
     finally:
         preview.close()
+
+
+def wheel_angles(viewer, name):
+    """Return what the panel says of a robot's steered wheels; nothing where it has none."""
+    drive = viewer._robots[name].drive
+    return drive.angles.content if hasattr(drive, "angles") else ""
 
 
 def drive_buttons(viewer):

@@ -108,3 +108,17 @@ def test_bad_speeds_change_nothing(pad, speeds):
         pad.set_speeds(*speeds)
     pad.hold(Direction.ARC_LEFT, 1, 0.0)
     assert pad.step(0.0) == Twist(0.5, 0.0, 2.0)
+
+
+def test_a_car_goes_to_the_side_of_its_button_in_reverse_too(pad):
+    """The curvature, wz / vx, is that of the wheels' angle: positive to the left."""
+    for left, right in (
+        (Direction.ARC_LEFT, Direction.ARC_RIGHT),
+        (Direction.BACK_LEFT, Direction.BACK_RIGHT),
+    ):
+        pad.hold(left, 1, 0.0)
+        twist = pad.step(0.0)
+        assert twist.wz / twist.vx > 0.0
+        pad.hold(right, 1, 0.0)
+        twist = pad.step(0.0)
+        assert twist.wz / twist.vx < 0.0
