@@ -23,12 +23,13 @@ def write_car(folder: Path, **changes: Any) -> Path:
 
     Args:
         folder: where; its name is the robot's.
-        changes: ``steered`` (front or rear), ``driven`` (joints), ``rear_axle_x`` [m], ``limit``
-            of the steering joints [rad], ``steering_axis``, ``wheel_axis``, and fields of the
-            block ``base``.
+        changes: ``steered`` (front or rear), ``driven`` (joints; other wheels roll freely),
+            ``rear_axle_x`` [m], ``limit`` of the steering joints [rad], ``steering_axis``,
+            ``wheel_axis``, and fields of the block ``base``.
     """
     steered = changes.pop("steered", "front")
     driven = changes.pop("driven", FRONT + REAR)
+    free = [name for name in FRONT + REAR if name not in driven]
     folder.mkdir(parents=True)
     (folder / "car.urdf").write_text(_urdf(steered, changes))
     base = {
@@ -57,9 +58,10 @@ def write_car(folder: Path, **changes: Any) -> Path:
                 "drives": [
                     {"joints": list(STEERING), "mode": "position", "stiffness": 20.0,
                      "damping": 1.0},
-                    {"joints": [*FRONT, *REAR], "mode": "velocity", "damping": 0.5},
+                    {"joints": list(driven), "mode": "velocity", "damping": 0.5},
                 ],
-                "limits": {"acceleration": dict.fromkeys((*STEERING, *FRONT, *REAR), 200.0)},
+                "passive_joints": free,
+                "limits": {"acceleration": dict.fromkeys((*STEERING, *driven), 200.0)},
                 "sources": {"base": "chosen", "drives": "chosen", "limits": "chosen"},
             }
         )

@@ -24,6 +24,7 @@ from motion_nodes.errors import BadCommand, BadConfig
 from motion_nodes.model.base_description import AckermannSpec
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros.base_node import BaseNode, BaseParams, base_defaults
+from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import run_node
@@ -153,6 +154,14 @@ class AckermannBaseNode(BaseNode[AckermannParams]):
         """Stop, and measure anew."""
         super().time_jumped(before, after)
         self._forget()
+
+    def diagnose(self, report: Report) -> None:
+        """Say what every base says, and where the steering is."""
+        super().diagnose(report)
+        base, steering = self._car_base, self._steering()
+        commanded = base.steering_angle(self.controller.driven.steering)
+        report.value("steering angle commanded [rad]", commanded)
+        report.value("steering angle measured [rad]", base.steering_angle(steering))
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:
         """Take geometry, limits and frames from the robot's description."""

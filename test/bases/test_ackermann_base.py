@@ -306,7 +306,7 @@ def test_a_described_car_that_would_drive_wrong(tmp_path, changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"driven": ()}, "names no driven wheel"),
+        ({"front_wheel_names": [], "rear_wheel_names": []}, "names no driven wheel"),
         ({"rear_wheel_names": ["rear_left"]}, "rear_wheel_names: has one entry"),
         ({"wheelbase": -1.0}, "wheelbase"),
         ({"max_steering_angle": 1.6}, "max_steering_angle"),

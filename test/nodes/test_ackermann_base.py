@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The car node over DDS, with small cars in the mock simulation."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from ackermann_msgs.msg import AckermannDrive, AckermannDriveStamped
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import Twist, TwistStamped
+from nav_msgs.msg import Odometry
+from ros_processes import BEST_EFFORT, RosClient, values_of
+from sample_car import FRONT, REAR, STEERING, WHEELBASE, write_car
+from sensor_msgs.msg import JointState
+
+from motion_nodes.bases.ackermann import AckermannBase
+from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.described import base_of
+from motion_nodes.model.loader import load_robot
+
+NODE = "/car/ackermann_steering_controller"
+BACK = "/back/ackermann_steering_controller"
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A car that steers in front and drives all wheels, and a truck that steers behind."""
+    folder = tmp_path_factory.mktemp("cars")
+    return {
+        "car": write_car(folder / "car", rear_axle_x=-0.1),
+        "back": write_car(folder / "back", steered="rear", driven=FRONT, rear_axle_x=-0.2),
+    }
+
+
+@pytest.fixture(scope="module")
+def cell(
+    module_suite: Any, module_client: RosClient, folders: dict[str, Path]
+) -> dict[str, SimpleNamespace]:
+    """Both robots with their nodes, ready to drive."""
+    client = module_client
+    module_suite.bring_up(*(f"{name}:={path}" for name, path in folders.items()), backend="mock")
+    found = {}
+    for name, path in folders.items():
+        node = f"/{name}/ackermann_steering_controller"
+        client.wait_for_diagnosis(node, "no command yet")
+        assert client.set_parameters(node, cmd_vel_timeout=0.2).successful
+        found[name] = SimpleNamespace(
+            client=client,
+            node=node,
+            base=base_of(load_robot(str(path))),
+            reference=client.publisher(TwistStamped, f"{node}/reference"),
+            stamped=client.publisher(TwistStamped, f"{node}/cmd_vel"),
+            plain=client.publisher(Twist, f"{node}/cmd_vel_unstamped"),
+            usual=client.publisher(TwistStamped, f"/{name}/cmd_vel"),
+            drive=client.publisher(AckermannDriveStamped, f"{node}/ackermann_cmd"),
+            commands=client.listen(JointState, f"/{name}/joint_command"),
+            odom=client.listen(Odometry, f"{node}/odom"),
+            truth=client.listen(Odometry, f"/{name}/ground_truth", BEST_EFFORT),
+        )
+    return found
+
+
+@pytest.fixture
+def car(cell: dict[str, SimpleNamespace]) -> SimpleNamespace:
+    stand(cell["car"])
+    return cell["car"]
+
+
+def twist(vx: float, wz: float) -> Twist:
+    message = Twist()
+    message.linear.x, message.angular.z = vx, wz
+    return message
+
+
+def drive(angle: float = 0.0, speed: float = 0.0, rate: float = 0.0, acceleration: float = 0.0):
+    return AckermannDriveStamped(
+        drive=AckermannDrive(
+            steering_angle=angle,
+            steering_angle_velocity=rate,
+            speed=speed,
+            acceleration=acceleration,
+        )
+    )
+
+
+def wheels_of(message: JointState) -> np.ndarray:
+    return np.array([v for v in message.velocity if not math.isnan(v)])
+
+
+def steering_of(message: JointState) -> np.ndarray:
+    return np.array([p for p in message.position if not math.isnan(p)])
+
+
+def stand(one: SimpleNamespace) -> None:
+    one.commands.clear()
+    one.client.wait(
+        lambda: one.commands and not any(wheels_of(one.commands.newest)), "the wheels to stand"
+    )
+
+
+def drives(one: SimpleNamespace, vx: float, wz: float) -> Any:
+    """Return a condition: wheels and steering are those of a twist of the base."""
+    base: AckermannBase = one.base
+    goal = base.nearest_twist(Twist2(vx, 0.0, wz))
+    angles = base.geometry.wheel_angles(goal.wz / goal.vx)
+
+    def check() -> bool:
+        message = one.commands.newest
+        return (
+            message is not None
+            and np.allclose(steering_of(message), angles, rtol=0, atol=1e-6)
+            and np.allclose(wheels_of(message), base.wheels_from_twist(goal), rtol=0, atol=1e-6)
+        )
+
+    return check
+
+
+def steers(one: SimpleNamespace, angle: float) -> Any:
+    """Return a condition: the steering is commanded to an angle in the middle [rad]."""
+
+    def check() -> bool:
+        message = one.commands.newest
+        return message is not None and math.isclose(
+            one.base.steering_angle(steering_of(message)), angle, abs_tol=1e-6
+        )
+
+    return check
+
+
+def test_what_is_commanded(car):
+    send = lambda: car.stamped.publish(TwistStamped(twist=twist(0.5, 0.4)))  # noqa: E731
+    car.client.repeat(send, drives(car, 0.5, 0.4), "wheels and steering of the twist")
+    message = car.commands.newest
+    assert list(message.name) == [*FRONT, *REAR, *STEERING]
+    np.testing.assert_array_equal(np.isnan(message.position), [True] * 4 + [False] * 2)
+    np.testing.assert_array_equal(np.isnan(message.velocity), [False] * 4 + [True] * 2)
+    inner, outer = message.position[4:]
+    assert 0.0 < outer < inner
+
+
+@pytest.mark.parametrize("which", ["reference", "stamped", "plain", "usual"])
+def test_every_twist_drives(car, which):
+    publisher, message = getattr(car, which), twist(-0.4, 0.3)
+    message = message if which == "plain" else TwistStamped(twist=message)
+    car.client.repeat(
+        lambda: publisher.publish(message), drives(car, -0.4, 0.3), f"driving back by {which}"
+    )
+    assert car.base.steering_angle(steering_of(car.commands.newest)) < 0.0
+
+
+def test_rear_steering_turns_to_the_side_that_was_asked_for(cell):
+    back = cell["back"]
+    assert back.client.get_parameter(BACK, "front_steering") is False
+    back.client.repeat(
+        lambda: back.usual.publish(TwistStamped(twist=twist(0.5, 0.4))),
+        drives(back, 0.5, 0.4),
+        "wheels and steering of the twist",
+    )
+    assert list(back.commands.newest.name) == [*FRONT, *STEERING]
+    assert np.all(steering_of(back.commands.newest) < 0.0)
+    before = back.truth.newest.pose.pose.orientation.z
+    back.client.repeat(
+        lambda: back.usual.publish(TwistStamped(twist=twist(0.5, 0.4))),
+        lambda: back.truth.newest.pose.pose.orientation.z > before + 0.05,
+        "the truck to turn left",
+    )
+
+
+@pytest.mark.parametrize("name", ["car", "back"])
+def test_odometry_on_curves_forward_and_backward_is_where_the_car_is(cell, name):
+    one = cell[name]
+    for vx, wz in ((0.8, 0.9), (-0.6, 0.7), (1.0, -2.0)):
+        one.client.repeat_for(
+            lambda v=vx, w=wz: one.stamped.publish(TwistStamped(twist=twist(v, w))), 0.8
+        )
+    stand(one)
+    one.client.spin(0.3)
+    odom, truth = one.odom.newest, one.truth.newest
+    there, here = truth.pose.pose.position, odom.pose.pose.position
+    assert math.hypot(there.x, there.y) > 0.2
+    assert (here.x, here.y) == pytest.approx((there.x, there.y), abs=0.02)
+    assert odom.pose.pose.orientation.z == pytest.approx(truth.pose.pose.orientation.z, abs=0.02)
+
+
+def test_steering_angle_and_speed(car):
+    for speed in (0.6, -0.6):
+        yaw_rate = speed * math.tan(0.3) / WHEELBASE
+        car.client.repeat(
+            lambda v=speed: car.drive.publish(drive(0.3, v)),
+            drives(car, speed, yaw_rate),
+            f"{speed} m/s at 0.3 rad",
+        )
+
+
+def test_steering_while_the_car_stands(car):
+    car.client.repeat(lambda: car.drive.publish(drive(-0.25)), steers(car, -0.25), "-0.25 rad")
+    assert not any(wheels_of(car.commands.newest))
+    # A stop by twist, and silence, leave it there.
+    car.stamped.publish(TwistStamped())
+    car.client.spin(0.5)
+    assert steers(car, -0.25)()
+    status = car.client.wait_for_diagnosis(NODE, "standing")
+    assert float(values_of(status)["steering angle commanded [rad]"]) == pytest.approx(-0.25, 1e-3)
+
+
+def test_ramps_of_a_drive_command(car):
+    car.client.repeat(lambda: car.drive.publish(drive()), steers(car, 0.0), "straight ahead")
+    car.commands.clear()
+    car.client.repeat(
+        lambda: car.drive.publish(drive(0.3, 0.5, rate=0.4, acceleration=0.5)),
+        drives(car, 0.5, 0.5 * math.tan(0.3) / WHEELBASE),
+        "speed and angle at the end of their ramps",
+    )
+    messages = [m for m in car.commands.messages if wheels_of(m).any()]
+    times = np.array([m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for m in messages])
+    angles = np.array([car.base.steering_angle(steering_of(m)) for m in messages])
+    speeds = np.array(
+        [car.base.twist_from_wheels(wheels_of(m), steering_of(m)).vx for m in messages]
+    )
+    under_way = speeds < 0.45
+    assert np.polyfit(times[under_way], speeds[under_way], 1)[0] == pytest.approx(0.5, rel=0.1)
+    under_way = angles < 0.27
+    assert np.polyfit(times[under_way], angles[under_way], 1)[0] == pytest.approx(0.4, rel=0.1)
+
+
+def test_twists_may_carry_the_steering_angle(car):
+    assert car.client.set_parameters(NODE, twist_angular_z="steering_angle").successful
+    try:
+        car.client.repeat(
+            lambda: car.plain.publish(twist(-0.5, 0.2)),
+            drives(car, -0.5, -0.5 * math.tan(0.2) / WHEELBASE),
+            "0.2 rad backward",
+        )
+        car.client.repeat(
+            lambda: car.plain.publish(twist(0.0, -0.2)), steers(car, -0.2), "-0.2 rad, standing"
+        )
+    finally:
+        assert car.client.set_parameters(NODE, twist_angular_z="yaw_rate").successful
+    refused = car.client.set_parameters(NODE, twist_angular_z="angle")
+    assert not refused.successful
+    assert "yaw_rate, steering_angle" in refused.reason
+
+
+@pytest.mark.parametrize(
+    ("send", "words"),
+    [
+        (lambda one: one.plain.publish(twist(0.4, 3.0)), "wz 3 as"),
+        (lambda one: one.plain.publish(twist(0.0, 1.0)), "wz 1 as 0 rad/s"),
+        (lambda one: one.drive.publish(drive(1.2, 0.3)), "steering angle 1.2 rad is beyond"),
+    ],
+)
+def test_what_cannot_be_driven_is_told(car, send, words):
+    status = car.client.repeat(
+        lambda: send(car),
+        lambda: next((s for s in [car.client.diagnostics(NODE)] if s and words in s.message), None),
+        f"diagnosis '{words}'",
+    )
+    assert status.level == DiagnosticStatus.WARN
+    assert abs(steering_of(car.commands.newest)).max() <= 0.6 + 1e-9
+
+
+def test_a_slow_steering_slows_the_car_down(car):
+    """The steering of the simulation follows at 8 rad/s; here it is told to move at 0.5 rad/s."""
+    changes = {"max_steering_velocity": 0.5, "reduce_wheel_speed_until_steering_reached": True}
+    car.client.repeat(lambda: car.drive.publish(drive(-0.4)), steers(car, -0.4), "-0.4 rad")
+    car.client.spin(0.3)  # until the steering is there
+    assert car.client.set_parameters(NODE, **changes).successful
+    try:
+        car.commands.clear()
+        car.client.repeat(
+            lambda: car.drive.publish(drive(0.4, 0.5)),
+            drives(car, 0.5, 0.5 * math.tan(0.4) / WHEELBASE),
+            "full speed at the end",
+        )
+        for message in car.commands.messages:
+            if 0.4 - car.base.steering_angle(steering_of(message)) > 0.55:
+                assert not any(wheels_of(message))
+    finally:
+        free = {"max_steering_velocity": 0.0, "reduce_wheel_speed_until_steering_reached": False}
+        assert car.client.set_parameters(NODE, **free).successful
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        twist(math.nan, 0.0), twist(0.3, math.inf), twist(2e3, 0.0), twist(0.3, -2e3),
+        drive(math.nan, 0.3), drive(0.1, math.inf), drive(0.1, 0.3, rate=math.nan),
+        drive(0.1, 0.3, acceleration=-math.inf), drive(0.1, 2e3),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_bad_commands_move_nothing(car, command):
+    publisher = car.plain if isinstance(command, Twist) else car.drive
+    before = steering_of(car.commands.newest)
+    car.commands.clear()
+    for _ in range(10):
+        publisher.publish(command)
+    car.client.wait(lambda: len(car.commands) > 30, "commands")
+    for message in car.commands.messages:
+        assert not any(wheels_of(message))
+        np.testing.assert_array_equal(steering_of(message), before)
+
+
+def test_a_stale_drive_command_is_refused(car):
+    message = drive(0.2, 0.5)
+    message.header.stamp.nanosec = 1
+    for _ in range(10):
+        car.drive.publish(message)
+    car.commands.clear()
+    car.client.wait(lambda: len(car.commands) > 30, "commands")
+    assert not any(any(wheels_of(m)) for m in car.commands.messages)
+
+
+def test_silence_stops_the_car_on_its_curve(car):
+    car.client.repeat(
+        lambda: car.drive.publish(drive(0.3, 0.6)),
+        drives(car, 0.6, 0.6 * math.tan(0.3) / WHEELBASE),
+        "driving",
+    )
+    stand(car)
+    assert steers(car, 0.3)()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"wheelbase": 0.0}, "wheelbase"),
+        ({"traction_track_width": math.nan}, "traction_track_width"),
+        ({"steering_wheels_radius": -0.1}, "steering_wheels_radius"),
+        ({"fixed_axle_x": math.inf}, "fixed_axle_x is inf"),
+        ({"max_steering_angle": -0.3}, "max_steering_angle"),
+        ({"steering_joints_names": ["a", "b"]}, "steering_joints_names"),
+    ],
+)
+def test_bad_parameters_change_nothing(car, parameters, words):
+    answer = car.client.set_parameters(NODE, **parameters)
+    assert not answer.successful
+    assert words in answer.reason
+    car.client.repeat(
+        lambda: car.plain.publish(twist(0.4, 0.3)), drives(car, 0.4, 0.3), "driving as before"
+    )
+
+
+def test_geometry_may_be_changed_while_it_runs(car):
+    assert car.client.set_parameters(NODE, wheelbase=2 * WHEELBASE).successful
+    try:
+        car.client.repeat(
+            lambda: car.plain.publish(twist(0.5, 0.3)),
+            lambda: math.isclose(
+                max(steering_of(car.commands.newest)),
+                math.atan(0.6 * 2 * WHEELBASE / (1 - 0.6 * 0.12)),
+                abs_tol=1e-6,
+            ),
+            "steering of a longer car",
+        )
+    finally:
+        assert car.client.set_parameters(NODE, wheelbase=WHEELBASE).successful
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"steering_joints_names": ["steer_left", "steer_wright"]}, "'steer_wright' is not known"),
+        ({"traction_joints_names": ["rear_left", "front_left"]}, "front_left are named more than"),
+    ],
+)
+def test_wrong_joints_are_refused(suite, folders, parameters, words):
+    process = suite.node(
+        "ackermann_base", robot=str(folders["car"]), namespace="wrong", **parameters
+    )
+    process.wait_for(words)
+    assert process.exit_code() == 1
+
+
+def test_the_wrong_robot_is_refused(suite):
+    process = suite.node("ackermann_base", robot="jetbot", namespace="wrong")
+    process.wait_for("robot 'jetbot' is of kind 'differential', not ackermann")
