@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How closely an effort-controlled Franka follows a trajectory: core and physics in lockstep.
+
+No processes and no clocks, so the figures are the same on every machine. The whole way over ROS is
+measured by benchmarks/bench_tracking.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from motion_nodes.control.articulation import ArticulationController
+from motion_nodes.control.drive_law import DriveGains, DriveLaw, motion_load, one_step_back
+from motion_nodes.control.tolerances import Tolerances
+from motion_nodes.control.trajectory_follower import FollowGoal
+from motion_nodes.control.trajectory_runner import TrajectoryRunner
+from motion_nodes.model.inverse_dynamics import InverseDynamics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.sim.backend import RobotPlacement
+from motion_nodes.sim.drive_targets import JointTargets
+from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+
+FRANKA = load_robot("franka")
+JOINTS = FRANKA.joint_names
+PERIOD = 0.004
+SECONDS = 4.0
+
+
+def sine(t):
+    """Position and velocity of the arm's joints: from rest, 0.5 Hz, up to 1 rad/s."""
+    w, ramp = np.pi, np.clip(t, 0.0, 1.0)
+    grow, slope = ramp**2 * (3 - 2 * ramp), np.where(t < 1.0, 6 * ramp * (1 - ramp), 0.0)
+    wave, rate = np.sin(w * t), w * np.cos(w * t)
+    swing = 0.3 * np.array([1.0, 0.6, -1.0, 0.8, 1.0, -0.9, 1.0, 0.0, 0.0])
+    q = FRANKA.home + np.multiply.outer(grow * wave, swing)
+    return q, np.multiply.outer(slope * wave + grow * rate, swing)
+
+
+def errors(*, gravity: bool, inertia: bool) -> np.ndarray:
+    """Measured minus wanted positions of the arm, one row per period [rad]."""
+    world = MujocoWorld([RobotPlacement(FRANKA, "arm")])
+    controller = ArticulationController(FRANKA.limits)
+    controller.reset(world.state("arm").position)
+    runner = TrajectoryRunner(controller)
+    times = np.linspace(0.0, SECONDS, 401)
+    n = len(JOINTS)
+    none = Tolerances.uniform(n, 0.0)
+    runner.start(
+        FollowGoal(trajectory=JointTrajectory(JOINTS, times, *sine(times)), path=none, goal=none),
+        "the test",
+    )
+    drives = FRANKA.drives
+    gains = DriveGains(*([getattr(d, k) for d in drives] for k in ("kp", "kd", "ki")))
+    law = DriveLaw(JOINTS, gains, FRANKA.limits.effort)
+    dynamics = InverseDynamics(FRANKA.tree, JOINTS, armature=[d.armature for d in drives])
+    found = []
+    for k in range(round(SECONDS / PERIOD)):
+        state = world.state("arm")
+        found.append(state.position - sine(np.array([k * PERIOD]))[0][0])
+        reference = one_step_back(runner.step(PERIOD, state.position, state.velocity), PERIOD)
+        load = motion_load(dynamics, reference, state.position, state.velocity,
+                           gravity=gravity, inertia=inertia)  # fmt: skip
+        tau = law.efforts(reference, state.position, state.velocity, PERIOD, load=load)
+        world.command("arm", JointTargets(effort=tau))
+        world.step(round(PERIOD / world.time_step))
+    return np.array(found)[:, :7]
+
+
+def rms(values: np.ndarray) -> float:
+    return float(np.sqrt((values**2).mean()))
+
+
+@pytest.mark.timeout(60)
+def test_inverse_dynamics_follow_closely(record_property):
+    full, held = errors(gravity=True, inertia=True), errors(gravity=True, inertia=False)
+    for name, found in (("inverse dynamics", full), ("gravity alone", held)):
+        record_property(f"{name}: RMS [rad]", rms(found))
+        record_property(f"{name}: max [rad]", float(np.abs(found).max()))
+    assert rms(full) < 4e-4
+    assert np.abs(full).max() < 1.5e-3
+    assert rms(full) < 0.1 * rms(held)
