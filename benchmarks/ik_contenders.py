@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Solvers of inverse kinematics that are measured side by side.
+
+Each is called as its documentation shows, through Python, with tolerances of 1e-6 m and 1e-6 rad
+where it has them, and with seeds of random numbers of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance
+from motion_nodes.ik.solver import LeastSquaresIk
+from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import JointKind
+
+TOLERANCE = 1e-6
+BUDGET = 0.01
+"""[s] Later answers do not count."""
+
+Solve = Callable[[np.ndarray, np.ndarray | None], np.ndarray | None]
+"""From a pose of the tip in the base and a start (None: any) to joint values, or None."""
+
+
+def ours(robot: Robot, chain: IkChain) -> Solve:
+    """Return this package's default solver."""
+    settings = IkSettings(tolerance=IkTolerance(TOLERANCE, TOLERANCE), timeout=BUDGET)
+    solver = LeastSquaresIk(chain, settings)
+
+    def solve(X: np.ndarray, start: np.ndarray | None) -> np.ndarray | None:
+        result = solver.solve(IkRequest(X, start))
+        return result.q if result.success else None
+
+    return solve
+
+
+def toolbox(robot: Robot, chain: IkChain) -> Solve:
+    """Return ``ik_LM`` of the Robotics Toolbox for Python, which is C++."""
+    from roboticstoolbox import ET, ETS
+
+    parts = []
+    for joint in robot.chain(chain.base, chain.tip):
+        parts.append(ET.SE3(np.array(joint.X_PJ)))
+        if joint.kind is not JointKind.FIXED:
+            if not np.allclose(joint.axis, (0.0, 0.0, 1.0)):
+                raise ImportError("only joints about z are restated for it here")
+            k = chain.joint_names.index(joint.name)
+            parts.append(ET.Rz(jindex=k, qlim=np.array([chain.lower[k], chain.upper[k]])))
+    ets = ETS(parts)
+    # Its tolerance is on half the squared error, of metres and radians together.
+    tolerance = 0.5 * TOLERANCE**2
+
+    def solve(X: np.ndarray, start: np.ndarray | None) -> np.ndarray | None:
+        found = ets.ik_LM(X, q0=start, ilimit=30, slimit=100, tol=tolerance, joint_limits=True)
+        return found.q if found.success else None
+
+    return solve
+
+
+def trac_ik(robot: Robot, chain: IkChain) -> Solve:
+    """Return TRAC-IK (its mode Speed), which is C++ and uses two threads."""
+    import pytracik
+
+    mode = pytracik.SolveType.Speed
+    # Its epsilon is on the length of the whole error.
+    args = (chain.base, chain.tip, robot.urdf, BUDGET, TOLERANCE, mode)
+    solver = pytracik.TRAC_IK(*args)
+    pytracik.set_joint_limits(solver, chain.lower.tolist(), chain.upper.tolist())
+    rng = np.random.default_rng(0)
+
+    def solve(X: np.ndarray, start: np.ndarray | None) -> np.ndarray | None:
+        if start is None:
+            start = rng.uniform(chain.lower, chain.upper)
+        answer = pytracik.ik(solver, start, *X[:3, 3], *to_quat_xyzw(X))
+        return answer[1:] if answer[0] >= 0 else None
+
+    return solve
+
+
+def pinocchio_loop(robot: Robot, chain: IkChain) -> Solve:
+    """Return what people write with pinocchio: damped least squares with clipping and restarts."""
+    import pinocchio as pin
+
+    whole = pin.buildModelFromXML(robot.urdf)
+    others = [whole.getJointId(n) for n in list(whole.names)[1:] if n not in chain.joint_names]
+    model = pin.buildReducedModel(whole, others, pin.neutral(whole))
+    data, frame = model.createData(), model.getFrameId(chain.tip)
+    base = model.getFrameId(chain.base)
+    pin.framesForwardKinematics(model, data, pin.neutral(model))
+    X_RB = data.oMf[base].copy()
+    rng = np.random.default_rng(0)
+
+    def solve(X: np.ndarray, start: np.ndarray | None) -> np.ndarray | None:
+        target = X_RB * pin.SE3(X)
+        for _ in range(100):
+            q = rng.uniform(chain.lower, chain.upper) if start is None else start
+            for _ in range(50):
+                pin.framesForwardKinematics(model, data, q)
+                error = pin.log(data.oMf[frame].actInv(target))
+                e = error.vector
+                if np.linalg.norm(e[:3]) < TOLERANCE and np.linalg.norm(e[3:]) < TOLERANCE:
+                    return q
+                J = pin.computeFrameJacobian(model, data, q, frame)
+                step = J.T @ np.linalg.solve(J @ J.T + 1e-4 * (e @ e) * np.eye(6), e)
+                q = np.clip(q + step, chain.lower, chain.upper)
+            start = None
+        return None
+
+    return solve
+
+
+CONTENDERS: dict[str, Callable[[Robot, IkChain], Solve]] = {
+    "motion_nodes": ours,
+    "roboticstoolbox ik_LM (C++)": toolbox,
+    "pytracik (C++, 2 threads)": trac_ik,
+    "pinocchio loop in Python": pinocchio_loop,
+}
