@@ -44,7 +44,8 @@ def graph(module_suite: Any, module_client: RosClient) -> set[Endpoint]:
     module_suite.node("articulation_graph", robots=["arm:=franka", "base:=jetbot"])
     nodes = sorted({endpoint.node for endpoint in expected(ROBOTS)})
     for node in nodes:
-        module_client.wait_for_diagnosis(node, "")
+        # Four robots start at once.
+        module_client.wait_for_diagnosis(node, "", within=60.0)
     wanted = set(expected(ROBOTS))
 
     def found() -> set[Endpoint]:
