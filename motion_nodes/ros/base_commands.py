@@ -9,6 +9,7 @@ from typing import Any
 from geometry_msgs.msg import Twist, TwistStamped
 
 from motion_nodes.bases.base import Twist2
+from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.polled import PolledSubscription
@@ -66,10 +67,10 @@ class TwistInputs:
         """
         self._node = node
         self._topics: tuple[PolledSubscription[Any], ...] = (
-            node.poll(TwistStamped, "~/cmd_vel"),
-            node.poll(TwistStamped, "~/reference"),
-            node.poll(Twist, "~/cmd_vel_unstamped"),
-            node.poll(TwistStamped if stamped_cmd_vel else Twist, "cmd_vel"),
+            node.poll(TwistStamped, "~/cmd_vel", qos.COMMANDS),
+            node.poll(TwistStamped, "~/reference", qos.COMMANDS),
+            node.poll(Twist, "~/cmd_vel_unstamped", qos.COMMANDS),
+            node.poll(TwistStamped if stamped_cmd_vel else Twist, "cmd_vel", qos.COMMANDS),
         )
         self.senders = SenderWatch()
 
@@ -83,19 +84,19 @@ class TwistInputs:
         """
         commands = []
         for topic in self._topics:
-            message = topic.newest()
-            if message is None:
-                continue
-            self.senders.heard(topic.topic, topic.number, now)
-            if hindrance:
-                # Each kind of hindrance is told by itself: "waiting ...", "no ...", "time ...".
-                self._node.warn(f"refused {hindrance.split()[0]}", f"command refused: {hindrance}")
-                continue
-            stamped = isinstance(message, TwistStamped)
-            given = self._time_of(message, now, timeout) if stamped else now
-            if given is not None:
-                twist = message.twist if stamped else message
-                commands.append((Twist2(twist.linear.x, twist.linear.y, twist.angular.z), given))
+            # The queue is short, so a flood costs no more than what fits into it.
+            for message, number in topic.numbered():
+                self.senders.heard(topic.topic, number, now)
+                if hindrance:
+                    # Each kind of hindrance is told by itself: "waiting ...", "no ...", "time ...".
+                    kind = hindrance.split()[0]
+                    self._node.warn(f"refused {kind}", f"command refused: {hindrance}")
+                    continue
+                stamped = isinstance(message, TwistStamped)
+                given = self._time_of(message, now, timeout) if stamped else now
+                if given is not None:
+                    t = message.twist if stamped else message
+                    commands.append((Twist2(t.linear.x, t.linear.y, t.angular.z), given))
         return sorted(commands, key=lambda command: command[1])
 
     def _time_of(self, message: TwistStamped, now: float, timeout: float) -> float | None:

@@ -24,6 +24,29 @@ _PLANAR = np.array([(6 * row + column) for row in (0, 1, 5) for column in (0, 1,
 """Places of x, y and yaw in it."""
 
 
+class RegularMoments:
+    """Picks out of many measurements those nearest to regular moments."""
+
+    def __init__(self, rate: float) -> None:
+        """Pick at a rate [Hz]; 0 picks all."""
+        self._period = 1e9 / rate if rate > 0.0 else 0.0
+        self._due = 0.0
+        self._last = 0
+
+    def is_due(self, stamp: int) -> bool:
+        """Return whether to publish the measurement of a time [ns]."""
+        step, self._last = stamp - self._last, stamp
+        if self._period == 0.0:
+            return True
+        early = self._due - stamp
+        if 0.5 * step < early <= self._period and step > 0:
+            return False
+        # After a gap, or where time began anew, the rhythm begins anew too.
+        regular = -step <= early <= self._period and step > 0
+        self._due = (self._due if regular else stamp) + self._period
+        return True
+
+
 class OdometryPublisher:
     """Publishes ``~/odom`` and odom -> base on ``/tf``."""
 
@@ -32,7 +55,6 @@ class OdometryPublisher:
         self._node = node
         self._odom_out = node.advertise(OdometryMessage, "~/odom")
         self._tf_out = node.advertise(TFMessage, "/tf", qos.TF)
-        self._due = self._last = 0
         self.configure(params)
 
     @property
@@ -43,7 +65,7 @@ class OdometryPublisher:
     def configure(self, params: BaseParams) -> None:
         """Take over frames, covariances and rate."""
         self._with_tf = params.enable_odom_tf
-        self._period = 1e9 / params.publish_rate if params.publish_rate > 0.0 else 0.0
+        self._moments = RegularMoments(params.publish_rate)
         prefix = params.tf_frame_prefix
         prefix = self._node.get_namespace() if prefix == "~" else prefix
         self._message = OdometryMessage()
@@ -61,7 +83,7 @@ class OdometryPublisher:
 
     def publish(self, odometry: Odometry, stamp: int) -> None:
         """Publish the state at a time [ns], unless the rate says that it is too early."""
-        if not self._is_due(stamp):
+        if not self._moments.is_due(stamp):
             return
         message = self._message
         position, rotation = message.pose.pose.position, message.pose.pose.orientation
@@ -82,15 +104,3 @@ class OdometryPublisher:
             place.rotation.z, place.rotation.w = rotation.z, rotation.w
             set_stamp(transform, stamp)
             self._tf_out.publish(self._tf)
-
-    def _is_due(self, stamp: int) -> bool:
-        """Return whether this is the measurement nearest to the next regular moment."""
-        step, self._last = stamp - self._last, stamp
-        if self._period == 0.0:
-            return True
-        if 2 * (self._due - stamp) > step >= 0:
-            return False
-        late = stamp - self._due
-        behind = not 0 <= late + step <= 2 * self._period + step
-        self._due = round(stamp + self._period if behind else self._due + self._period)
-        return True

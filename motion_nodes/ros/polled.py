@@ -79,14 +79,21 @@ class PolledSubscription(Generic[M]):
         """How many publishers the topic has now."""
         return int(self._node.count_publishers(self.topic))
 
-    def all(self) -> list[M]:
-        """Return what waits, oldest first."""
+    def numbered(self) -> list[tuple[M, int | None]]:
+        """Return what waits, oldest first, each with its publisher's count of messages.
+
+        The count is None where the middleware has none.
+        """
         taken = _take_numbered(self._subscription)
         if taken:
             self.arrived = time.monotonic()
             self.count += len(taken)
             self.number = taken[-1][1]
-        return [message for message, _ in taken]
+        return taken
+
+    def all(self) -> list[M]:
+        """Return what waits, oldest first."""
+        return [message for message, _ in self.numbered()]
 
     def newest(self) -> M | None:
         """Return the newest message and drop the older ones; None when nothing came."""

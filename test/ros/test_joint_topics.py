@@ -206,3 +206,26 @@ def test_stamps_survive(nanoseconds):
     message = JointState()
     set_stamp(message, nanoseconds)
     assert stamp_ns(message) == nanoseconds
+
+
+def test_joints_whose_velocity_is_needed(feed):
+    """A driver that measures speeds alone; one joint among them is read by its position."""
+    reader = JointStateReader(feed, JOINTS, by_velocity=("a", "c"))
+    message = JointState(name=["c", "a"], velocity=[3.0, 1.0])
+    feed.waiting.append(message)
+    assert not reader.update()
+    assert reader.missing == ("b",)
+    feed.send({"b": 0.5})
+    assert reader.update()
+    assert reader.position[1] == 0.5
+    np.testing.assert_array_equal(reader.velocity, [1.0, 0.0, 3.0])
+    feed.send({"a": 7.0, "b": 0.6, "c": 8.0}, [math.nan, 5.0, 4.0])
+    assert reader.update()
+    np.testing.assert_array_equal(reader.velocity, [1.0, 5.0, 4.0])
+    assert "the velocity of a is nan" in reader.trouble(-1.0)
+
+
+def test_positions_are_needed_unless_said_otherwise(feed, reader):
+    feed.waiting.append(JointState(name=list(JOINTS), velocity=[1.0, 2.0, 3.0]))
+    assert not reader.update()
+    assert "3 names, 0 positions" in reader.trouble(1.0)

@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A base node over DDS against the streams of clients and the states of drivers, good and bad."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from control_msgs.srv import SetOdometry
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import Twist, TwistStamped
+from nav_msgs.msg import Odometry
+from ros_processes import RosClient, Suite
+from sample_car import FRONT, REAR, STEERING, write_car
+from scripted_wheels import ScriptedWheels
+from tf2_msgs.msg import TFMessage
+
+BASE = "/diff_drive_controller"
+WHEELS = ("left_wheel_joint", "right_wheel_joint")
+RADIUS = 0.03
+WARN, ERROR = DiagnosticStatus.WARN, DiagnosticStatus.ERROR
+
+
+class Jetbot(ScriptedWheels):
+    """A JetBot's wheels, its node, and what the node publishes."""
+
+    def __init__(self, suite: Suite, client: RosClient, **parameters: Any) -> None:
+        self.process = suite.node("differential_base", robot="jetbot", **parameters)
+        super().__init__(client, WHEELS)
+        self.odom = client.listen(Odometry, f"{BASE}/odom")
+        self.out = client.listen(TwistStamped, f"{BASE}/cmd_vel_out")
+
+    def ready(self) -> Jetbot:
+        self.until_diagnosed(BASE, "no command yet")
+        return self
+
+    def sender(self, topic: str = f"{BASE}/cmd_vel") -> Callable[..., None]:
+        """Return a function that sends a TwistStamped; ``ago`` is the age of its stamp [s]."""
+        publisher = self.client.publisher(TwistStamped, topic)
+
+        def send(vx: float, wz: float = 0.0, vy: float = 0.0, ago: float | None = None) -> None:
+            message = TwistStamped()
+            if ago is not None:
+                now = self.client.node.get_clock().now().nanoseconds
+                stamp = now - int(ago * 1e9)
+                message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp, 10**9)
+            twist = message.twist
+            twist.linear.x, twist.linear.y, twist.angular.z = vx, vy, wz
+            publisher.publish(message)
+
+        return send
+
+    def stands(self) -> bool:
+        return not any(self.told)
+
+    @property
+    def x(self) -> float:
+        """Where odometry says it is [m]; 0 before it says anything."""
+        return self.odom.newest.pose.pose.position.x if self.odom else 0.0
+
+
+@pytest.fixture
+def jetbot(suite: Suite, client: RosClient) -> Jetbot:
+    """A node that hears its wheels."""
+    return Jetbot(suite, client).ready()
+
+
+def every(count: int, send: Callable[[], None]) -> Callable[[], None]:
+    """Return what sends at each ``count``-th call."""
+    calls = iter(range(10**9))
+    return lambda: None if next(calls) % count else send()
+
+
+# ---- clients
+
+
+def test_teleop_twist_keyboard(suite, client):
+    """Twist without a stamp; one message for each key, more while a key is held, then silence."""
+    jetbot = Jetbot(suite, client, stamped_cmd_vel=False).ready()
+    keys = client.publisher(Twist, "/cmd_vel")
+
+    def key(vx: float, wz: float) -> Callable[[], None]:
+        message = Twist()
+        message.linear.x, message.angular.z = vx, wz
+        return lambda: keys.publish(message)
+
+    jetbot.keep_on(0.8, every(2, key(0.2, 0.0)))  # i held
+    assert jetbot.told == pytest.approx((0.2 / RADIUS,) * 2)
+    key(0.0, 1.0)()  # j once
+    jetbot.until(lambda: jetbot.told[0] < 0.0 < jetbot.told[1], "a turn on the spot")
+    jetbot.until(jetbot.stands, "the end of the timeout")
+    jetbot.keep_on(0.8, every(2, key(0.3, -0.8)))  # o held
+    left, right = jetbot.told
+    assert left > right > 0.0
+    key(0.0, 0.0)()  # k
+    before = time.monotonic()
+    jetbot.until(jetbot.stands, "the stop")
+    assert time.monotonic() - before < 0.45, "stopped by the timeout, not by the key"
+
+
+def test_navigation_with_stale_bursts(jetbot):
+    """TwistStamped at 20 Hz; now and then a burst of messages that were held up somewhere."""
+    send = jetbot.sender("/cmd_vel")
+    jetbot.until(lambda: jetbot.x > 0.02, "motion", every(2, lambda: send(0.2, 0.1, ago=0.01)))
+    jetbot.commands.clear()
+
+    def burst() -> None:
+        for ago in (3.0, 2.0, 1.0, 0.7, 0.4, 0.2):
+            send(-0.5, -2.0, ago=ago)
+
+    def stream() -> None:
+        send(0.2, 0.1, ago=0.01)
+        if next(turn) % 5 == 0:
+            burst()
+
+    turn = iter(range(10**9))
+    jetbot.keep_on(1.5, every(2, stream))
+    wheels = np.array([message.velocity for message in jetbot.commands.messages])
+    assert len(wheels) > 30
+    assert np.ptp(wheels, axis=0) == pytest.approx([0.0, 0.0], abs=1e-9)
+    assert wheels[0, 1] > wheels[0, 0] > 0.0
+    assert "s old, more than the timeout of 0.5 s; ignored" in jetbot.process.output
+
+
+def test_flood_of_a_thousand_commands_a_second(jetbot):
+    """The newest one is followed; what comes between two ticks costs nothing and is not queued."""
+    send = jetbot.sender()
+    speeds = iter(np.linspace(0.001, 0.3, 1200).tolist())
+    last = [0.0]
+
+    def many() -> None:
+        for _ in range(20):
+            last[0] = next(speeds, 0.3)
+            send(last[0])
+
+    jetbot.until(lambda: last[0] >= 0.3, "the flood", many)
+    jetbot.until(
+        lambda: jetbot.told == pytest.approx((0.3 / RADIUS,) * 2, abs=1e-6),
+        "the newest speed",
+        lambda: send(0.3),
+    )
+    told = np.array([message.velocity[0] for message in jetbot.commands.messages])
+    assert np.all(np.diff(told) >= -1e-9), "an old command came after a newer one"
+    jetbot.until(jetbot.stands, "the end of the timeout")
+
+
+def test_two_senders_fight(jetbot):
+    """Both on one topic; the one whose stamps are newer drives, and the fight is told."""
+    one, other = jetbot.sender(), jetbot.sender()
+
+    def both() -> None:
+        one(0.2, ago=0.0)
+        other(-0.2, ago=0.1)
+
+    turns = iter(range(10**9))
+
+    def by_turns() -> None:
+        (one if next(turns) % 2 else other)(0.2, ago=0.0)
+
+    jetbot.until(lambda: jetbot.x > 0.02, "motion", both)
+    jetbot.commands.clear()
+    jetbot.keep_on(0.5, both)
+    assert all(min(message.velocity) > 0.0 for message in jetbot.commands.messages)
+    status = jetbot.until_diagnosed(BASE, "several senders", by_turns, level=WARN)
+    assert f"by turns on {BASE}/cmd_vel" in status.message
+    jetbot.until_diagnosed(BASE, "no command for")
+    jetbot.until_diagnosed(BASE, "driving", lambda: one(0.1))
+    jetbot.until(
+        lambda: "several senders" not in jetbot.client.diagnostics(BASE).message,
+        "peace",
+        lambda: one(0.1),
+    )
+
+
+def test_handover_is_not_a_fight(jetbot):
+    teleop, navigation = jetbot.sender(f"{BASE}/cmd_vel"), jetbot.sender(f"{BASE}/reference")
+    jetbot.keep_on(0.5, lambda: teleop(0.1))
+    jetbot.keep_on(0.5, lambda: navigation(0.2))
+    status = jetbot.until_diagnosed(BASE, "driving", lambda: navigation(0.2))
+    assert "several senders" not in status.message
+    assert jetbot.told == pytest.approx((0.2 / RADIUS,) * 2)
+
+
+def test_what_a_differential_base_cannot_drive(jetbot):
+    send = jetbot.sender()
+    status = jetbot.until_diagnosed(
+        BASE, "cannot be driven as asked: vy 0.1 as 0 m/s", lambda: send(0.2, vy=0.1), level=WARN
+    )
+    assert "driving" in status.message
+    assert jetbot.told == pytest.approx((0.2 / RADIUS,) * 2)
+    assert jetbot.process.output.count("cannot be driven as asked") == 1
+    jetbot.until_diagnosed(BASE, "no command for")
+    assert "cannot be driven" not in jetbot.client.diagnostics(BASE).message
+
+
+def test_deactivation_stops_and_no_command_outlives_it(jetbot):
+    """What an emergency stop or a speed limit of zero relies on."""
+    send = jetbot.sender()
+    jetbot.until(lambda: jetbot.told[0] > 3.0, "motion", lambda: send(0.2))
+    assert jetbot.client.change_state(BASE, "deactivate")
+    jetbot.client.wait(jetbot.stands, "zero as the last word")
+    for _ in range(5):
+        send(0.2)
+    assert jetbot.client.change_state(BASE, "activate")
+    jetbot.commands.clear()
+    jetbot.until(lambda: len(jetbot.commands) > 10, "commands")
+    assert not any(any(message.velocity) for message in jetbot.commands.messages)
+
+
+# ---- drivers
+
+
+def test_states_of_another_robot_and_a_missing_wheel(suite, client):
+    jetbot = Jetbot(suite, client)
+    send = jetbot.sender()
+    jetbot.without, jetbot.also = WHEELS, {"panda_joint1": 0.3, "panda_joint2": 0.1}
+    status = jetbot.until_diagnosed(BASE, "the messages lack", lambda: send(0.2))
+    assert all(wheel in status.message for wheel in WHEELS)
+    jetbot.without, jetbot.also = (WHEELS[0],), {}
+    jetbot.until(
+        lambda: f"lack {WHEELS[0]}" in client.diagnostics(BASE).message,
+        "the missing wheel",
+        lambda: send(0.2),
+    )
+    jetbot.without, jetbot.also = (), {WHEELS[0]: math.nan}
+    jetbot.until_diagnosed(BASE, f"the position of {WHEELS[0]} is nan", lambda: send(0.2))
+    assert not any(any(message.velocity) for message in jetbot.commands.messages)
+    assert not jetbot.odom
+    jetbot.also = {}
+    jetbot.until(lambda: any(jetbot.told), "motion", lambda: send(0.2))
+
+
+def test_a_wheel_lost_under_way(jetbot):
+    send = jetbot.sender()
+    jetbot.until(lambda: jetbot.x > 0.02, "motion", lambda: send(0.2))
+    jetbot.without = (WHEELS[0],)
+    jetbot.until_diagnosed(BASE, f"of {WHEELS[0]}; wheels stopped", lambda: send(0.2), level=ERROR)
+    assert jetbot.stands()
+    jetbot.without = ()
+    jetbot.until(lambda: any(jetbot.told), "motion again", lambda: send(0.2))
+
+
+def test_wheel_speeds_alone(suite, client):
+    """A driver without encoders' angles; odometry adds up speeds."""
+    jetbot = Jetbot(suite, client, position_feedback=False)
+    jetbot.channels = ("velocity",)
+    jetbot.ready()
+    send = jetbot.sender()
+    jetbot.until(lambda: jetbot.odom and jetbot.x > 0.1, "motion", lambda: send(0.3))
+    jetbot.until(jetbot.stands, "the stop")
+    jetbot.keep_on(0.3)
+    true = RADIUS * jetbot.angles[WHEELS[0]]
+    assert jetbot.x == pytest.approx(true, rel=0.1)
+
+
+def test_open_loop_needs_no_wheel_states(suite, client):
+    process = suite.node("differential_base", robot="jetbot", open_loop=True)
+    odom = client.listen(Odometry, f"{BASE}/odom")
+    out = client.listen(TwistStamped, f"{BASE}/cmd_vel_out")
+    publisher = client.publisher(Twist, f"{BASE}/cmd_vel_unstamped")
+    twist = Twist()
+    twist.linear.x = 5.0  # ten times the limit
+    client.repeat(
+        lambda: publisher.publish(twist),
+        lambda: odom and odom.newest.pose.pose.position.x > 0.2,
+        "odometry",
+    )
+    client.wait(lambda: out.newest.twist.linear.x == 0.0, "the stop")
+    client.spin(0.2)
+    assert "joint_states" not in process.output
+    assert odom.newest.twist.twist.linear.x == 0.0
+    stamps = np.array([m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in out.messages])
+    driven = np.array([m.twist.linear.x for m in out.messages])
+    assert driven.max() == pytest.approx(0.5)
+    way = float(np.sum(driven[:-1] * np.diff(stamps)))
+    assert odom.newest.pose.pose.position.x == pytest.approx(way, abs=0.02)
+
+
+def test_wheels_that_contradict_each_other(suite, client, tmp_path):
+    """A car with four driven wheels, one of which spins."""
+    suite.node("ackermann_base", robot=str(write_car(tmp_path / "car")))
+    car, node = ScriptedWheels(client, FRONT + REAR + STEERING), "/ackermann_steering_controller"
+    car.until_diagnosed(node, "no command yet")
+    assert "contradict" not in client.diagnostics(node).message
+    car.slip = {FRONT[0]: 20.0}
+    status = car.until_diagnosed(node, "wheels contradict each other", level=WARN)
+    assert f"({FRONT[0]})" in status.message
+    assert client.set_parameters(node, slip_threshold=0.0).successful
+    car.until(lambda: "contradict" not in client.diagnostics(node).message, "silence")
+
+
+# ---- odometry
+
+
+def test_set_odometry(jetbot):
+    client = jetbot.client
+
+    def put(**pose: float) -> SetOdometry.Response:
+        return client.call(SetOdometry, f"{BASE}/set_odometry", SetOdometry.Request(**pose))
+
+    answer = put(x=1.5, y=-2.0, yaw=4.0)
+    assert answer.success, answer.message
+    jetbot.until(lambda: abs(jetbot.x - 1.5) < 1e-9, "the new pose")
+    pose = jetbot.odom.newest.pose.pose
+    assert pose.position.y == -2.0
+    assert 2.0 * math.atan2(pose.orientation.z, pose.orientation.w) == pytest.approx(
+        4.0 - 2.0 * math.pi
+    )
+    answer = put(x=math.nan)
+    assert not answer.success
+    assert "is not finite; odometry stays as it is" in answer.message
+    assert "z, roll and pitch are left out" in put(x=1.0, z=3.0).message
+    send = jetbot.sender()
+    jetbot.until(lambda: jetbot.x > 1.05, "motion on from there", lambda: send(0.2))
+
+
+def test_rates_and_topics_on_demand(suite, client):
+    jetbot = Jetbot(
+        suite, client, publish_rate=5.0, publish_limited_velocity=False, enable_odom_tf=False
+    ).ready()
+    tf = client.listen(TFMessage, "/tf")
+    jetbot.odom.clear()
+    jetbot.keep_on(2.0)
+    stamps = [m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in jetbot.odom.messages]
+    assert 8 <= len(stamps) <= 12
+    assert not tf
+    assert not jetbot.out
+    assert client.set_parameters(
+        BASE, publish_rate=0.0, publish_limited_velocity=True, enable_odom_tf=True
+    ).successful
+    jetbot.until(lambda: tf and jetbot.out and len(jetbot.odom) > 30, "everything")
+
+
+def test_errors_grow_with_the_way(suite, client):
+    jetbot = Jetbot(
+        suite,
+        client,
+        position_error_per_metre=0.1,
+        yaw_error_per_metre=0.2,
+        pose_covariance_diagonal=[0.01, 0.01, 1.0, 1.0, 1.0, 0.02],
+    ).ready()
+    send = jetbot.sender()
+    jetbot.until(lambda: jetbot.x > 0.4, "motion", lambda: send(0.5))
+    covariance = jetbot.odom.newest.pose.covariance.reshape(6, 6)
+    x = jetbot.x
+    assert covariance[0, 0] == pytest.approx(0.01 + 0.01 * x, rel=1e-3)
+    assert covariance[5, 5] == pytest.approx(0.02 + 0.04 * x, rel=1e-3)
+    assert covariance[1, 1] > 0.01 + 0.01 * x  # the heading's error leads aside
+    assert covariance[1, 5] == covariance[5, 1] > 0.0
+    assert np.all(np.diag(covariance)[2:5] == 1.0)

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Senders told apart, and odometry at a regular rate."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from motion_nodes.ros.base_commands import SenderWatch
+from motion_nodes.ros.base_odometry import RegularMoments
+
+
+def hear(watch: SenderWatch, messages, step: float = 0.05, begin: float = 100.0) -> float:
+    """Feed (topic, number) pairs at regular times; return the last one's time."""
+    now = begin
+    for i, (topic, number) in enumerate(messages):
+        now = begin + i * step
+        watch.heard(topic, number, now)
+    return now
+
+
+def test_one_sender_is_no_fight():
+    watch = SenderWatch()
+    now = hear(watch, [("a", 7 + 3 * i) for i in range(100)])  # some are overwritten unread
+    assert watch.fighting(now) == ()
+
+
+def test_a_handover_and_a_restart_are_no_fight():
+    watch = SenderWatch()
+    hear(watch, [("a", i) for i in range(20)])
+    now = hear(watch, [("a", i) for i in range(20)], begin=102.0)
+    assert watch.fighting(now) == ()
+    now = hear(watch, [("b", i) for i in range(20)], begin=103.0)
+    assert watch.fighting(now) == ()
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 500, -500])
+def test_two_senders_on_one_topic(ahead):
+    """Whatever their counts, every second message's number does not grow."""
+    watch = SenderWatch()
+    mixed = [pair for i in range(10) for pair in (("a", 1000 + i), ("a", 1000 + i + ahead))]
+    assert watch.fighting(hear(watch, mixed)) == ("a",)
+
+
+def test_two_topics():
+    watch = SenderWatch()
+    now = hear(watch, [("ab"[i % 2], i) for i in range(10)])
+    assert watch.fighting(now) == ("a", "b")
+    assert watch.fighting(now + 1.0) == ("a", "b")
+    assert watch.fighting(now + 3.0) == ()
+    assert watch.fighting(1.0) == (), "time began anew"
+
+
+def test_a_middleware_without_numbers_shows_topics_alone():
+    watch = SenderWatch()
+    assert watch.fighting(hear(watch, [("a", None)] * 20)) == ()
+    assert watch.fighting(hear(watch, [("ab"[i % 2], None) for i in range(9)])) == ("a", "b")
+
+
+def moments(rate: float, stamps) -> np.ndarray:
+    """Return which of some times [s] are published at a rate [Hz]."""
+    regular = RegularMoments(rate)
+    return np.array([t for t in stamps if regular.is_due(round(t * 1e9))])
+
+
+def test_every_moment_without_a_rate():
+    stamps = np.cumsum(np.random.default_rng(1).uniform(0.0, 0.1, 50))
+    assert len(moments(0.0, stamps)) == 50
+
+
+@pytest.mark.parametrize("rate", [3.0, 30.0, 50.0, 70.0, 100.0])
+def test_the_mean_rate_is_as_asked(rate):
+    stamps = 5.0 + np.arange(1000) * 0.01
+    assert len(moments(rate, stamps)) == pytest.approx(10.0 * rate, abs=2)
+
+
+def test_jitter_loses_nothing_at_the_sources_own_rate():
+    rng = random.Random(2)
+    stamps = [5.0 + i * 0.02 + rng.uniform(-0.004, 0.004) for i in range(500)]
+    assert len(moments(50.0, stamps)) >= 490
+
+
+def test_faster_than_the_source_is_every_moment():
+    assert len(moments(500.0, 5.0 + np.arange(100) * 0.02)) == 100
+
+
+def test_time_that_jumps_does_not_silence_it():
+    stamps = [*np.arange(100.0, 101.0, 0.1), *np.arange(3.0, 4.0, 0.1), *np.arange(900, 901, 0.1)]
+    seen = moments(5.0, stamps)
+    for begin, end in ((100.0, 101.0), (3.0, 4.0), (900.0, 901.0)):
+        assert np.sum((seen >= begin) & (seen < end)) == pytest.approx(5, abs=1)
