@@ -21,7 +21,7 @@ from motion_nodes.ik.problem import (
     as_configurations,
     bad_pose,
 )
-from motion_nodes.kernels.ik_memory import FOUND, LANES, NO_POSE, REPORT
+from motion_nodes.kernels.ik_memory import FOUND, NO_POSE, REPORT
 from motion_nodes.model.tree import Array
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
 _CHUNK = 64
 """Poses that a thread takes at a time: less than a millisecond of work."""
-_STEPS = 256
-"""Steps that each pose is granted at first; what is left then is searched singly."""
 
 
 def solve_batch(
@@ -96,9 +94,8 @@ def _solve_chunk(
     """Solve for some poses in this thread's memory."""
     memory = solver.memory(settings)
     address = 0 if starts is None else starts.ctypes.data
+    # A pose that needs more steps than are granted at once is searched singly afterwards.
     memory.begin(int(starts is not None), address, wait=starts is not None)
-    limit = settings.max_iterations
-    memory.work.set(steps=_STEPS if limit is None else min(_STEPS, max(1, limit // LANES)))
     solver.kernel.many(memory.work, X, q, report)
 
 

@@ -32,6 +32,7 @@ class SolverMemory:
         self._locked: dict[str, float] | None = None
         self._table: StartTable | None = None
         self._piece = 0
+        self._begun: tuple[int, int, bool] | None = None
         # Metres times this are as much as radians; twice what the arm's size says does best.
         self.work.weight[0] = 2.0 / chain.size if chain.size > 1e-6 else 1.0
 
@@ -48,6 +49,7 @@ class SolverMemory:
             self._locked = dict(locked)
         if getattr(self, "settings", None) is not settings:
             self.settings = settings
+            self._begun = None
             self._write_tolerance(settings.tolerance)
         if self._table is not table or self._piece != 0:
             self._table = table
@@ -61,31 +63,31 @@ class SolverMemory:
             address: of the first of them.
             wait: whether the first of them has preference.
         """
-        settings, integers, at = self.settings, self.work.integers, self.work.at
+        if self._begun == (given, address, wait):
+            return
+        settings = self.settings
         attempts, steps = settings.attempts, STEPS
         if settings.max_iterations is not None:
             attempts = min(attempts, settings.max_iterations)
             steps = min(STEPS, max(1, settings.max_iterations // LANES))
-        given = min(given, attempts)
-        integers[at["given"]] = given
-        integers[at["starts"]] = address
-        integers[at["attempts"]] = min(attempts, given + PIECE)
-        integers[at["steps"]] = steps
-        integers[at["wait"]] = int(wait)
+        used = min(given, attempts)
+        self.work.set(given=used, starts=address, attempts=min(attempts, used + PIECE))
+        self.work.set(grant=steps, prefer=int(wait))
+        self._begun = (given, address, wait)
 
     def grant_steps(self) -> bool:
         """Allow more steps; return False if the greatest number of iterations is reached."""
         limit = self.settings.max_iterations
         if limit is None:
-            self.work.set(steps=STEPS)
-            return True
+            return True  # as many as before
+        self._begun = None
         left = limit - self.work.get("iterations")
         if left >= LANES:
-            self.work.set(steps=min(STEPS, left // LANES))
+            self.work.set(grant=min(STEPS, left // LANES))
             return True
         # Fewer than there are lanes: only so many may go on, and no new ones.
         live = [1 << i for i in range(LANES) if self.work.get("live") >> i & 1]
-        self.work.set(steps=1, live=sum(live[: max(left, 0)]), attempts=self.work.get("next"))
+        self.work.set(grant=1, live=sum(live[: max(left, 0)]), attempts=self.work.get("next"))
         return left > 0
 
     def next_piece(self, used: int) -> bool:
@@ -101,6 +103,7 @@ class SolverMemory:
         limit = self.settings.max_iterations
         if left <= 0 or (limit is not None and self.work.get("iterations") >= limit):
             return False
+        self._begun = None
         self._write_piece(self._piece + 1)
         self.work.set(given=0, next=0, attempts=min(left, PIECE), discard=(1 << LANES) - 1)
         return True

@@ -95,13 +95,13 @@ class LeastSquaresIk:
             raise bad_pose(as_pose(request.target, "target"), "target")
         plain = not request.objectives and request.validity is None
         if outcome == FOUND and plain and settings.prefer == "first":
-            n = work.n
-            q = work.answer[:n].copy()
+            answer = work.answer.copy()
+            q = answer[: work.n]
             self.chain.turned_near(q, self.chain.centre if seed is None else seed)
             return _result(
                 IkStatus.SOLVED,
                 q,
-                work.answer[n:].copy(),
+                answer[work.n :],
                 memory,
                 int(work.integers[work.at["iterations"]]),
                 int(work.integers[work.at["next"]]),
@@ -216,7 +216,8 @@ def _result(
 
 def _lengths(errors: Array, memory: SolverMemory) -> tuple[float, float]:
     """Return the lengths of position and rotation error over the axes that count."""
-    x = errors.tolist()
+    x, y, z, a, b, c = errors.tolist()
     if memory.any_free:
-        x = [0.0 if free else value for value, free in zip(x, memory.free, strict=True)]
-    return math.hypot(*x[:3]), math.hypot(*x[3:])
+        kept = np.where(memory.free, 0.0, errors)
+        x, y, z, a, b, c = kept.tolist()
+    return math.sqrt(x * x + y * y + z * z), math.sqrt(a * a + b * b + c * c)

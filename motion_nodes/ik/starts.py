@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.kernels.ik_memory import BLOCK, FEATURES
@@ -25,10 +26,10 @@ class StartTable:
         self._chain = chain
         self._seed = random_seed
         self._order = sampling_order
-        self._pieces: dict[int, tuple[Array, Array]] = {}
+        self._pieces: dict[int, tuple[Array, NDArray[np.float32]]] = {}
         self._low, self._high = _range(chain)
 
-    def piece(self, index: int) -> tuple[Array, Array]:
+    def piece(self, index: int) -> tuple[Array, NDArray[np.float32]]:
         """Return configurations, shape (PIECE * BLOCK, n), and features, (PIECE, FEATURES, BLOCK).
 
         Source of the sampling: the mean of k uniform numbers (Irwin and Hall), which for k = 2 is
@@ -45,7 +46,7 @@ class StartTable:
             rows[:, 1:4] = X[:, :3, 3]
             rows[:, 4:] = X[:, :3, :3].reshape(count, 9)
             blocks = rows.reshape(PIECE, BLOCK, FEATURES).transpose(0, 2, 1)
-            self._pieces[index] = Q, np.ascontiguousarray(blocks)
+            self._pieces[index] = Q, np.ascontiguousarray(blocks, np.float32)
         return self._pieces[index]
 
 

@@ -15,16 +15,18 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 
 from motion_nodes.kernels.ik_loop import loop_text
-from motion_nodes.kernels.ik_memory import LANES, Work, lane_inputs, work_layout
+from motion_nodes.kernels.ik_memory import LANES, Layout, Work, lane_inputs, work_layout
+from motion_nodes.kernels.ik_starts import bits, read
 from motion_nodes.kernels.ik_step import step_program
 from motion_nodes.kernels.lanes import Lanes, Writer
 from motion_nodes.kernels.llvm_text import Body, declarations
 from motion_nodes.kernels.packed import Array, PackedArrays
 from motion_nodes.kernels.robot_code import load_code
-from motion_nodes.kernels.tape import Program, Tape, cross, dot
+from motion_nodes.kernels.tape import Program, Tape, Value, cross, dot
 
 _SOURCES = ("ik_memory", "ik_step", "ik_starts", "ik_loop", "ik_code")
 
@@ -107,7 +109,10 @@ def solve_text(arrays: PackedArrays, row: int) -> str:
 
 
 def _step(program: Program, n: int) -> str:
-    """Write the function that takes one step in all lanes."""
+    """Write the function that takes one step in all lanes.
+
+    It returns the lanes that hold a solution, a bit each, if no other is awaited; then none moves.
+    """
     writer, own, at = Writer(Lanes("double", LANES)), lane_inputs(n), work_layout(n)
 
     def load(index: int) -> str:
@@ -118,14 +123,38 @@ def _step(program: Program, n: int) -> str:
         return writer.joined([number] * LANES)
 
     body = Body(program, writer, load, LANES)
-    body.write()
+
+    def store(values: Sequence[Value], places: Sequence[int]) -> None:
+        body.write(values)
+        for value, place in zip(values, places, strict=True):
+            writer.store(body.output(value), writer.address("%work", place))
+
     moved, measures, flags, errors = program.outputs
-    places = [at["own"] + (own["q"] + k) * LANES for k in range(n)]
-    places += [at["squared"]] + [at["own"] + own[name] * LANES for name in ("best", "stalled")]
-    places += [at["solved"], at["hopeless"]] + [at["errors"] + i * LANES for i in range(6)]
-    for value, place in zip((*moved, *measures, *flags, *errors), places, strict=True):
-        writer.store(body.output(value), writer.address("%work", place))
-    return _function("ik_step", writer)
+    store(errors, [at["errors"] + i * LANES for i in range(6)])
+    store(flags[:1], [at["solved"]])
+    writer.lines.append(_return_if_arrived(body.output(flags[0]), at))
+    store(moved, [at["own"] + (own["q"] + k) * LANES for k in range(n)])
+    places = [at["own"] + own[name] * LANES for name in ("best", "stalled")]
+    store((*measures, *flags[1:]), [at["squared"], *places, at["hopeless"]])
+    lines = "\n".join(writer.lines)
+    return f"define internal i64 @ik_step(ptr %work) nounwind {{\n{lines}\n  ret i64 0\n}}\n"
+
+
+def _return_if_arrived(solved: str, at: Layout) -> str:
+    """Return the lines that end a step before anything moves, if it need not go on."""
+    return f"""{bits("solved", solved)}
+{read(at, "live")}
+{read(at, "wait")}
+  %found = and i64 %solved_bits, %live
+  %unsolved = xor i64 %solved_bits, -1
+  %awaited = and i64 %wait, %unsolved
+  %some_found = icmp ne i64 %found, 0
+  %none_awaited = icmp eq i64 %awaited, 0
+  %arrived = and i1 %some_found, %none_awaited
+  br i1 %arrived, label %end, label %move
+end:
+  ret i64 %found
+move:"""
 
 
 def _restate(n: int) -> str:

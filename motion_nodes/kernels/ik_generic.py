@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 
 import numpy as np
+from numpy.typing import NDArray
 
 from motion_nodes.kernels import generic, ik_step
 from motion_nodes.kernels.ik_memory import (
@@ -40,7 +41,7 @@ class GenericIk:
         """Begin a solve and return its outcome; see :mod:`motion_nodes.kernels.ik_memory`."""
         if not _restate(work):
             return NO_POSE
-        work.set(next=0, live=0, iterations=0)
+        work.set(next=0, live=0, iterations=0, wait=work.get("prefer"))
         work.nearest[0] = np.inf
         self._replace(work, range(LANES))
         return self._run(work)
@@ -52,10 +53,9 @@ class GenericIk:
 
     def many(self, work: Work, targets: Array, q: Array, report: Array) -> None:
         """Solve for m poses, shape (m, 4, 4); write q (m, n) and report (m, REPORT)."""
-        before = {name: work.get(name) for name in ("steps", "wait", "starts")}
+        first = work.get("starts")
         for pose, target in enumerate(targets):
-            work.set(**before)
-            work.set(starts=before["starts"] + pose * work.get("given") * work.n * 8)
+            work.set(starts=first + pose * work.get("given") * work.n * 8)
             work.target[...] = target
             outcome = self.solve(work)
             found = outcome == FOUND
@@ -66,24 +66,28 @@ class GenericIk:
     def _run(self, work: Work) -> int:
         """Take steps until somebody arrives, nobody is left, or it is time for a pause."""
         work.set(found=0)
+        steps = work.get("grant")
         while live := _lanes(work.get("live")):
-            if work.get("steps") <= 0:
+            if steps <= 0:
                 return PAUSED
-            self._step(work)
-            work.set(steps=work.get("steps") - 1, iterations=work.get("iterations") + len(live))
-            failed = [i for i in live if work.hopeless[i] and not work.solved[i]]
-            for lane in failed:
-                work.set(wait=work.get("wait") & ~(1 << lane))
-                if work.squared[lane] < work.nearest[0]:
-                    work.nearest[0], work.nearest[1:] = work.squared[lane], work.q[:, lane]
-            self._replace(work, failed)
-            found = [i for i in _lanes(work.get("live")) if work.solved[i] and i not in failed]
+            steps -= 1
+            work.set(iterations=work.get("iterations") + len(live))
+            rates = self._judge(work)
+            found = [i for i in live if work.solved[i]]
             awaited = [i for i in _lanes(work.get("wait")) if not work.solved[i]]
             if found and not awaited:
                 work.set(found=sum(1 << i for i in found))
                 work.answer[: work.n] = work.q[:, found[0]]
                 work.answer[work.n :] = work.errors[:, found[0]]
                 return FOUND
+            for lane in range(LANES):
+                _move(work, lane, rates[lane])
+            failed = [i for i in live if work.hopeless[i] and not work.solved[i]]
+            for lane in failed:
+                work.set(wait=work.get("wait") & ~(1 << lane))
+                if work.squared[lane] < work.nearest[0]:
+                    work.nearest[0], work.nearest[1:] = work.squared[lane], work.q[:, lane]
+            self._replace(work, failed)
         return EXHAUSTED
 
     def _replace(self, work: Work, lanes: range | list[int]) -> None:
@@ -96,29 +100,35 @@ class GenericIk:
             work.q[:, lane] = np.minimum(np.maximum(_next_start(work), work.lower), work.upper)
             work.best[lane], work.stalled[lane] = np.inf, 0.0
 
-    def _step(self, work: Work) -> None:
-        """Take one step in all lanes."""
+    def _judge(self, work: Work) -> Array:
+        """Find the errors of all lanes, and how joint velocities change them, shape (8, 6, n)."""
         Q = np.ascontiguousarray(work.q.T)
-        X_BE, J_B = np.empty((LANES, 1, 4, 4)), np.empty((LANES, 6, work.n))
+        X_BE, J = np.empty((LANES, 1, 4, 4)), np.empty((LANES, 6, work.n))
         generic.many_poses(self._model, Q, self._rows, X_BE)
-        generic.many_jacobians(self._model, Q, self._row, J_B)
+        generic.many_jacobians(self._model, Q, self._row, J)
         R_TB = work.X_TB[:9].T.reshape(LANES, 3, 3)
         for lane in range(LANES):
             R_TE = R_TB[lane] @ X_BE[lane, 0, :3, :3]
             p_TE = R_TB[lane] @ X_BE[lane, 0, :3, 3] + work.X_TB[9:, lane]
             errors = np.concatenate([p_TE, rotation_vector(R_TE)])
             turning = np.linalg.inv(left_jacobian(errors[3:])) @ R_TB[lane]
-            J = np.vstack([R_TB[lane] @ J_B[lane, :3], turning @ J_B[lane, 3:]])
-            work.errors[:, lane] = errors
-            _step_of_lane(work, lane, errors, J)
+            J[lane] = np.vstack([R_TB[lane] @ J[lane, :3], turning @ J[lane, 3:]])
+            _, _, lengths = _residual(work, errors)
+            within = (np.abs(errors) < work.box).all() and (lengths < work.tolerance).all()
+            work.errors[:, lane], work.solved[lane] = errors, bool(within)
+        return J
 
 
-def _step_of_lane(work: Work, lane: int, errors: Array, J: Array) -> None:
-    """Judge a lane's errors and move it; J takes joint velocities to the rate of the errors."""
+def _residual(work: Work, errors: Array) -> tuple[Array, NDArray[np.bool_], Array]:
+    """Return errors beyond their slack, which axes are free, and both squared lengths."""
     free = np.abs(errors) < work.slack
     r = np.where(free, 0.0, errors - np.clip(errors, -work.slack, work.slack))
-    lengths = np.array([r[:3] @ r[:3], r[3:] @ r[3:]])
-    solved = bool((np.abs(errors) < work.box).all() and (lengths < work.tolerance).all())
+    return r, free, np.array([r[:3] @ r[:3], r[3:] @ r[3:]])
+
+
+def _move(work: Work, lane: int, J: Array) -> None:
+    """Count a lane's progress and move it, unless it has arrived or is hopeless."""
+    r, free, _ = _residual(work, work.errors[:, lane])
     scale = np.where(np.arange(6) < 3, work.weight[0], 1.0)
     r, J = scale * r, np.where(free, 0.0, scale)[:, np.newaxis] * J
     squared = float(r @ r)
@@ -126,8 +136,8 @@ def _step_of_lane(work: Work, lane: int, errors: Array, J: Array) -> None:
     work.stalled[lane] = 0.0 if progress else work.stalled[lane] + 1.0
     work.best[lane] = squared if progress else work.best[lane]
     hopeless = work.stalled[lane] > ik_step.PATIENCE
-    work.squared[lane], work.solved[lane], work.hopeless[lane] = squared, solved, hopeless
-    if solved or hopeless:
+    work.squared[lane], work.hopeless[lane] = squared, hopeless
+    if work.solved[lane] or hopeless:
         return
     q, slope = work.q[:, lane], J.T @ r
     blocked = np.where(slope > 0.0, q <= work.lower, q >= work.upper)
@@ -193,8 +203,9 @@ def _next_start(work: Work) -> Array:
     if index < given:
         return _at(work.get("starts") + index * work.n * 8, work.n)
     block = index - given
-    features = _at(work.get("features") + block * BLOCK * FEATURES * 8, FEATURES * BLOCK)
-    row = int(np.argmin(work.direction @ features.reshape(FEATURES, BLOCK)))
+    first = work.get("features") + block * BLOCK * FEATURES * 4
+    features = np.ctypeslib.as_array((ctypes.c_float * (FEATURES * BLOCK)).from_address(first))
+    row = int(np.argmin(work.direction.astype(np.float32) @ features.reshape(FEATURES, BLOCK)))
     return _at(work.get("table") + (block * BLOCK + row) * work.n * 8, work.n)
 
 

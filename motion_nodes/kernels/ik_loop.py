@@ -21,9 +21,11 @@ from motion_nodes.kernels.ik_memory import (
     work_layout,
 )
 from motion_nodes.kernels.ik_starts import (
-    BOOLS,
     INFINITY,
     VECTOR,
+    WIDE,
+    WIDE_VECTOR,
+    bits,
     copy,
     nearest_text,
     place,
@@ -47,7 +49,7 @@ def loop_text(n: int) -> str:
     return "\n".join((_DECLARATIONS, *parts, _run(at), _entries(at), _many(n, at)))
 
 
-_DECLARATIONS = f"""declare double @llvm.vector.reduce.fmin.v{LANES}f64({VECTOR})
+_DECLARATIONS = f"""declare float @llvm.vector.reduce.fmin.v{WIDE}f32({WIDE_VECTOR})
 declare i64 @llvm.cttz.i64(i64, i1)
 declare i64 @llvm.ctpop.i64(i64)"""
 
@@ -130,15 +132,6 @@ def _answer(n: int, at: Layout) -> str:
 """
 
 
-def _flags(at: Layout, name: str) -> str:
-    """Return the lines that read a flag per lane as bits of a whole number."""
-    return f"""  %{name}_at = getelementptr i64, ptr %work, i64 {at[name]}
-  %{name}_numbers = load {VECTOR}, ptr %{name}_at, align 8
-  %{name}_bools = fcmp ogt {VECTOR} %{name}_numbers, zeroinitializer
-  %{name}_byte = bitcast {BOOLS} %{name}_bools to i{LANES}
-  %{name}_bits = zext i{LANES} %{name}_byte to i64"""
-
-
 def _run(at: Layout) -> str:
     """Write the loop.
 
@@ -146,39 +139,43 @@ def _run(at: Layout) -> str:
     """
     return f"""define internal i64 @ik_run(ptr %work) nounwind {{
 entry:
+{place(at, "hopeless")}
+{place(at, "solved")}
 {place(at, "found")}
 {place(at, "live")}
-{place(at, "wait")}
-{place(at, "steps")}
 {place(at, "iterations")}
+{read(at, "grant")}
   store i64 0, ptr %found_at
   br label %check
 check:
-  %live_then = load i64, ptr %live_at
-  %none_live = icmp eq i64 %live_then, 0
+  %steps = phi i64 [%grant, %entry], [%fewer, %look], [%fewer, %replace]
+  %live = load i64, ptr %live_at
+  %none_live = icmp eq i64 %live, 0
   br i1 %none_live, label %exhausted, label %check_steps
 check_steps:
-  %steps = load i64, ptr %steps_at
-  %fewer = sub i64 %steps, 1
   %none_left = icmp sle i64 %steps, 0
   br i1 %none_left, label %paused, label %step
 step:
-  store i64 %fewer, ptr %steps_at
-  call void @ik_step(ptr %work)
-  %live = load i64, ptr %live_at
+  %fewer = sub i64 %steps, 1
+  %found = call i64 @ik_step(ptr %work)
   %busy = call i64 @llvm.ctpop.i64(i64 %live)
   %before = load i64, ptr %iterations_at
   %iterations = add i64 %before, %busy
   store i64 %iterations, ptr %iterations_at
-{_flags(at, "solved")}
-{_flags(at, "hopeless")}
-  %failed_any = and i64 %hopeless_bits, %live
+  %any_found = icmp ne i64 %found, 0
+  br i1 %any_found, label %arrived, label %look
+look:
+  %hopeless = load {VECTOR}, ptr %hopeless_at, align 8
+{bits("hopeless", "%hopeless")}
+  %solved = load {VECTOR}, ptr %solved_at, align 8
+{bits("solved", "%solved")}
   %unsolved = xor i64 %solved_bits, -1
+  %failed_any = and i64 %hopeless_bits, %live
   %failed = and i64 %failed_any, %unsolved
-  %any_failed = icmp ne i64 %failed, 0
-  br i1 %any_failed, label %give_up, label %look
+  %none_failed = icmp eq i64 %failed, 0
+  br i1 %none_failed, label %check, label %give_up
 give_up:
-  %left = phi i64 [%failed, %step], [%others, %give_up]
+  %left = phi i64 [%failed, %look], [%others, %give_up]
   %lane = call i64 @llvm.cttz.i64(i64 %left, i1 true)
   call void @ik_give_up(ptr %work, i64 %lane)
   %below = sub i64 %left, 1
@@ -187,16 +184,7 @@ give_up:
   br i1 %none, label %replace, label %give_up
 replace:
   call void @ik_replace(ptr %work, i64 %failed)
-  br label %look
-look:
-  %found = and i64 %solved_bits, %live
-  %any_found = icmp ne i64 %found, 0
-  br i1 %any_found, label %waiting, label %check
-waiting:
-  %wait = load i64, ptr %wait_at
-  %awaited = and i64 %wait, %unsolved
-  %nobody_awaited = icmp eq i64 %awaited, 0
-  br i1 %nobody_awaited, label %arrived, label %check
+  br label %check
 arrived:
   store i64 %found, ptr %found_at
   %lowest = call i64 @llvm.cttz.i64(i64 %found, i1 true)
@@ -223,6 +211,9 @@ go:
 {place(at, "live")}
 {place(at, "iterations")}
 {place(at, "nearest")}
+{place(at, "wait")}
+{read(at, "prefer")}
+  store i64 %prefer, ptr %wait_at
   store i64 0, ptr %next_at
   store i64 0, ptr %live_at
   store i64 0, ptr %iterations_at
@@ -247,8 +238,6 @@ def _many(n: int, at: Layout) -> str:
     arguments = "ptr %work, i64 %m, ptr %targets, ptr %q, ptr %report"
     return f"""define void @ik_many({arguments}) nounwind {{
 entry:
-{read(at, "steps")}
-{read(at, "wait")}
 {read(at, "given")}
 {read(at, "starts", "ptr")}
 {place(at, "target")}
@@ -271,8 +260,6 @@ begin:
   %offset = mul i64 %skipped, {n}
   %start = getelementptr double, ptr %starts, i64 %offset
   store ptr %start, ptr %starts_at
-  store i64 %steps, ptr %steps_at
-  store i64 %wait, ptr %wait_at
   %outcome = call i64 @ik_solve(ptr %work)
   %row = mul i64 %pose, {n}
   %q_row = getelementptr double, ptr %q, i64 %row

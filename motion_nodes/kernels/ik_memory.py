@@ -63,15 +63,15 @@ def work_layout(n: int) -> Layout:
     * ``target``: its pose in row 0; ``importance`` of position and rotation in what is near;
     * ``starts``: address of ``given`` starts, shape (given, n); ``table`` and ``features``:
       addresses of random configurations, shape (blocks * BLOCK, n), and of their features, shape
-      (blocks, FEATURES, BLOCK); ``attempts``: how many starts there are in all;
-    * ``steps``: how many until the next pause; ``wait``: lanes, a bit each, whose end is awaited
+      (blocks, FEATURES, BLOCK), float32; ``attempts``: how many starts there are in all;
+    * ``grant``: how many steps until a pause; ``prefer``: lanes, a bit each, whose end is awaited
       even if others have arrived; ``discard``: lanes that take the next start on resumption.
 
     Results: ``found``: lanes that hold a solution, a bit each; ``answer``: configuration and errors
     of the lowest of them; ``nearest``: least squared error of all that was given up, and where;
     ``iterations``: steps taken, each lane at work counted; ``next``: starts used.
     In between: ``direction`` (factors of the features), ``defect`` (how far the target is from
-    being a pose), ``live`` (lanes at work).
+    being a pose), ``live`` (lanes at work), ``wait`` (those still awaited), ``steps`` (those left).
     """
     return Layout(
         own=lane_inputs(n).size * LANES,
@@ -95,6 +95,8 @@ def work_layout(n: int) -> Layout:
         given=1,
         steps=1,
         iterations=1,
+        grant=1,
+        prefer=1,
         starts=1,
         table=1,
         features=1,

@@ -7,7 +7,8 @@ that whose pose is nearest to the target, by
     weight^2 |p - p_T|^2 - closeness * trace(R^T R_T),
 
 the squares of the distance and (nearly) of the angle. As a function of a configuration's features
-(|p|^2, p, R) this is linear, so a block is searched with a dozen multiplications per register full.
+(|p|^2, p, R) this is linear, so a block is searched with a dozen multiplications per register full
+of float32.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from motion_nodes.kernels.ik_memory import (
 )
 
 VECTOR = f"<{LANES} x double>"
-INDICES = f"<{LANES} x i64>"
-BOOLS = f"<{LANES} x i1>"
 INFINITY = "0x7FF0000000000000"
-_ZEROS = f"<{LANES} x i32> zeroinitializer"
+WIDE = 16
+"""float32 numbers that are compared at once."""
+WIDE_VECTOR = f"<{WIDE} x float>"
 
 
 def place(at: Layout, name: str) -> str:
@@ -49,11 +50,18 @@ def copy(count: int, source: str, step: int, target: str) -> str:
     )
 
 
-def splat(name: str, value: str, kind: str = "double") -> str:
-    """Return the lines that put a number into all lanes."""
-    vector = f"<{LANES} x {kind}>"
+def splat(name: str, value: str, kind: str) -> str:
+    """Return the lines that put a number into all places of a wide vector."""
+    vector, zeros = f"<{WIDE} x {kind}>", f"<{WIDE} x i32> zeroinitializer"
     return f"""  %{name}_0 = insertelement {vector} poison, {kind} {value}, i64 0
-  %{name} = shufflevector {vector} %{name}_0, {vector} poison, {_ZEROS}"""
+  %{name} = shufflevector {vector} %{name}_0, {vector} poison, {zeros}"""
+
+
+def bits(name: str, flags: str) -> str:
+    """Return the lines that make a bit of each lane's flag (1 or 0): ``%<name>_bits``."""
+    return f"""  %{name}_bools = fcmp ogt {VECTOR} {flags}, zeroinitializer
+  %{name}_byte = bitcast <{LANES} x i1> %{name}_bools to i{LANES}
+  %{name}_bits = zext i{LANES} %{name}_byte to i64"""
 
 
 def nearest_text(at: Layout) -> str:
@@ -63,48 +71,52 @@ def nearest_text(at: Layout) -> str:
         factors.append(
             f"""  %factor_at{i} = getelementptr double, ptr %work, i64 {at["direction"] + i}
   %number{i} = load double, ptr %factor_at{i}
-{splat(f"factor{i}", f"%number{i}")}"""
+  %single{i} = fptrunc double %number{i} to float
+{splat(f"factor{i}", f"%single{i}", "float")}"""
         )
         before = f"%sum{i - 1}" if i else "zeroinitializer"
-        arguments = f"{VECTOR} %feature{i}, {VECTOR} %factor{i}, {VECTOR} {before}"
+        arguments = f"{WIDE_VECTOR} %feature{i}, {WIDE_VECTOR} %factor{i}, {WIDE_VECTOR} {before}"
         terms.append(
-            f"""  %feature_at{i} = getelementptr double, ptr %group, i64 {i * BLOCK}
-  %feature{i} = load {VECTOR}, ptr %feature_at{i}, align 8
-  %sum{i} = call {VECTOR} @llvm.fma.v{LANES}f64({arguments})"""
+            f"""  %feature_at{i} = getelementptr float, ptr %group, i64 {i * BLOCK}
+  %feature{i} = load {WIDE_VECTOR}, ptr %feature_at{i}, align 4
+  %sum{i} = call {WIDE_VECTOR} @llvm.fma.v{WIDE}f32({arguments})"""
         )
     total = f"%sum{FEATURES - 1}"
     all_factors, all_terms = "\n".join(factors), "\n".join(terms)
-    return f"""define internal i64 @ik_nearest(ptr %work, i64 %block) nounwind {{
+    bools, indices = f"<{WIDE} x i1>", f"<{WIDE} x i64>"
+    types = ", ".join([WIDE_VECTOR] * 3)
+    return f"""declare {WIDE_VECTOR} @llvm.fma.v{WIDE}f32({types})
+define internal i64 @ik_nearest(ptr %work, i64 %block) nounwind {{
 entry:
 {all_factors}
 {read(at, "features", "ptr")}
   %rows = mul i64 %block, {BLOCK}
   %offset = mul i64 %rows, {FEATURES}
-  %features_of_block = getelementptr double, ptr %features, i64 %offset
+  %features_of_block = getelementptr float, ptr %features, i64 %offset
   br label %next
 next:
   %first = phi i64 [0, %entry], [%after, %next]
-  %least = phi {VECTOR} [splat (double {INFINITY}), %entry], [%less, %next]
-  %which = phi {INDICES} [zeroinitializer, %entry], [%which_less, %next]
-  %group = getelementptr double, ptr %features_of_block, i64 %first
+  %least = phi {WIDE_VECTOR} [splat (float {INFINITY}), %entry], [%less, %next]
+  %which = phi {indices} [zeroinitializer, %entry], [%which_less, %next]
+  %group = getelementptr float, ptr %features_of_block, i64 %first
 {all_terms}
-  %nearer = fcmp olt {VECTOR} {total}, %least
-  %less = select {BOOLS} %nearer, {VECTOR} {total}, {VECTOR} %least
+  %nearer = fcmp olt {WIDE_VECTOR} {total}, %least
+  %less = select {bools} %nearer, {WIDE_VECTOR} {total}, {WIDE_VECTOR} %least
 {splat("firsts", "%first", "i64")}
-  %which_less = select {BOOLS} %nearer, {INDICES} %firsts, {INDICES} %which
-  %after = add i64 %first, {LANES}
+  %which_less = select {bools} %nearer, {indices} %firsts, {indices} %which
+  %after = add i64 %first, {WIDE}
   %done = icmp eq i64 %after, {BLOCK}
   br i1 %done, label %choose, label %next
 choose:
-  %minimum = call double @llvm.vector.reduce.fmin.v{LANES}f64({VECTOR} %less)
-{splat("minima", "%minimum")}
-  %equal = fcmp ueq {VECTOR} %less, %minima
-  %bits = bitcast {BOOLS} %equal to i{LANES}
-  %wide_bits = zext i{LANES} %bits to i64
-  %lane = call i64 @llvm.cttz.i64(i64 %wide_bits, i1 true)
-  %in_block = extractelement {INDICES} %which_less, i64 %lane
+  %minimum = call float @llvm.vector.reduce.fmin.v{WIDE}f32({WIDE_VECTOR} %less)
+{splat("minima", "%minimum", "float")}
+  %equal = fcmp ueq {WIDE_VECTOR} %less, %minima
+  %equal_bits = bitcast {bools} %equal to i{WIDE}
+  %wide_bits = zext i{WIDE} %equal_bits to i64
+  %place = call i64 @llvm.cttz.i64(i64 %wide_bits, i1 true)
+  %in_block = extractelement {indices} %which_less, i64 %place
   %row_of_group = add i64 %rows, %in_block
-  %row = add i64 %row_of_group, %lane
+  %row = add i64 %row_of_group, %place
   ret i64 %row
 }}
 """

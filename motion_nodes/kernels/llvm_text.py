@@ -19,7 +19,7 @@ All other arguments are pointers to elements, except ``m``, a 64-bit integer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from motion_nodes.kernels.lanes import Lanes, Writer
 from motion_nodes.kernels.python_form import DECLARATIONS, python_function
@@ -50,9 +50,21 @@ class Body:
         self._live = program.live()
         self._names: dict[int, str] = {}
         self._sincos: dict[Operand, tuple[str, str]] = {}
+        self._angles_written = False
 
-    def write(self) -> None:
-        """Write all live operations, angles first."""
+    def write(self, values: Sequence[Value] | None = None) -> None:
+        """Write what some values need (None: all live operations), all angles first."""
+        if not self._angles_written:
+            self._write_angles()
+            self._angles_written = True
+        live = self._live
+        if values is not None:
+            live = Program(self._program.tape, 0, (tuple(values),)).live()
+        for index in live:
+            self._need(index)
+
+    def _write_angles(self) -> None:
+        """Write the sines and cosines of all angles."""
         operations = self._program.tape.operations
         angles = dict.fromkeys(
             operations[i].left for i in self._live if operations[i].name in ("sin", "cos")
@@ -60,8 +72,6 @@ class Body:
         for angle in angles:
             self._need(angle)
         self._write_sincos(list(angles))
-        for index in self._live:
-            self._need(index)
 
     def output(self, value: Value) -> str:
         """Return the name (or literal) of an output."""

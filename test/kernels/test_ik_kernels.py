@@ -49,7 +49,7 @@ class Case:
         rows[:, 0] = (X[:, :3, 3] ** 2).sum(axis=1)
         rows[:, 1:4], rows[:, 4:] = X[:, :3, 3], X[:, :3, :3].reshape(-1, 9)
         blocks = rows.reshape(BLOCKS, BLOCK, FEATURES).transpose(0, 2, 1)
-        self.features = np.ascontiguousarray(blocks)
+        self.features = np.ascontiguousarray(blocks, np.float32)
 
     def work(self, target: np.ndarray, given: np.ndarray | None = None, **integers) -> Work:
         work = Work(self.n)
@@ -59,7 +59,7 @@ class Case:
         work.lower[:], work.upper[:] = self.lower, self.upper
         work.target[...] = target
         work.set(table=self.table.ctypes.data, features=self.features.ctypes.data)
-        work.set(attempts=BLOCKS, steps=1000)
+        work.set(attempts=BLOCKS, grant=1000)
         if given is not None:
             work.set(given=len(given), starts=given.ctypes.data, attempts=BLOCKS + len(given))
         work.set(**integers)
@@ -78,7 +78,7 @@ CASES = [(3, 1), (4, 3), (5, 6), (7, 7), (8, 9), (11, 12)]
 def test_generated_and_generic_take_the_same_steps(seed, joints, steps):
     case = Case(seed, joints)
     target = case.reachable()
-    works = [case.work(target, steps=steps) for _ in range(2)]
+    works = [case.work(target, grant=steps) for _ in range(2)]
     kernels = [ik_kernel(case.arrays, case.row, generic=generic) for generic in (False, True)]
     assert [kernel.generated for kernel in kernels] == [True, False]
     outcomes = [kernel.solve(work) for kernel, work in zip(kernels, works, strict=True)]
@@ -90,7 +90,7 @@ def test_generated_and_generic_take_the_same_steps(seed, joints, steps):
     np.testing.assert_allclose(ours.errors, oracle.errors, atol=1e-5)
     np.testing.assert_allclose(ours.q, oracle.q, atol=1e-4)
     np.testing.assert_array_equal(ours.stalled, oracle.stalled)
-    for name in ("live", "found", "next", "steps", "iterations", "wait"):
+    for name in ("live", "found", "next", "iterations", "wait"):
         assert ours.get(name) == oracle.get(name), name
 
 
@@ -132,7 +132,7 @@ def test_rotation_errors_are_the_logarithm_up_to_half_a_turn(generic):
             # X_TE has this rotation, so the target is the tip turned back.
             target[:3, :3] = X[:3, :3] @ Rotation.from_rotvec(wanted).as_matrix().T
             target[:3, 3] = X[:3, 3]
-            work = case.work(target, start, attempts=1, steps=1)
+            work = case.work(target, start, attempts=1, grant=1)
             work.tolerance[:] = 0.0
             kernel.solve(work)
             got = work.errors[3:, 0]
@@ -145,7 +145,7 @@ def test_rotation_errors_are_the_logarithm_up_to_half_a_turn(generic):
 def test_the_nearest_configuration_of_each_block_is_a_start():
     case = Case(7, 7)
     target = case.reachable()
-    work = case.work(target, steps=0, attempts=LANES)
+    work = case.work(target, grant=0, attempts=LANES)
     assert ik_kernel(case.arrays, case.row).solve(work) == PAUSED
     X = case.kinematics.pose_batch(case.table, case.tip)
     distance = ((X[:, :3, 3] - target[:3, 3]) ** 2).sum(axis=1)
@@ -159,7 +159,7 @@ def test_starts_beyond_a_limit_or_not_a_number_begin_at_a_limit():
     given = np.full((3, 7), 5.0)
     given[1], given[2] = -5.0, np.nan
     for generic in (False, True):
-        work = case.work(np.eye(4), given, steps=0, attempts=3)
+        work = case.work(np.eye(4), given, grant=0, attempts=3)
         ik_kernel(case.arrays, case.row, generic=generic).solve(work)
         np.testing.assert_array_equal(work.q[:, 0], case.upper)
         np.testing.assert_array_equal(work.q[:, 1], case.lower)
@@ -195,7 +195,7 @@ def test_a_lane_that_is_waited_for_wins(generic):
     assert kernel.solve(alone) == FOUND
     assert alone.get("found") & 2
     np.testing.assert_array_equal(alone.answer[:7], q)
-    waiting = case.work(target, given, wait=1)
+    waiting = case.work(target, given, prefer=1)
     assert kernel.solve(waiting) == FOUND
     if waiting.get("found") & 1:
         assert not np.allclose(waiting.answer[:7], q, atol=1e-3)
@@ -209,11 +209,11 @@ def test_pauses_do_not_change_the_answer_and_discarded_lanes_take_new_starts(gen
     case = Case(8, 9)
     kernel = ik_kernel(case.arrays, case.row, generic=generic)
     target = case.reachable()
-    whole, paused = case.work(target), case.work(target, steps=1)
+    whole, paused = case.work(target), case.work(target, grant=1)
     assert kernel.solve(whole) == FOUND
     outcome = kernel.solve(paused)
     while outcome == PAUSED:
-        paused.set(steps=1, discard=0)
+        paused.set(grant=1, discard=0)
         outcome = kernel.resume(paused)
     assert outcome == FOUND
     np.testing.assert_array_equal(whole.answer, paused.answer)
@@ -221,7 +221,7 @@ def test_pauses_do_not_change_the_answer_and_discarded_lanes_take_new_starts(gen
     found = []
     while outcome == FOUND:
         found += [i for i in range(LANES) if paused.get("found") >> i & 1]
-        paused.set(steps=1000, discard=paused.get("found"))
+        paused.set(grant=1000, discard=paused.get("found"))
         outcome = kernel.resume(paused)
     assert outcome == EXHAUSTED
     assert len(found) > 1
@@ -239,10 +239,10 @@ def test_a_batch_gives_what_single_solves_give(generic):
     starts = case.rng.uniform(case.lower, case.upper, (6, 7))
     q, report = np.empty((6, 7)), np.empty((6, REPORT))
     all_of_them = case.work(targets[0])
-    all_of_them.set(given=1, starts=starts.ctypes.data, attempts=9, wait=1)
+    all_of_them.set(given=1, starts=starts.ctypes.data, attempts=9, prefer=1)
     kernel.many(all_of_them, targets, q, report)
     for i in range(6):
-        work = case.work(targets[i], starts[i : i + 1], attempts=9, wait=1)
+        work = case.work(targets[i], starts[i : i + 1], attempts=9, prefer=1)
         outcome = kernel.solve(work)
         assert report[i, 0] == outcome
         if outcome == FOUND:
