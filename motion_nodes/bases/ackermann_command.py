@@ -27,7 +27,7 @@ class CarCommand:
 
         Args:
             base: the car.
-            limits: its limits; ramps do not run on beyond them.
+            limits: its limits, which ramps do not run on beyond.
             slow_until_steered: drive slower the farther the steering is from where it must be.
         """
         self.base, self._limits, self._slow = base, limits, slow_until_steered
@@ -75,7 +75,7 @@ class CarCommand:
         if self._drive is None:
             self.forget()
             self._ramps.start(driven.twist.vx, self.base.steering_angle(driven.steering))
-        self._drive = command._replace(speed=self._limits.x.velocity(command.speed))
+        self._drive = command
 
     def twist(self, dt: float, steering: Array) -> Twist2 | None:
         """Return what to drive now, or None without a command.
@@ -88,7 +88,11 @@ class CarCommand:
         if self._drive is not None:
             state = self._ramps.step(self._drive, dt)
             self.note = "; ".join(state.notes if dt > 0.0 else ())
-            twist = base.twist_at(state.speed, state.steering_angle)
+            wished = base.twist_at(state.speed, state.steering_angle)
+            twist = self._limits.within_velocity(wished)
+            if twist.vx != wished.vx:
+                # Were the ramp to run on beyond the limits, the car would be late to brake.
+                self._ramps.start(twist.vx, self._ramps.steering_angle)
             base.aim = base.geometry.curvature(state.steering_angle)
         if twist is None or not self._slow or twist.vx == 0.0:
             return twist

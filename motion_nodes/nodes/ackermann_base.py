@@ -116,6 +116,12 @@ class AckermannBaseNode(BaseNode[AckermannParams]):
         """Create the node, unconfigured."""
         super().__init__("ackermann_steering_controller", ros_args=ros_args)
 
+    def check(self, params: AckermannParams) -> str | None:
+        """Refuse parameters that the core refuses, and those that no car can follow."""
+        if params.clip_wheels:
+            return "clip_wheels is true; a car's wheels, clipped each by itself, fight each other"
+        return super().check(params)
+
     def configure(self) -> None:
         """Build the controller and its endpoints."""
         super().configure()

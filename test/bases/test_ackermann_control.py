@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -252,13 +253,21 @@ def test_ramps_of_a_drive_command():
     assert braked.twist.vx == pytest.approx(0.4 - 0.5 * DT)
 
 
-def test_ramps_do_not_run_on_beyond_the_limits():
-    command, controller = asked()
-    command.take_drive(DriveCommand(speed=50.0, acceleration=3.0), controller.driven)
-    top = lead(command, controller, 200)[-1].twist.vx
-    # Rear wheels turn slower, so the front ones bind: 35 rad/s * 0.05 m.
-    assert top == pytest.approx(1.75)
-    command.take_drive(DriveCommand(speed=0.0, acceleration=1.0), controller.driven)
+@pytest.mark.parametrize(
+    ("changes", "angle", "top"),
+    [
+        ({}, 0.0, 35.0 * 0.05),  # the front wheels, which are smaller
+        ({"max_wheel_velocity": 0.0}, 0.0, 2.0),
+        ({"max_wheel_velocity": 0.0}, 0.45, 2.5 * 0.32 / math.tan(0.45)),  # the yaw rate
+    ],
+)
+def test_ramps_do_not_run_on_beyond_the_limits(changes, angle, top):
+    limits = dataclasses.replace(LIMITS, **changes)
+    controller = controlled(car(), limits)
+    command = CarCommand(controller.base, limits)
+    command.take_drive(DriveCommand(angle, speed=50.0, acceleration=3.0), controller.driven)
+    assert lead(command, controller, 300)[-1].twist.vx == pytest.approx(top)
+    command.take_drive(DriveCommand(angle, speed=0.0, acceleration=1.0), controller.driven)
     assert lead(command, controller, 1)[-1].twist.vx == pytest.approx(top - 1.0 * DT)
 
 

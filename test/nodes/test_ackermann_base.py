@@ -88,6 +88,12 @@ def drive(angle: float = 0.0, speed: float = 0.0, rate: float = 0.0, acceleratio
     )
 
 
+def place(message: Odometry) -> tuple[float, float, float]:
+    """Return x, y and yaw."""
+    position, turn = message.pose.pose.position, message.pose.pose.orientation
+    return position.x, position.y, 2.0 * math.atan2(turn.z, turn.w)
+
+
 def wheels_of(message: JointState) -> np.ndarray:
     return np.array([v for v in message.velocity if not math.isnan(v)])
 
@@ -174,17 +180,23 @@ def test_rear_steering_turns_to_the_side_that_was_asked_for(cell):
 @pytest.mark.parametrize("name", ["car", "back"])
 def test_odometry_on_curves_forward_and_backward_is_where_the_car_is(cell, name):
     one = cell[name]
+    # Joint states that a busy machine loses cost accuracy where the steering moves fast.
+    assert one.client.set_parameters(one.node, max_steering_velocity=1.0).successful
+    stand(one)
+    one.client.wait(lambda: one.odom and one.truth, "odometry and truth")
     for vx, wz in ((0.8, 0.9), (-0.6, 0.7), (1.0, -2.0)):
-        one.client.repeat_for(
-            lambda v=vx, w=wz: one.stamped.publish(TwistStamped(twist=twist(v, w))), 0.8
+        start = place(one.truth.newest)
+        one.client.repeat(
+            lambda v=vx, w=wz: one.stamped.publish(TwistStamped(twist=twist(v, w))),
+            lambda s=start: math.dist(place(one.truth.newest)[:2], s[:2]) > 0.4,
+            "0.4 m of way",
         )
     stand(one)
     one.client.spin(0.3)
-    odom, truth = one.odom.newest, one.truth.newest
-    there, here = truth.pose.pose.position, odom.pose.pose.position
-    assert math.hypot(there.x, there.y) > 0.2
-    assert (here.x, here.y) == pytest.approx((there.x, there.y), abs=0.02)
-    assert odom.pose.pose.orientation.z == pytest.approx(truth.pose.pose.orientation.z, abs=0.02)
+    odom, truth = place(one.odom.newest), place(one.truth.newest)
+    assert odom[:2] == pytest.approx(truth[:2], abs=0.02)
+    assert math.remainder(odom[2] - truth[2], math.tau) == pytest.approx(0.0, abs=0.04)
+    assert one.client.set_parameters(one.node, max_steering_velocity=0.0).successful
 
 
 def test_steering_angle_and_speed(car):
@@ -204,8 +216,13 @@ def test_steering_while_the_car_stands(car):
     car.stamped.publish(TwistStamped())
     car.client.spin(0.5)
     assert steers(car, -0.25)()
-    status = car.client.wait_for_diagnosis(NODE, "standing")
-    assert float(values_of(status)["steering angle commanded [rad]"]) == pytest.approx(-0.25, 1e-3)
+
+    def told() -> bool:
+        values = values_of(car.client.diagnostics(NODE))
+        names = [f"steering angle {what} [rad]" for what in ("commanded", "measured")]
+        return all(values[name] == "-0.25" for name in names)
+
+    car.client.wait(told, "the steering's angle in diagnostics")
 
 
 def test_ramps_of_a_drive_command(car):
@@ -334,6 +351,7 @@ def test_silence_stops_the_car_on_its_curve(car):
         ({"steering_wheels_radius": -0.1}, "steering_wheels_radius"),
         ({"fixed_axle_x": math.inf}, "fixed_axle_x is inf"),
         ({"max_steering_angle": -0.3}, "max_steering_angle"),
+        ({"clip_wheels": True}, "fight each other"),
         ({"steering_joints_names": ["a", "b"]}, "steering_joints_names"),
     ],
 )
