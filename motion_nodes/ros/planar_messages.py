@@ -37,7 +37,9 @@ def pose2_from(pose: Any, what: str = "pose") -> Pose2:
             f"{what}: orientation ({q.x}, {q.y}, {q.z}, {q.w}) is no unit quaternion (length "
             f"{length:.3g}); a heading of 0 is (0, 0, 0, 1)"
         )
-    yaw = math.atan2(2.0 * (q.w * q.z + q.x * q.y), 1.0 - 2.0 * (q.y * q.y + q.z * q.z))
+    # Of a length of its own on both sides, so that a rounded quaternion is as good.
+    sine, cosine = 2.0 * (q.w * q.z + q.x * q.y), q.w * q.w + q.x * q.x - q.y * q.y - q.z * q.z
+    yaw = math.atan2(sine, cosine)
     return Pose2(p.x, p.y, yaw)
 
 

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Poses and paths from and to messages, and the transform tree over DDS."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+from geometry_msgs.msg import Pose, PoseStamped, TransformStamped, Twist
+from nav_msgs.msg import Path
+from rclpy.node import Node
+from ros_processes import LATCHED, RELIABLE, wait_until
+from tf2_msgs.msg import TFMessage
+
+from motion_nodes.base_motion.path import PlanarPath
+from motion_nodes.base_motion.pose import Pose2
+from motion_nodes.bases.base import Twist2
+from motion_nodes.errors import BadCommand, MotionError, UnknownFrame
+from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, to_quat_xyzw
+from motion_nodes.ros.planar_messages import (
+    fill_pose,
+    frame_of,
+    path_message,
+    pose2_from,
+    poses_from,
+    twist2_from,
+)
+from motion_nodes.ros.transform_tree import TransformTree
+
+
+def message_of(X):
+    message = Pose()
+    message.position.x, message.position.y, message.position.z = X[:3, 3].tolist()
+    q = message.orientation
+    q.x, q.y, q.z, q.w = to_quat_xyzw(X).tolist()
+    return message
+
+
+@pytest.mark.parametrize("yaw", [0.0, 1.0, -3.1, math.pi])
+def test_pose_there_and_back(yaw):
+    message = Pose()
+    fill_pose(message, Pose2(1.0, -2.0, yaw))
+    back = pose2_from(message)
+    assert back[:2] == (1.0, -2.0)
+    assert math.cos(back.yaw - yaw) == pytest.approx(1.0)
+
+
+def test_a_tilted_pose_is_seen_from_above():
+    X = from_xyz_rpy((1.0, 2.0, 3.0), (0.2, -0.3, 0.7))
+    assert pose2_from(message_of(X)) == pytest.approx((1.0, 2.0, 0.7))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [("x", math.nan, "finite"), ("w", math.inf, "finite"), ("w", 0.0, "length 0"),
+     ("w", 1.5, "length 1.5"), ("w", 0.9, "unit quaternion")],
+)  # fmt: skip
+def test_bad_poses(field, value, text):
+    message = Pose()
+    setattr(message.position if field == "x" else message.orientation, field, value)
+    with pytest.raises(BadCommand, match=text):
+        pose2_from(message, "the goal")
+
+
+def test_rounded_orientations_are_accepted():
+    message = Pose()
+    message.orientation.z, message.orientation.w = 0.707, 0.707
+    assert pose2_from(message).yaw == pytest.approx(0.5 * math.pi)
+
+
+def test_frames():
+    message = PoseStamped()
+    with pytest.raises(BadCommand, match="the goal has no frame"):
+        frame_of(message, "the goal")
+    message.header.frame_id = "/map"
+    assert frame_of(message, "the goal") == "map"
+
+
+def test_path_there_and_back():
+    path = PlanarPath([(0, 0, 0), (1, 2, 0.5), (2, 2, 1.0)])
+    message = path_message(path, "odom", 1_500_000_000)
+    assert message.header.stamp.sec == 1
+    frame, poses = poses_from(message)
+    assert frame == "odom"
+    assert np.array(poses) == pytest.approx(path.poses())
+
+
+def test_the_frame_of_a_path_may_stand_in_its_poses_alone():
+    message = path_message(PlanarPath([(0, 0, 0), (1, 0, 0)]), "odom", 0)
+    message.header.frame_id = ""
+    assert poses_from(message)[0] == "odom"
+    message.poses[1].header.frame_id = ""
+    assert poses_from(message)[0] == "odom"
+    message.poses[1].header.frame_id = "map"
+    with pytest.raises(
+        BadCommand, match="pose 1 of the path is in frame 'map', the path in 'odom'"
+    ):
+        poses_from(message)
+
+
+def test_empty_path():
+    with pytest.raises(BadCommand, match="no poses"):
+        poses_from(Path())
+
+
+def test_twist():
+    message = Twist()
+    message.linear.x, message.linear.y, message.angular.z = 1.0, 2.0, 3.0
+    assert twist2_from(message) == Twist2(1.0, 2.0, 3.0)
+
+
+def transform(parent, child, X, stamp=5):
+    message = TransformStamped(child_frame_id=child)
+    message.header.frame_id = parent
+    message.header.stamp.sec = stamp
+    t, q = message.transform.translation, message.transform.rotation
+    t.x, t.y, t.z = X[:3, 3].tolist()
+    q.x, q.y, q.z, q.w = to_quat_xyzw(X).tolist()
+    return message
+
+
+class TestTree:
+    map_odom = from_xyz_rpy((1.0, 0.0, 0.0), (0.0, 0.0, 0.5))
+    odom_base = from_xyz_rpy((2.0, 1.0, 0.0), (0.0, 0.0, -0.2))
+    base_camera = from_xyz_rpy((0.1, 0.0, 0.3), (-1.5, 0.0, -1.5))
+
+    @pytest.fixture
+    def tree(self, ros):
+        node = Node("test_tree", use_global_arguments=False)
+        sender = Node("test_transforms", use_global_arguments=False)
+        tree = TransformTree(node)
+        moving = sender.create_publisher(TFMessage, "/tf", RELIABLE)
+        fixed = sender.create_publisher(TFMessage, "/tf_static", LATCHED)
+        wait_until(lambda: moving.get_subscription_count(), "a reader of /tf")
+        fixed.publish(
+            TFMessage(transforms=[transform("base_link", "camera", self.base_camera),
+                                  transform("shelf", "box", np.eye(4))])
+        )  # fmt: skip
+        self.send = lambda *entries: moving.publish(TFMessage(transforms=list(entries)))
+        self.send(
+            transform("map", "odom", self.map_odom, 7),
+            transform("odom", "base_link", self.odom_base),
+        )
+
+        def complete():
+            tree.update()
+            try:
+                return tree.pose("map", "camera") is not None
+            except MotionError:
+                return False
+
+        wait_until(complete, "all transforms")
+        yield tree
+        tree.destroy()
+        node.destroy_node()
+        sender.destroy_node()
+
+    def test_poses_along_the_tree(self, tree):
+        wanted = self.map_odom @ self.odom_base @ self.base_camera
+        X, stamp = tree.pose("map", "camera")
+        assert pytest.approx(wanted) == X
+        assert stamp == 5_000_000_000
+        assert tree.pose("camera", "map")[0] == pytest.approx(np.linalg.inv(wanted))
+        assert tree.pose("map", "odom")[1] == 7_000_000_000
+        assert tree.pose("base_link", "camera")[1] is None
+        assert tree.pose("odom", "odom")[0] == pytest.approx(np.eye(4))
+
+    def test_what_is_carried_by_what(self, tree):
+        assert tree.is_below("camera", "base_link")
+        assert tree.is_below("base_link", "base_link")
+        assert not tree.is_below("map", "base_link")
+        assert not tree.is_below("nowhere", "base_link")
+
+    def test_unknown_and_unconnected_frames(self, tree):
+        with pytest.raises(
+            UnknownFrame, match=r"'camra' is not known in /tf. Did you mean 'camera'"
+        ):
+            tree.pose("map", "camra")
+        with pytest.raises(MotionError, match="no transform connects frame 'box' with frame 'map'"):
+            tree.pose("map", "box")
+
+    def test_newest_counts_and_bad_ones_do_not(self, tree):
+        bad = transform("map", "odom", np.eye(4))
+        bad.transform.rotation.w = 0.0
+        nan = transform("map", "odom", np.eye(4))
+        nan.transform.translation.x = math.nan
+        moved = from_xyz_quat((9.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0))
+        self.send(transform("map", "odom", moved))
+        self.send(bad, nan)
+        time.sleep(0.2)
+
+        def seen():
+            tree.update()
+            return tree.pose("map", "odom")[0][0, 3] == 9.0
+
+        wait_until(seen, "the new transform")
+
+    def test_a_loop_is_no_endless_way(self, tree):
+        self.send(transform("base_link", "map", np.eye(4)))
+        time.sleep(0.2)
+        tree.update()
+        assert tree.is_below("camera", "map")
+        assert np.isfinite(tree.pose("odom", "camera")[0]).all()
