@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -203,6 +204,8 @@ class BaseController:
         limits, wheels = self.config.limits, self.base.wheels_from_twist(twist)
         top = limits.wheel_velocity
         if not limits.clip_wheels or self.base.steering_names:
+            if math.isinf(top):
+                return twist, wheels
             fastest = float(abs(wheels).max(initial=0.0))
             if fastest <= top * (1.0 + ROUNDING):
                 return twist, wheels.clip(-top, top)

@@ -128,6 +128,9 @@ class Odometry:
             self._average(path, dt)
 
     def _average(self, path: Twist2, dt: float) -> None:
+        if self.config.velocity_rolling_window_size == 1:
+            self.twist = path.scaled(1.0 / dt)
+            return
         self._steps.append((path, dt))
         while len(self._steps) > self.config.velocity_rolling_window_size:
             self._steps.popleft()

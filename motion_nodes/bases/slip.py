@@ -21,10 +21,12 @@ class SlipWatch:
         self._base = base
         self._radii = base.wheel_radii
         self._rest: Array | None = None
+        self._blind = False
         if not base.steering_names:
             forward = np.array([base.twist_from_wheels(e) for e in np.eye(len(base.wheel_names))]).T
             # From the forward kinematics alone: not every solver's wheels are its inverse.
             self._rest = np.eye(len(base.wheel_names)) - np.linalg.pinv(forward) @ forward
+            self._blind = bool(np.allclose(self._rest, 0.0, atol=1e-9))
         self.forget()
 
     def forget(self) -> None:
@@ -38,7 +40,7 @@ class SlipWatch:
 
     def look(self, turned: Array, steering: Array, dt: float) -> None:
         """Compare how far the wheels turned [rad], shape (wheels,), in ``dt`` [s]."""
-        if not dt > 0.0:
+        if self._blind or not dt > 0.0:
             return
         if self._rest is None:
             twist = self._base.twist_from_wheels(turned, steering)
