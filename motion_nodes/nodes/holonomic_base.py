@@ -20,6 +20,7 @@ from motion_nodes.model.base_description import HolonomicSpec
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros.base_node import BaseNode
 from motion_nodes.ros.base_params import BaseParams, ShapeParams, SidewaysParams, base_defaults
+from motion_nodes.ros.base_state import MecanumState, StateWriter
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import run_node
@@ -149,6 +150,12 @@ class HolonomicBaseNode(BaseNode[HolonomicParams]):
             params.base_frame_offset_theta,
         )
         return holonomic_base(HolonomicConfig(wheels=seen), params.solver)
+
+    def make_state_writer(self) -> StateWriter | None:
+        """Return what publishes the state of four wheels at the corners of a rectangle."""
+        params = self.params
+        corners = MecanumState.corners(params.wheel_x, params.wheel_y)
+        return None if corners is None else MecanumState(self, corners)
 
     def diagnose(self, report: Report) -> None:
         """Say too what the wheels cannot do at all."""

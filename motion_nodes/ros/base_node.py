@@ -17,6 +17,7 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.base_commands import TwistInputs
 from motion_nodes.ros.base_odometry import OdometryPublisher
 from motion_nodes.ros.base_params import BaseParams, base_defaults, core_config
+from motion_nodes.ros.base_state import StateWriter, SteeringState
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter, set_stamp
 from motion_nodes.ros.robot_node import RobotNode
@@ -32,6 +33,11 @@ class BaseNode(RobotNode[B]):
     def make_base(self, params: B) -> WheeledBase:
         """Return the kinematics of these parameters."""
         raise NotImplementedError
+
+    def make_state_writer(self) -> StateWriter | None:
+        """Return what publishes ``~/controller_state``, where there is a message for it."""
+        base = self.controller.base
+        return SteeringState(self, base.wheel_radii) if base.steering_names else None
 
     def check(self, params: B) -> str | None:
         """Refuse parameters that the core refuses."""
@@ -66,6 +72,7 @@ class BaseNode(RobotNode[B]):
             position=bool(base.steering_names),
         )
         self._odometry_out = OdometryPublisher(self, params)
+        self._state_out = self.make_state_writer()
         self._twist_out = self.advertise(TwistStamped, "~/cmd_vel_out")
         self._out = TwistStamped()
         self._out.header.frame_id = self._odometry_out.base_frame
@@ -190,8 +197,11 @@ class BaseNode(RobotNode[B]):
         n = self._n_wheels
         values = self._state.position if self.params.position_feedback else self._state.velocity
         self.controller.measure(values[:n], dt, self._state.position[n:])
-        if not self.params.open_loop:
-            self._odometry_out.publish(self.controller.odometry, stamp)
+        if self.params.open_loop:
+            return
+        if self._odometry_out.publish(self.controller.odometry, stamp) and self._state_out:
+            state = self._state
+            self._state_out.publish(state.position, state.velocity, self.controller.driven, stamp)
 
     def _set_odometry(self, request: Any, response: Any) -> Any:
         def put() -> None:

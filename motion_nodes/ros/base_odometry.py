@@ -81,10 +81,10 @@ class OdometryPublisher:
         self._tf = TFMessage()
         self._tf.transforms = [transform]
 
-    def publish(self, odometry: Odometry, stamp: int) -> None:
-        """Publish the state at a time [ns], unless the rate says that it is too early."""
+    def publish(self, odometry: Odometry, stamp: int) -> bool:
+        """Publish the state at a time [ns]; return False where the rate says it is too early."""
         if not self._moments.is_due(stamp):
-            return
+            return False
         message = self._message
         position, rotation = message.pose.pose.position, message.pose.pose.orientation
         position.x, position.y = odometry.x, odometry.y
@@ -104,3 +104,4 @@ class OdometryPublisher:
             place.rotation.z, place.rotation.w = rotation.z, rotation.w
             set_stamp(transform, stamp)
             self._tf_out.publish(self._tf)
+        return True

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from control_msgs.msg import SteeringControllerStatus
 from control_msgs.srv import SetOdometry
 from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import Twist, TwistStamped
@@ -284,11 +285,17 @@ def test_wheels_that_contradict_each_other(suite, client, tmp_path):
     """A car with four driven wheels, one of which spins."""
     suite.node("ackermann_base", robot=str(write_car(tmp_path / "car")))
     car, node = ScriptedWheels(client, FRONT + REAR + STEERING), "/ackermann_steering_controller"
+    states = client.listen(SteeringControllerStatus, f"{node}/controller_state")
     car.until_diagnosed(node, "no command yet")
     assert "contradict" not in client.diagnostics(node).message
     car.slip = {FRONT[0]: 20.0}
     status = car.until_diagnosed(node, "wheels contradict each other", level=WARN)
     assert f"({FRONT[0]})" in status.message
+    state = states.newest
+    assert state.traction_wheels_velocity[0] == pytest.approx(20.0, abs=1e-6)
+    assert tuple(state.traction_wheels_position[1:]) == (0.0, 0.0, 0.0)
+    assert (len(state.steer_positions), len(state.steering_angle_command)) == (2, 2)
+    assert tuple(state.linear_velocity_command) == (0.0,) * 4
     assert client.set_parameters(node, slip_threshold=0.0).successful
     car.until(lambda: "contradict" not in client.diagnostics(node).message, "silence")
 

@@ -10,6 +10,7 @@ import pytest
 
 from motion_nodes.ros.base_commands import SenderWatch
 from motion_nodes.ros.base_odometry import RegularMoments
+from motion_nodes.ros.base_state import MecanumState
 
 
 def hear(watch: SenderWatch, messages, step: float = 0.05, begin: float = 100.0) -> float:
@@ -91,3 +92,9 @@ def test_time_that_jumps_does_not_silence_it():
     seen = moments(5.0, stamps)
     for begin, end in ((100.0, 101.0), (3.0, 4.0), (900.0, 901.0)):
         assert np.sum((seen >= begin) & (seen < end)) == pytest.approx(5, abs=1)
+
+
+def test_four_corners_are_found_in_any_order():
+    assert MecanumState.corners((-1, 1, 1, -1), (1, -1, 1, -1)) == (2, 1, 0, 3)
+    assert MecanumState.corners((1, 1, -1, -1), (1, 2, 1, -1)) is None
+    assert MecanumState.corners((1, 0, -1), (0, 1, 0)) is None
