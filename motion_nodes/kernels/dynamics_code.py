@@ -33,33 +33,28 @@ _LOG = logging.getLogger(__name__)
 _SOURCES = ("bodies", "dynamics_code")
 
 
-class DynamicsCalls:
-    """Inverse dynamics of one robot: generated code where there can be some, else the generic way.
+def dynamics_call(bodies: Bodies, *, generic: bool = False) -> tuple[Run, bool]:
+    """Return the call for the inverse dynamics of a robot, and whether it is generated code.
 
-    May be called from several threads.
+    ``run(x, tau)`` takes q, v and a, one after the other in one array, and writes the efforts,
+    shape (n,). It returns 1, and writes nothing, unless both are float64 arrays of these lengths.
+
+    Args:
+        bodies: the robot.
+        generic: True to use the generic way in any case.
     """
+    n = bodies.arrays.joint_count
+    run = None if generic or n == 0 else _generated(bodies)
+    if run is not None:
+        return run, True
 
-    def __init__(self, bodies: Bodies, *, generic: bool = False) -> None:
-        """Compile, or load what was compiled before.
+    def generic_run(x: Array, tau: Array) -> int:
+        if x.shape != (3 * n,) or x.dtype != np.float64:
+            return 1
+        tau[...] = inverse_dynamics(bodies, x[:n], x[n : 2 * n], x[2 * n :])
+        return 0
 
-        Args:
-            bodies: the robot.
-            generic: True to use the generic way in any case.
-        """
-        self._bodies = bodies
-        self._n = bodies.arrays.joint_count
-        self._run = None if generic or self._n == 0 else _generated(bodies)
-        self.generated = self._run is not None
-        """Whether generated code runs."""
-
-    def efforts(self, q: Array, v: Array, a: Array) -> Array:
-        """Return the efforts that a motion needs; all are float64 arrays of shape (n,)."""
-        if self._run is None:
-            return inverse_dynamics(self._bodies, q, v, a)
-        tau = np.empty(self._n)
-        if self._run(np.concatenate((q, v, a)), tau):
-            raise RuntimeError("the kernel refuses its own kind of arrays")
-        return tau
+    return generic_run, False
 
 
 def inverse_dynamics_program(bodies: Bodies) -> Program:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import BadCommand, BadConfig, UnknownJoint
 from motion_nodes.kernels.bodies import LinkMasses, bodies_of
-from motion_nodes.kernels.dynamics_code import DynamicsCalls
+from motion_nodes.kernels.dynamics_code import dynamics_call
 from motion_nodes.kernels.packed import pack
 from motion_nodes.model.tree import Array, KinematicTree
 
@@ -69,8 +69,7 @@ class InverseDynamics:
             raise BadConfig(f"armature must be {n} numbers of 0 or above, got {armature!r}")
         arrays = pack(tree.packed, self.joint_names, {})
         bodies = bodies_of(arrays, _masses(tree), np.broadcast_to(rotor, (n,)).copy(), g)
-        self._calls = DynamicsCalls(bodies, generic=generic)
-        self.generated = self._calls.generated
+        self._run, self.generated = dynamics_call(bodies, generic=generic)
         """Whether code generated for this robot runs, or the slower generic way."""
         self._zero = np.zeros(n)
 
@@ -85,7 +84,17 @@ class InverseDynamics:
         Raises:
             BadCommand: an argument is not n numbers.
         """
-        return self._calls.efforts(self._checked(q), self._checked(v), self._checked(a))
+        tau, n = np.empty_like(self._zero), len(self._zero)
+        try:
+            if len(q) == len(v) == n and not self._run(np.concatenate((q, v, a)), tau):  # type: ignore[arg-type]
+                return tau
+        except (TypeError, ValueError):
+            pass
+        # Lists, integers, or what has no place here.
+        x = np.concatenate([self._checked(values) for values in (q, v, a)])
+        if self._run(x, tau):
+            raise RuntimeError("the kernel refuses its own kind of arrays")
+        return tau
 
     def gravity(self, q: ArrayLike) -> Array:
         """Return the efforts that hold the robot still at ``q`` [N m or N], shape (n,).
@@ -93,10 +102,13 @@ class InverseDynamics:
         Raises:
             BadCommand: the argument is not n numbers.
         """
-        return self._calls.efforts(self._checked(q), self._zero, self._zero)
+        return self.efforts(q, self._zero, self._zero)
 
     def _checked(self, values: ArrayLike) -> Array:
-        array = np.asarray(values, dtype=np.float64)
+        try:
+            array = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise BadCommand(f"inverse dynamics need numbers: {error}") from error
         if array.shape != self._zero.shape:
             raise BadCommand(
                 f"inverse dynamics of {len(self._zero)} joints ({', '.join(self.joint_names)}) "

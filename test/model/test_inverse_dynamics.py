@@ -170,8 +170,18 @@ def test_bad_input_is_refused():
         InverseDynamics(tree, armature=-1.0)
     with pytest.raises(UnknownJoint, match="Did you mean 'panda_joint1'"):
         InverseDynamics(tree, ["panda_joint_1"])
-    with pytest.raises(BadCommand, match="9 joints .* were given shape"):
-        InverseDynamics(tree).efforts(np.zeros(8), np.zeros(9), np.zeros(9))
+    for generic in (False, True):
+        dynamics = InverseDynamics(tree, generic=generic)
+        for lengths in ((8, 9, 9), (9, 8, 10), (8, 9, 10), (10, 10, 7)):
+            with pytest.raises(BadCommand, match="9 joints .* were given shape"):
+                dynamics.efforts(*map(np.zeros, lengths))
+        with pytest.raises(BadCommand, match="were given shape"):
+            dynamics.gravity(1.0)
+        with pytest.raises(BadCommand, match="need numbers"):
+            dynamics.gravity(["a"] * 9)
+        whole = [list(range(9)), np.arange(9), np.arange(9.0)[::-1]]
+        expected = dynamics.efforts(*(np.array(x, np.float64) for x in whole))
+        np.testing.assert_array_equal(dynamics.efforts(*whole), expected)
 
 
 def test_nan_stays_with_what_it_moves():
