@@ -6,6 +6,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from motion_nodes.base_motion.go_to_pose import AIM, GoToPose
 from motion_nodes.base_motion.goal_check import GoalTolerance
 from motion_nodes.base_motion.limits import BaseKind, MotionLimits, approach, approach_speed
@@ -99,6 +101,17 @@ class FollowPath:
         self._turning: bool | None = None
         self._settling = 0.0
         self._last_bit: GoToPose | None = None
+
+    def too_tight(self) -> str:
+        """Say where the path is tighter than a car can steer, or nothing."""
+        tightest = int(np.argmax(np.abs(self.path.curvature)))
+        there, most = abs(self.path.curvature[tightest]), self._config.steering.max_curvature
+        if self._kind != "ackermann" or there <= 1.05 * most:
+            return ""
+        return (
+            f"the path has a curve of {there:.2f} 1/m {self.path.s[tightest]:.2f} m from its start; "
+            f"this base can steer {most:.2f} 1/m and will leave the path there"
+        )
 
     def check_start(self, pose: Pose2) -> None:
         """Refuse to begin from a pose too far from the path.

@@ -9,6 +9,7 @@ from typing import Any
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from nav_msgs.msg import Odometry as OdometryMessage
 from nav_msgs.msg import Path
+from rclpy.duration import Duration
 
 from motion_nodes.base_motion.approaches import ApproachConfig
 from motion_nodes.base_motion.navigator import Ending, Navigator, Task
@@ -35,7 +36,7 @@ from motion_nodes.nodes.navigator_params import (
 )
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.joint_topics import set_stamp, stamp_ns
+from motion_nodes.ros.joint_topics import LAST_WORD, set_stamp, stamp_ns
 from motion_nodes.ros.names import BASE_CONTROLLERS
 from motion_nodes.ros.planar_messages import path_message, pose2_from, twist2_from
 from motion_nodes.ros.robot_node import RobotNode
@@ -260,7 +261,10 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         driving = self.navigator.task is not None
         self.navigator.abort(Ending.ABORTED, text)
         if driving:
-            self._send(Twist2(), self.now_ns())
+            # Said twice, for some readers are best-effort, and waited for: the process may end.
+            for _ in range(2):
+                self._send(Twist2(), self.now_ns())
+            self._command_out.wait_for_all_acked(Duration(seconds=LAST_WORD))
         if self._server is not None:
             self._server.look()
 

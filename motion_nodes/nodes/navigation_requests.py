@@ -156,6 +156,8 @@ def plan_along(host: NavigationHost, message: Any, controller_id: str) -> Plan:
         path = PlanarPath(poses)
         motion = FollowPath(config.kind, path, follow)
         motion.check_start(_start(host, frame))
+        if tight := motion.too_tight():
+            host.node.warn("tight", tight)
     except BadCommand as error:
         raise Refused(Codes.INVALID_PATH, str(error)) from None
     return Plan(motion, path, frame)

@@ -172,6 +172,13 @@ class TestLost:
         with pytest.raises(BadCommand, match=r"1.50 m from the start of the path"):
             motion.check_start(Pose2(-1.5, 0.0, 0.0))
 
+    def test_curves_that_a_car_cannot_steer_are_told(self):
+        path = figure_of_eight(0.5)
+        text = FollowPath("ackermann", path, config("ackermann")).too_tight()
+        assert "this base can steer 2.04 1/m and will leave the path there" in text
+        assert not FollowPath("differential", path, config("differential")).too_tight()
+        assert not FollowPath("ackermann", circle(), config("ackermann")).too_tight()
+
     def test_bad_settings(self):
         with pytest.raises(BadConfig, match="tracking law 'pid'"):
             config("differential", "pid")
