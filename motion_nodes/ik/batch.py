@@ -91,12 +91,17 @@ def _solve_chunk(
     q: Array,
     report: Array,
 ) -> None:
-    """Solve for some poses in this thread's memory."""
-    memory = solver.memory(settings)
+    """Solve for some poses."""
     address = 0 if starts is None else starts.ctypes.data
-    # A pose that needs more steps than are granted at once is searched singly afterwards.
-    memory.begin(int(starts is not None), address, wait=starts is not None)
-    solver.kernel.many(memory.work, X, q, report)
+    memory = solver.take_memory()
+    try:
+        solver.prepare(memory, settings)
+        # A pose that needs more steps than are granted at once is searched singly afterwards.
+        memory.begin(int(starts is not None), address, wait=starts is not None)
+        solver.kernel.many(memory.work, X, q, report)
+    finally:
+        memory.forget()
+        solver.give_back(memory)
 
 
 def _run(work: Callable[[], None], threads: int) -> None:

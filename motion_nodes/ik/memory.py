@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One thread's memory of a solver, filled with what stays the same from solve to solve."""
+"""The memory of one solve, filled with what stays the same from solve to solve."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from motion_nodes.errors import BadCommand, UnknownJoint
 from motion_nodes.ik.chain import IkChain
@@ -22,19 +23,21 @@ class SolverMemory:
 
     settings: IkSettings
     tolerance: IkTolerance
+    free: NDArray[np.bool_]
+    """Which errors do not matter, shape (6,)."""
+    any_free: bool
 
-    def __init__(self, chain: IkChain) -> None:
+    def __init__(self, chain: IkChain, settings: IkSettings, table: StartTable) -> None:
         self.chain = chain
         self.work = Work(len(chain.joint_names))
-        self.free = np.zeros(6, dtype=bool)
-        """Which errors do not matter."""
-        self.any_free = False
-        self._locked: dict[str, float] | None = None
-        self._table: StartTable | None = None
-        self._piece = 0
-        self._begun: tuple[int, int, bool] | None = None
         # Metres times this are as much as radians; twice what the arm's size says does best.
         self.work.weight[0] = 2.0 / chain.size if chain.size > 1e-6 else 1.0
+        self.settings = settings
+        self._begun: tuple[int, int, bool] | None = None
+        self._locked: dict[str, float] | None = None
+        self._table = table
+        self._write_tolerance(settings.tolerance)
+        self._write_piece(0)
 
     def prepare(self, settings: IkSettings, table: StartTable, locked: Mapping[str, float]) -> None:
         """Write what depends on these, if it is not there already.
@@ -47,10 +50,11 @@ class SolverMemory:
             self._locked = None  # until the limits are in order again
             self._write_limits(locked)
             self._locked = dict(locked)
-        if getattr(self, "settings", None) is not settings:
-            self.settings = settings
+        if self.settings is not settings:
             self._begun = None
-            self._write_tolerance(settings.tolerance)
+            if self.tolerance is not settings.tolerance:
+                self._write_tolerance(settings.tolerance)
+            self.settings = settings
         if self._table is not table or self._piece != 0:
             self._table = table
             self._write_piece(0)
@@ -74,6 +78,10 @@ class SolverMemory:
         self.work.set(given=used, starts=address, attempts=min(attempts, used + PIECE))
         self.work.set(grant=steps, prefer=int(wait))
         self._begun = (given, address, wait)
+
+    def forget(self) -> None:
+        """Have the next :meth:`begin` write everything, because the kernel has changed it."""
+        self._begun = None
 
     def grant_steps(self) -> bool:
         """Allow more steps; return False if the greatest number of iterations is reached."""
@@ -109,9 +117,10 @@ class SolverMemory:
         return True
 
     def _write_piece(self, index: int) -> None:
-        assert self._table is not None
         self._piece = index
-        configurations, features = self._table.piece(index)
+        # Kept here, for the kernel only has their addresses.
+        self._arrays = self._table.piece(index)
+        configurations, features = self._arrays
         self.work.set(table=configurations.ctypes.data, features=features.ctypes.data)
 
     def _write_limits(self, locked: Mapping[str, float]) -> None:

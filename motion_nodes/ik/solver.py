@@ -8,9 +8,7 @@ memory, and what the kernel finds becomes a result.
 from __future__ import annotations
 
 import math
-import threading
 import time
-from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -57,7 +55,7 @@ class LeastSquaresIk:
         self.settings = settings or IkSettings()
         self.kernel: IkKernel = ik_kernel(chain.arrays, chain.row, generic=generic)
         self._tables: dict[tuple[int, int], StartTable] = {}
-        self._local = threading.local()
+        self._idle: list[SolverMemory] = []
         chain.kinematics.warm_up([chain.tip])
         self._table(self.settings).piece(0)
 
@@ -85,31 +83,26 @@ class LeastSquaresIk:
         if request.base_pose is not None:
             target = self._in_base(target, request)
         seed, starts = self._starts(request)
-        memory = self.memory(settings, request.locked)
-        work = memory.work
-        work.target[...] = target
-        address = 0 if starts is None else starts.ctypes.data
-        memory.begin(0 if starts is None else len(starts), address, wait=seed is not None)
-        outcome = self.kernel.solve(work)
-        if outcome == NO_POSE:
-            raise bad_pose(as_pose(request.target, "target"), "target")
-        plain = not request.objectives and request.validity is None
-        if outcome == FOUND and plain and settings.prefer == "first":
-            answer = work.answer.copy()
-            q = answer[: work.n]
-            self.chain.turned_near(q, self.chain.centre if seed is None else seed)
-            return _result(
-                IkStatus.SOLVED,
-                q,
-                answer[work.n :],
-                memory,
-                int(work.integers[work.at["iterations"]]),
-                int(work.integers[work.at["next"]]),
-                began,
-            )
-        search = Search(self.kernel, memory, request, seed)
-        search.run(outcome, began + settings.timeout)
-        return self._searched(search, memory, target, began)
+        memory = self.take_memory()
+        try:
+            memory.prepare(settings, self._table(settings), request.locked or {})
+            work = memory.work
+            work.target[...] = target
+            if starts is None:
+                memory.begin(0, 0, wait=False)
+            else:
+                memory.begin(len(starts), starts.ctypes.data, wait=seed is not None)
+            outcome = self.kernel.solve(work)
+            if outcome == NO_POSE:
+                raise bad_pose(as_pose(request.target, "target"), "target")
+            plain = not request.objectives and request.validity is None
+            if outcome == FOUND and plain and settings.prefer == "first":
+                return self._found(memory, seed, began)
+            search = Search(self.kernel, memory, request, seed)
+            search.run(outcome, began + settings.timeout)
+            return self._searched(search, memory, target, began)
+        finally:
+            self.give_back(memory)
 
     def solve_batch(
         self,
@@ -136,15 +129,20 @@ class LeastSquaresIk:
         """
         return solve_batch(self, targets, seeds, settings or self.settings, threads)
 
-    def memory(
-        self, settings: IkSettings, locked: Mapping[str, float] | None = None
-    ) -> SolverMemory:
-        """Return this thread's memory, prepared."""
-        memory: SolverMemory | None = getattr(self._local, "memory", None)
-        if memory is None:
-            memory = self._local.memory = SolverMemory(self.chain)
-        memory.prepare(settings, self._table(settings), locked or {})
-        return memory
+    def take_memory(self) -> SolverMemory:
+        """Return a memory that nobody uses: threads, and judges that ask again, have their own."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return SolverMemory(self.chain, self.settings, self._table(self.settings))
+
+    def give_back(self, memory: SolverMemory) -> None:
+        """Let others use a memory."""
+        self._idle.append(memory)
+
+    def prepare(self, memory: SolverMemory, settings: IkSettings) -> None:
+        """Fill a memory for some settings."""
+        memory.prepare(settings, self._table(settings), {})
 
     def _table(self, settings: IkSettings) -> StartTable:
         """Return the random starts of some settings."""
@@ -177,41 +175,58 @@ class LeastSquaresIk:
             starts = more if starts is None else np.vstack([starts, more])
         return seed, starts
 
+    def _found(self, memory: SolverMemory, seed: Array | None, began: float) -> IkResult:
+        """Return the result of a search that ended with the kernel's first answer."""
+        work = memory.work
+        n, at = work.n, work.at
+        answer = work.answer.copy()
+        q, errors = answer[:n], answer[n:]
+        if self.chain.turning:
+            self.chain.turned_near(q, self.chain.centre if seed is None else seed)
+        position, orientation = _lengths(errors, memory)
+        iterations, attempts = work.integers[at["iterations"]], work.integers[at["next"]]
+        counts = int(iterations), int(attempts)
+        took = time.perf_counter() - began
+        return IkResult(IkStatus.SOLVED, q, errors, position, orientation, *counts, took)
+
     def _searched(
         self, search: Search, memory: SolverMemory, target: Array, began: float
     ) -> IkResult:
         """Return the result of a longer search."""
-        status, chain, errors = search.status, self.chain, search.errors
-        counts = (status, search.q, errors, memory, search.iterations, search.attempts, began)
-        if status is IkStatus.SOLVED:
-            return _result(*counts)
+        status, errors = search.status, search.errors
+        lengths, reason = _lengths(errors, memory), ""
+        if status is not IkStatus.SOLVED:
+            status, reason = self._explained(search, memory, target, lengths)
+        return IkResult(
+            status,
+            search.q,
+            search.errors,
+            *lengths,
+            search.iterations,
+            search.attempts,
+            time.perf_counter() - began,
+            reason,
+        )
+
+    def _explained(
+        self,
+        search: Search,
+        memory: SolverMemory,
+        target: Array,
+        lengths: tuple[float, float],
+    ) -> tuple[IkStatus, str]:
+        """Return how a search failed, and why in words."""
+        status, chain = search.status, self.chain
         parts = [how_it_ended(search, memory.settings)]
         reach = chain.length + memory.tolerance.greatest_position
         if float(np.linalg.norm(target[:3, 3] - chain.origin)) > reach:
             parts.insert(0, too_far(chain, target))
             if status is IkStatus.NOT_FOUND:
-                counts = (IkStatus.OUT_OF_REACH, *counts[1:])
+                status = IkStatus.OUT_OF_REACH
         limits = (memory.work.lower, memory.work.upper)
-        lengths = _lengths(errors, memory)
         parts.append(what_is_nearest(chain.joint_names, search.q, limits, lengths))
         text = "; ".join(parts)
-        return _result(*counts, f"{text[0].upper()}{text[1:]}.")
-
-
-def _result(
-    status: IkStatus,
-    q: Array,
-    errors: Array,
-    memory: SolverMemory,
-    iterations: int,
-    attempts: int,
-    began: float,
-    reason: str = "",
-) -> IkResult:
-    """Return a result; the time ends now."""
-    position, orientation = _lengths(errors, memory)
-    took = time.perf_counter() - began
-    return IkResult(status, q, errors, position, orientation, iterations, attempts, took, reason)
+        return status, f"{text[0].upper()}{text[1:]}."
 
 
 def _lengths(errors: Array, memory: SolverMemory) -> tuple[float, float]:

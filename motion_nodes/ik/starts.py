@@ -14,6 +14,8 @@ from motion_nodes.model.tree import Array
 
 PIECE = 100
 """Blocks in a piece of the table; each block gives one start."""
+_KEPT = 4
+"""Pieces that are kept; whoever tries more starts than these give draws them anew each time."""
 
 
 class StartTable:
@@ -35,7 +37,8 @@ class StartTable:
         Source of the sampling: the mean of k uniform numbers (Irwin and Hall), which for k = 2 is
         distributed like a triangle.
         """
-        if index not in self._pieces:
+        piece = self._pieces.get(index)
+        if piece is None:
             rng = np.random.default_rng([self._seed, index])
             count, n = PIECE * BLOCK, len(self._low)
             shares = rng.uniform(size=(self._order, count, n)).mean(axis=0)
@@ -46,8 +49,10 @@ class StartTable:
             rows[:, 1:4] = X[:, :3, 3]
             rows[:, 4:] = X[:, :3, :3].reshape(count, 9)
             blocks = rows.reshape(PIECE, BLOCK, FEATURES).transpose(0, 2, 1)
-            self._pieces[index] = Q, np.ascontiguousarray(blocks, np.float32)
-        return self._pieces[index]
+            piece = Q, np.ascontiguousarray(blocks, np.float32)
+            if index < _KEPT:
+                self._pieces[index] = piece
+        return piece
 
 
 def _range(chain: IkChain) -> tuple[Array, Array]:

@@ -344,6 +344,24 @@ def test_other_judges_are_asked():
     assert solver.solve(IkRequest(target)).success
 
 
+def test_a_judge_may_ask_the_same_solver():
+    solver = solver_of()
+    q = draw(solver.chain, 2, 20)
+    targets = [pose_of("franka", solver.chain, row) for row in q]
+    plain = [solver.solve(IkRequest(X)).q for X in targets]
+    asked = []
+
+    def judge(candidate):
+        asked.append(solver.solve(IkRequest(targets[1])).q)
+        return len(asked) > 3
+
+    result = solver.solve(IkRequest(targets[0], validity=judge))
+    assert result.success
+    np.testing.assert_allclose(pose_of("franka", solver.chain, result.q), targets[0], atol=3e-6)
+    assert all(np.array_equal(answer, plain[1]) for answer in asked)
+    np.testing.assert_array_equal(solver.solve(IkRequest(targets[0])).q, plain[0])
+
+
 def test_locked_joints_do_not_move():
     solver = solver_of()
     for q in draw(solver.chain, 20, 17):
