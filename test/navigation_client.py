@@ -66,8 +66,12 @@ class NavigationClient:
         for action in self._actions.values():
             action.destroy()
 
-    def wait_for(self, diagnosis: str = "no goal") -> None:
-        """Wait until it takes goals."""
+    def wait_for(self, diagnosis: str = "no goal", *, news: bool = False) -> None:
+        """Wait until it takes goals; ``news``: by a report that comes from now on."""
+        old = self.client.diagnostics(self.node) if news else None
+        self.client.wait(
+            lambda: self.client.diagnostics(self.node) is not old or not news, "a report"
+        )
         self.client.wait_for_diagnosis(self.node, diagnosis, within=30.0)
 
     def send(self, kind: Any, name: str, goal: Any) -> Call:

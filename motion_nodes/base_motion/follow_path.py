@@ -109,7 +109,7 @@ class FollowPath:
         if self._kind != "ackermann" or there <= 1.05 * most:
             return ""
         return (
-            f"the path has a curve of {there:.2f} 1/m {self.path.s[tightest]:.2f} m from its start; "
+            f"the path has a curve of {there:.2f} 1/m {self.path.s[tightest]:.1f} m along; "
             f"this base can steer {most:.2f} 1/m and will leave the path there"
         )
 

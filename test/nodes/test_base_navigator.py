@@ -197,7 +197,7 @@ class TestEnds:
         assert (refused[0], refused[1].error_code) == (ABORTED, Codes.TF_ERROR)
         assert "no odometry" in refused[1].error_msg
         base.silent = False
-        cell.navigator.wait_for()
+        cell.navigator.wait_for(news=True)
         assert cell.navigator.go((base.pose.x + 0.2, 0.0, 0.0)).result(30.0)[0] == SUCCEEDED
 
     def test_odometry_that_is_not_finite_is_none(self, cell, base):
@@ -237,14 +237,14 @@ class TestEnds:
         cell.client.wait(lambda: base.stands, "the base to stand")
         assert not cell.navigator.go((1.0, 0.0, 0.0)).accepted()
         assert cell.client.change_state(NODE, "activate")
-        cell.navigator.wait_for()
+        cell.navigator.wait_for(news=True)
         assert cell.navigator.go((base.pose.x + 0.2, 0.0, 0.0)).result(30.0)[0] == SUCCEEDED
 
     def test_cleanup_and_configure_again(self, cell, base):
         for verbs in (("deactivate", "cleanup"), ("configure", "activate")):
             for verb in verbs:
                 assert cell.client.change_state(NODE, verb)
-            cell.navigator.wait_for("unconfigured" if "cleanup" in verbs else "no goal")
+            cell.navigator.wait_for("unconfigured" if "cleanup" in verbs else "no goal", news=True)
         status, result = cell.navigator.go((0.2, 0.0, 0.0), "camera").result(30.0)
         assert status == SUCCEEDED, result.error_msg
 
