@@ -13,6 +13,8 @@ from motion_nodes.ros.names import BASE_CONTROLLERS
 
 FILE = Path(__file__).with_name("interfaces.yaml")
 KINDS = ("publisher", "subscription", "service", "action")
+PER_CELL = ("mujoco_sim", "browser_viewer", "articulation_graph")
+"""Nodes of which there is one for all robots of their list."""
 
 
 OF_RCL = {
@@ -63,7 +65,7 @@ def expected(robots: Mapping[str, str]) -> dict[Endpoint, Quality | None]:
     """
     found: dict[Endpoint, Quality | None] = {}
     for node in load():
-        per_cell = node["node"] in ("mujoco_sim", "browser_viewer", "articulation_graph")
+        per_cell = node["node"] in PER_CELL
         for namespace, kind in {"": ""}.items() if per_cell else robots.items():
             if not per_cell and not fits(node.get("robots"), kind):
                 continue

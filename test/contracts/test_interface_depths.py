@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from contracts.declared_interfaces import Endpoint, Quality, expected, load, ours
+from contracts.declared_interfaces import PER_CELL, Endpoint, Quality, expected, load, ours
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 
 from motion_nodes.nodes.registry import node_class
@@ -26,7 +26,7 @@ def test_quality_of_service_with_depth(ros, entry):
     kind = entry.get("robots", "arms").replace("wheeled", "differential")
     robot = EXAMPLES[kind]
     executable = entry["executables"][-1]
-    if executable in ("mock_sim", "browser_viewer"):
+    if entry["node"] in PER_CELL:
         args = ["-p", f"robots:=['r:={robot}']"]
         args += ["-p", "port:=0"] if executable == "browser_viewer" else []
     else:
@@ -59,5 +59,4 @@ def test_quality_of_service_with_depth(ros, entry):
 
 
 def node_name(entry: dict[str, Any]) -> str:
-    per_cell = entry["node"] in ("mujoco_sim", "browser_viewer")
-    return f"/{entry['node']}" if per_cell else f"/r/{entry['node']}"
+    return f"/{entry['node']}" if entry["node"] in PER_CELL else f"/r/{entry['node']}"
