@@ -13,6 +13,7 @@ from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkSettings, IkTolerance
 from motion_nodes.ik.starts import PIECE, StartTable
 from motion_nodes.kernels.ik_memory import LANES, Work
+from motion_nodes.model.tree import Array
 
 STEPS = 256
 """Steps between two looks at the clock: some 0.1 ms."""
@@ -32,6 +33,9 @@ class SolverMemory:
         self.work = Work(len(chain.joint_names))
         # Metres times this are as much as radians; twice what the arm's size says does best.
         self.work.weight[0] = 2.0 / chain.size if chain.size > 1e-6 else 1.0
+        # A seed alone is copied here: finding the address of a new array takes longer.
+        self._seed = np.empty(self.work.n)
+        self._seed_address = int(self._seed.ctypes.data)
         self.settings = settings
         self._begun: tuple[int, int, bool] | None = None
         self._locked: dict[str, float] | None = None
@@ -58,6 +62,14 @@ class SolverMemory:
         if self._table is not table or self._piece != 0:
             self._table = table
             self._write_piece(0)
+
+    def begin_with(self, starts: Array, *, wait: bool) -> None:
+        """Begin with given starts, shape (m, n), which must live as long as the solve."""
+        if len(starts) == 1:
+            self._seed[...] = starts[0]
+            self.begin(1, self._seed_address, wait=wait)
+        else:
+            self.begin(len(starts), starts.ctypes.data, wait=wait)
 
     def begin(self, given: int, address: int, *, wait: bool) -> None:
         """Write what differs from solve to solve, but for the target.

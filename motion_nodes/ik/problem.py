@@ -268,9 +268,10 @@ def as_configurations(value: ArrayLike, joints: Sequence[str], what: str) -> Arr
         Q = np.array(value, dtype=np.float64, ndmin=2, order="C")
     except (TypeError, ValueError):
         Q = np.empty((0, 0, 0))
-    names = ", ".join(joints)
     if Q.ndim != 2 or Q.shape[1] != len(joints):
+        names = ", ".join(joints)
         raise BadCommand(f"{what} must hold {len(joints)} joint values ({names}), got {value!r}.")
     if not math.isfinite(sum(Q.ravel().tolist())):
+        names = ", ".join(joints)
         raise BadCommand(f"{what} holds numbers that are not finite: {Q.tolist()} ({names}).")
     return Q

@@ -91,7 +91,7 @@ class LeastSquaresIk:
             if starts is None:
                 memory.begin(0, 0, wait=False)
             else:
-                memory.begin(len(starts), starts.ctypes.data, wait=seed is not None)
+                memory.begin_with(starts, wait=seed is not None)
             outcome = self.kernel.solve(work)
             if outcome == NO_POSE:
                 raise bad_pose(as_pose(request.target, "target"), "target")
