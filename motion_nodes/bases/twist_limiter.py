@@ -22,23 +22,23 @@ class _AxisMove:
     ) -> None:
         self.axis, self.goal = axis, goal
         self._start, self._limits, self._rates = start, limits, rates
-        self._change = goal - start
-        self._braking = start * self._change < 0.0
-        self.rest = self._rest = -start / self._change if self._braking else math.inf
+        self.change = goal - start
+        self._braking = start * self.change < 0.0
+        self.rest = self._rest = -start / self.change if self._braking else math.inf
         """Share of the way at which the axis passes through rest; 1 or more: not before its end."""
 
     def share_rate(self) -> float:
         """Return what share of the way the axis can go in a second, where it is now."""
         limits = self._limits
-        limit = limits.fall(self._start) if self._braking else limits.rise(self._change)
-        allowed = self._rates[1] if self._change > 0.0 else -self._rates[0]
-        return max(0.0, min(limit, allowed)) / abs(self._change)
+        limit = limits.fall(self._start) if self._braking else limits.rise(self.change)
+        allowed = self._rates[1] if self.change > 0.0 else -self._rates[0]
+        return max(0.0, min(limit, allowed)) / abs(self.change)
 
     def at(self, share: float) -> float:
         """Return the velocity after a share of the way."""
         if share >= 1.0:
             return self.goal
-        return 0.0 if share == self._rest else self._start + share * self._change
+        return 0.0 if share == self._rest else self._start + share * self.change
 
     def pass_rest(self) -> None:
         """Note that from here on the axis speeds up."""
@@ -114,7 +114,7 @@ class TwistLimiter:
         if self.limits.clip_axes:
             self._axes_apart(wanted, dt)
         else:
-            self._go(self._along(wanted, dt, (0, 1, 2), self._wheel_share_rate(wanted)), (0, 1, 2))
+            self._go(self._along(wanted, dt, (0, 1, 2)), (0, 1, 2))
         self.before = Twist2(*(smoother.mean for smoother in self._smoothers))
         return self.before
 
@@ -123,7 +123,8 @@ class TwistLimiter:
         now, ways = self._ramp, [self._along(wanted, dt, (axis,)) for axis in range(3)]
         goal = [way[-1][1][axis] for axis, way in enumerate(ways)]
         if self._wheel_rates is not None:
-            share = min(1.0, self._wheel_share_rate(Twist2(*goal)) * dt)
+            change = [g - v for v, g in zip(now, goal, strict=True)]
+            share = min(1.0, self._wheels_share_rate(change) * dt)
             short = [
                 g if share == 1.0 else v + share * (g - v) for v, g in zip(now, goal, strict=True)
             ]
@@ -140,23 +141,28 @@ class TwistLimiter:
             ramp[axis] = way[-1][1][axis]
         self._ramp = Twist2(*ramp)
 
-    def _wheel_share_rate(self, goal: Twist2) -> float:
-        """Return what share of the way to a twist the wheels can go in a second."""
-        now = self._ramp
-        if self._wheel_rates is None or goal == now:
+    def _wheels_share_rate(self, change: Sequence[float]) -> float:
+        """Return what share of a change of the twist the wheels allow in a second."""
+        if self._wheel_rates is None or not any(change):
             return math.inf
-        change = Twist2(goal.vx - now.vx, goal.vy - now.vy, goal.wz - now.wz)
-        fastest = float(abs(self._wheel_rates(change)).max(initial=0.0))
+        fastest = float(abs(self._wheel_rates(Twist2(*change))).max(initial=0.0))
         return self.limits.wheel_acceleration / fastest if fastest > 0.0 else math.inf
 
-    def _along(
-        self, wanted: Twist2, dt: float, axes: Sequence[int], fastest: float = math.inf
-    ) -> Way:
+    def _share_rate(self, moves: Sequence[_AxisMove]) -> float:
+        """Return what share of their ways some axes can go together in a second."""
+        rate = min(move.share_rate() for move in moves)
+        if self._wheel_rates is None or self.limits.clip_axes:
+            return rate
+        change = [0.0, 0.0, 0.0]
+        for move in moves:
+            change[move.axis] = move.change
+        return min(rate, self._wheels_share_rate(change))
+
+    def _along(self, wanted: Twist2, dt: float, axes: Sequence[int]) -> Way:
         """Return how some axes move towards ``wanted`` together in ``dt`` [s].
 
-        The share of the way that they go in a second, at most ``fastest``, is that of the axis
-        that takes longest. It changes where one passes through rest: there braking ends and
-        speeding up begins.
+        The share of the way that they go in a second is that of the axis that takes longest. It
+        changes where one passes through rest: there braking ends and speeding up begins.
         """
         now, way = list(self._ramp), []
         moves = [
@@ -166,12 +172,12 @@ class TwistLimiter:
         ]
         done, left = 0.0, dt
         while moves and done < 1.0 and left > 0.0:
-            rate = min(fastest, *(move.share_rate() for move in moves))
+            rate = self._share_rate(moves)
             until = min(1.0, *(move.rest for move in moves), 1.0)
             if rate * left < until - done:
                 done, time = done + rate * left, left
             else:
-                done, time = until, (until - done) / rate
+                done, time = until, (until - done) / rate if until > done else 0.0
             left -= time
             for move in moves:
                 now[move.axis] = move.at(done)

@@ -23,7 +23,8 @@ from motion_nodes.bases.base import Array, Twist2
 from motion_nodes.errors import BadCommand, BadConfig
 from motion_nodes.model.base_description import AckermannSpec
 from motion_nodes.model.robot import Robot
-from motion_nodes.ros.base_node import BaseNode, BaseParams, base_defaults
+from motion_nodes.ros.base_node import BaseNode
+from motion_nodes.ros.base_params import BaseParams, base_defaults
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.parameters import param

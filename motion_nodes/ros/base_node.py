@@ -16,13 +16,11 @@ from motion_nodes.errors import BadCommand, UnknownJoint
 from motion_nodes.ros import qos
 from motion_nodes.ros.base_commands import TwistInputs
 from motion_nodes.ros.base_odometry import OdometryPublisher
-from motion_nodes.ros.base_params import BaseParams, base_defaults, core_config
+from motion_nodes.ros.base_params import BaseParams, core_config
 from motion_nodes.ros.base_state import StateWriter, SteeringState
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter, set_stamp
 from motion_nodes.ros.robot_node import RobotNode
-
-__all__ = ["BaseNode", "BaseParams", "base_defaults"]
 
 B = TypeVar("B", bound=BaseParams)
 

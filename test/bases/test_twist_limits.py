@@ -337,9 +337,11 @@ BASE = DifferentialBase(
 
 
 @settings(derandomize=True, deadline=None, max_examples=100)
-@given(commands, st.booleans(), st.sampled_from((nan, 4.0)))
-def test_no_wheel_accelerates_faster_than_its_limit(stream, clip, jerk):
-    axis = AxisLimits(max_velocity=2.0, max_acceleration=1.5, max_jerk=jerk)
+@given(commands, st.booleans(), st.sampled_from((nan, 4.0)), st.sampled_from((nan, 5.0)))
+def test_no_wheel_accelerates_faster_than_its_limit(stream, clip, jerk, braking):
+    axis = AxisLimits(
+        max_velocity=2.0, max_acceleration=1.5, max_deceleration=braking, max_jerk=jerk
+    )
     limits = BaseLimits(x=axis, yaw=axis, clip_axes=clip, max_wheel_acceleration=7.0)
     made = TwistLimiter(limits, BASE.wheels_from_twist)
     before = BASE.wheels_from_twist(Twist2())
