@@ -104,12 +104,18 @@ def warm_up(
     robots: Annotated[list[str] | None, typer.Argument(help="Robots; default: all.")] = None,
 ) -> None:
     """Compile the kernels of robots now, so that nodes start quickly."""
+    from motion_nodes.ik.chain import IkChain
+    from motion_nodes.ik.solvers import make_solver
     from motion_nodes.model.kinematics import Kinematics
     from motion_nodes.model.loader import available_robots, load_robot
 
     for name in robots or sorted(available_robots()):
         begin = time.monotonic()
-        Kinematics(load_robot(name).tree).warm_up()
+        robot = load_robot(name)
+        Kinematics(robot.tree).warm_up()
+        for group in robot.groups.values():
+            if group.tip is not None:
+                make_solver(IkChain.of_group(robot, group.name))
         print(f"{name}: {time.monotonic() - begin:.2f} s")
 
 
