@@ -67,6 +67,7 @@ def solve_batch(
     bad = np.flatnonzero(report[:, 0] == NO_POSE)
     if len(bad):
         raise bad_pose(X[bad[0]], f"target {bad[0]} of {m}")
+    solver.chain.all_turned_near(q, solver.chain.centre if starts is None else starts)
     status = [IkStatus.SOLVED] * m
     errors = report[:, 3:].copy()
     for i in np.flatnonzero(report[:, 0] != FOUND):
@@ -74,9 +75,6 @@ def solve_batch(
         single = solver.solve(IkRequest(X[i], seed, settings=settings))
         status[i], q[i], errors[i] = single.status, single.q, single.errors
         report[i, 1] = single.iterations
-    if solver.chain.turning:
-        for i in np.flatnonzero(report[:, 0] == FOUND):
-            solver.chain.turned_near(q[i], solver.chain.centre if starts is None else starts[i])
     solved = np.array([s is IkStatus.SOLVED for s in status], dtype=bool)
     iterations = report[:, 1].astype(np.int64)
     took = time.perf_counter() - began

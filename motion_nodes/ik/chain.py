@@ -145,6 +145,18 @@ class IkChain:
                     q[k] = values[k] - turns * _TURN
         return q
 
+    def all_turned_near(self, Q: Array, to: Array) -> None:
+        """Do the same for many configurations, shape (m, n), each near to its row of ``to``."""
+        if not self.turning:
+            return
+        k = list(self.turning)
+        values, lower, upper = Q[:, k], self.lower[k], self.upper[k]
+        turns = np.round((values - np.broadcast_to(to, Q.shape)[:, k]) / _TURN)
+        for _ in range(int(np.abs(turns).max(initial=0.0))):
+            moved = values - turns * _TURN
+            turns -= np.where((moved < lower) | (moved > upper), np.sign(turns), 0.0)
+        Q[:, k] = values - turns * _TURN
+
 
 def _arrays(
     tree: KinematicTree, joints: tuple[str, ...], fixed: Mapping[str, float], base: str, tip: str

@@ -248,6 +248,11 @@ def test_full_turns_are_taken_only_where_the_limits_let_them():
     far = chain.turned_near(np.full(6, 1.0), np.full(6, 100.0))
     np.testing.assert_allclose(far[:2], 1.0)  # 1 + 2 pi is beyond the limit of 2 pi
     assert (far <= chain.upper).all()
+    rng = np.random.default_rng(7)
+    Q, to = rng.uniform(chain.lower, chain.upper, (200, 6)), rng.uniform(-20.0, 20.0, (200, 6))
+    singly = [chain.turned_near(row.copy(), near) for row, near in zip(Q, to, strict=True)]
+    chain.all_turned_near(Q, to)
+    np.testing.assert_array_equal(Q, singly)
 
 
 def test_the_chain_is_as_long_as_it_can_be():
