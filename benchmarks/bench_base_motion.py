@@ -220,7 +220,10 @@ def drive(node: Any, client: Any, tracks: Tracks, shape: PlanarPath) -> list[Cel
     tracks.clear()
     spin(lambda: tracks.odom and tracks.truth)
     start, truth = tracks.odom[-1], tracks.truth[-1]
-    wanted = PlanarPath([start.compose(Pose2(*row)) for row in shape.poses().tolist()])
+    rows = shape.poses().tolist()
+    # Begun in its direction: a car could only swing onto it.
+    X = start.compose(Pose2(*rows[0]).inverse())
+    wanted = PlanarPath([X.compose(Pose2(*row)) for row in rows])
     goal = Action.Goal()
     goal.path.header.frame_id = "odom"
     for x, y, yaw in wanted.poses().tolist():

@@ -100,8 +100,10 @@ def rover(
 
 
 def placed(shape: PlanarPath, start: Pose2) -> PlanarPath:
-    """Return a path that begins at a pose as the shape does at the origin."""
-    return PlanarPath([tuple(start.compose(Pose2(*row))) for row in shape.poses().tolist()])
+    """Return a path of a shape that begins at a pose, in its direction."""
+    rows = shape.poses().tolist()
+    X = start.compose(Pose2(*rows[0]).inverse())
+    return PlanarPath([tuple(X.compose(Pose2(*row))) for row in rows])
 
 
 def deviation(heard: Heard, wanted: PlanarPath, X: Pose2) -> float:
