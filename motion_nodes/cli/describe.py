@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from motion_nodes.errors import MotionError
+from motion_nodes.model.base_description import BaseSpec, HolonomicSpec
 from motion_nodes.model.loader import available_robots, load_robot
+from motion_nodes.model.robot import Robot
 
 
 def list_robots() -> None:
@@ -30,7 +34,10 @@ def describe_robot(name: str) -> None:
     robot = load_robot(name)
     console = Console()
     console.print(f"[bold]{robot.name}[/bold], {robot.kind}, base frame {robot.base_frame}")
-    table = Table("joint", "lower", "upper", "velocity", "acceleration", "effort", "home", box=None)
+    joints = Column("joint", no_wrap=True, min_width=max(map(len, robot.joint_names)))
+    table = Table(
+        joints, "lower", "upper", "velocity", "acceleration", "effort", "home", box=None
+    )  # fmt: skip
     limits = robot.limits
     for i, joint in enumerate(robot.joint_names):
         numbers = (
@@ -39,20 +46,41 @@ def describe_robot(name: str) -> None:
         )  # fmt: skip
         table.add_row(joint, *(f"{n:.4g}" if np.isfinite(n) else "-" for n in numbers))
     console.print(table)
+    for line in _lines(robot):
+        # The terminal breaks long lines, not we: programs may read them.
+        console.print(line, soft_wrap=True)
+
+
+def _lines(robot: Robot) -> Iterator[str]:
+    """Yield what is to be said below the table."""
     for group in robot.groups.values():
         ends = f", {group.base} to {group.tip}" if group.tip else ""
         aliases = f" (also {', '.join(group.aliases)})" if group.aliases else ""
-        console.print(f"group [bold]{group.name}[/bold]{aliases}: {len(group.joints)} joints{ends}")
-    console.print(f"states: {', '.join(robot.state_names) or 'none'}")
+        yield f"group [bold]{group.name}[/bold]{aliases}: {len(group.joints)} joints{ends}"
+    yield f"states: {', '.join(robot.state_names) or 'none'}"
+    if robot.passive_joints:
+        yield f"passive, moved by nothing: {', '.join(robot.passive_joints)}"
     if robot.base is not None:
-        base = robot.base
-        console.print(
-            f"base: wheels {', '.join(base.wheel_names)}; "
-            + (f"steering {', '.join(base.steering_names)}; " if base.steering_names else "")
-            + "".join(
-                f"{name.replace('_', ' ')} {value:g}, "
-                for name, value in (robot.description.base or {}).items()
-                if isinstance(value, int | float)
+        yield from _base_lines(robot, robot.base)
+
+
+def _base_lines(robot: Robot, base: BaseSpec) -> Iterator[str]:
+    """Yield what is to be said of a mobile base."""
+    if isinstance(base, HolonomicSpec):
+        for wheel in base.wheels:
+            yield (
+                f"wheel [bold]{wheel.joint}[/bold]: radius {wheel.radius:g} m, rollers at "
+                f"{wheel.roller_angle_deg:g} degrees"
             )
-            + f"up to {base.linear.x.max_velocity} m/s and {base.angular.z.max_velocity} rad/s"
-        )
+    else:
+        yield f"wheels: {', '.join(base.wheel_names)}"
+    if base.steering_names:
+        yield f"steering: {', '.join(base.steering_names)}"
+    numbers = ", ".join(
+        f"{name.replace('_', ' ')} {value:g}"
+        for name, value in (robot.description.base or {}).items()
+        if isinstance(value, int | float)
+    )
+    if numbers:
+        yield f"base: {numbers}"
+    yield f"speed: up to {base.linear.x.max_velocity} m/s and {base.angular.z.max_velocity} rad/s"
