@@ -32,11 +32,11 @@ _WHEEL = """
   </link>
   <joint name="{name}" type="continuous">
     <origin xyz="{x} {y} 0.05"/><parent link="base_link"/><child link="{name}_wheel"/>
-    <axis xyz="0 1 0"/><limit effort="20" velocity="60"/>
+    <axis xyz="0 1 0"/><limit effort="5" velocity="60"/>
   </joint>
 """
-_PLACES = {"fl": (0.2, 0.15, 135), "fr": (0.2, -0.15, 45), "rl": (-0.2, 0.15, 45),
-           "rr": (-0.2, -0.15, 135)}  # fmt: skip
+_PLACES = {"fl": (0.2, 0.15, 45), "fr": (0.2, -0.15, 135), "rl": (-0.2, 0.15, 135),
+           "rr": (-0.2, -0.15, 45)}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ base:
   linear: {{x: {{max_velocity: 0.5, max_acceleration: 1.0}}}}
   angular: {{z: {{max_velocity: 2.0, max_acceleration: 4.0}}}}
 drives:
-  - {{joints: [fl, fr, rl, rr], mode: velocity, damping: 4.0, armature: 0.001}}
+  - {{joints: [fl, fr, rl, rr], mode: velocity, damping: 0.4, armature: 0.001}}
 simulation:
   rollers:
     - {{wheels: [fl, fr, rl, rr], count: 12, radius: 0.01, mass: 0.008, damping: 0.00001}}
@@ -159,11 +159,7 @@ def test_a_base_moves_as_its_kinematics_say(
     name: str, twist: tuple[float, float, float], request: pytest.FixtureRequest
 ) -> None:
     got = drive(request.getfixturevalue(name), Twist2(*twist))
-    np.testing.assert_allclose(got[[0, 1]], twist[:2], atol=0.01)
-    # Where one mecanum roller follows another both touch, 2 cm apart across the wheel: in a turn
-    # one of them must slip. Omni rollers take over on the same spot.
-    slip = 0.1 if name == "mecanum" else 0.01
-    assert got[5] == pytest.approx(twist[2], rel=slip, abs=0.01)
+    np.testing.assert_allclose(got[[0, 1, 5]], twist, atol=0.012)
     np.testing.assert_allclose(got[[2, 3, 4]], 0.0, atol=0.02)
 
 
