@@ -14,7 +14,15 @@ Maker = Callable[[IkChain, IkSettings | None], IkSolver]
 
 DEFAULT = "damped_least_squares"
 
-_MAKERS: dict[str, Maker] = {DEFAULT: LeastSquaresIk}
+
+def _analytic(chain: IkChain, settings: IkSettings | None) -> IkSolver:
+    # Imported only when wanted: its kernel needs Numba, which takes its time.
+    from motion_nodes.ik.analytic.solver import AnalyticIk
+
+    return AnalyticIk(chain, settings)
+
+
+_MAKERS: dict[str, Maker] = {DEFAULT: LeastSquaresIk, "analytic": _analytic}
 
 
 def register(name: str, maker: Maker) -> None:

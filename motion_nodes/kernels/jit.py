@@ -39,6 +39,17 @@ def kernel(function: Function) -> Function:
         config.CACHE_DIR = before
 
 
+def part(function: Function) -> Function:
+    """Compile a function into the kernels that call it; it is not kept by itself.
+
+    For the many small functions that a kernel may consist of: quicker to compile, and to load.
+    """
+    jit = numba.njit(
+        nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )
+    return cast(Function, jit(function))
+
+
 @functools.cache
 def _folder() -> Path | None:
     """Return the folder for Numba's files, or None where none can be written."""

@@ -26,6 +26,11 @@ def dh_chain(name, table, lower=-np.pi, upper=np.pi) -> IkChain:
 
 def line_chain(name, h, p, lower=-np.pi, upper=np.pi) -> IkChain:
     """Return a chain whose axes have these directions and points at zero."""
+    return IkChain(line_tree(name, h, p, lower, upper), "link0", "tool")
+
+
+def line_tree(name, h, p, lower=-np.pi, upper=np.pi) -> KinematicTree:
+    """Return the tree of such a chain."""
     joints, before = {}, np.zeros(3)
     for i, (axis, point) in enumerate(zip(h, p, strict=True), start=1):
         axis = np.asarray(axis, float) / np.linalg.norm(axis)
@@ -44,8 +49,7 @@ def line_chain(name, h, p, lower=-np.pi, upper=np.pi) -> IkChain:
     last = f"link{len(h)}"
     joints["tool"] = Joint("tool", JointKind.FIXED, last, "tool", frozen(TOOL), frozen(np.zeros(3)))
     links = ["link0", *(joint.child for joint in joints.values())]
-    tree = KinematicTree(name, {n: Link(n) for n in links}, joints)
-    return IkChain(tree, "link0", "tool")
+    return KinematicTree(name, {n: Link(n) for n in links}, joints)
 
 
 def backwards(h, p):

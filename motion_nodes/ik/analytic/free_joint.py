@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which values of a free joint are tried: the present one first, then others over its range.
+
+An arm of six has no free joint (index -1); it is solved once, and the value means nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from motion_nodes.ik.interval import free_joint_samples, halton
+from motion_nodes.model.tree import Array
+
+SWEEP = 25
+"""Values that are tried at once."""
+
+
+def grid(free: int, near: Array, limits: Array) -> Array:
+    """Return the present value and 24 more, evenly over the range, shape (m,)."""
+    if free < 0:
+        return near[:1]
+    now, low, high = _range(free, near, limits)
+    steps = (np.arange(SWEEP - 1) + 0.5) / (SWEEP - 1)
+    return np.concatenate([[now], low + (high - low) * steps])
+
+
+def blocks(free: int, near: Array, limits: Array, attempts: int, patient: bool) -> Iterator[Array]:
+    """Yield values to be tried together: the present one, then ever finer over the range.
+
+    Args:
+        free: index of the joint.
+        near: present joint values [rad], shape (n,).
+        limits: lower and upper ones [rad], shape (2, n).
+        attempts: how many values in all.
+        patient: True to have all of them at once.
+    """
+    if free < 0:
+        yield near[:1]
+        return
+    now, low, high = _range(free, near, limits)
+    more = low + (high - low) * halton(attempts - 1 if high > low else 0, 1)[:, 0]
+    if patient:
+        yield np.append(now, more)
+        return
+    yield np.array([now])
+    for start in range(0, len(more), SWEEP):
+        yield more[start : start + SWEEP]
+
+
+def samples(
+    free: int, near: Array, limits: Array, attempts: int | None, reach: float, seed: int
+) -> Iterator[Array]:
+    """Yield the present value, shape (1,), and then random ones no further than ``reach`` from it.
+
+    ``attempts`` is how many in all; None for no end.
+    """
+    if free < 0:
+        yield near[:1]
+        return
+    now, low, high = _range(free, near, limits)
+    yield from free_joint_samples(
+        [now], [low], [high], max_distance=reach, max_attempts=attempts, seed=seed
+    )
+
+
+def _range(free: int, near: Array, limits: Array) -> tuple[float, float, float]:
+    """Return the present value, and between which others lie; one turn, if there are no limits."""
+    low, high = limits[:, free].tolist()
+    now = min(max(float(near[free]), low), high)
+    if math.isinf(low):
+        low, high = now - math.pi, min(high, now + math.pi)
+    return now, low, low + 2.0 * math.pi if math.isinf(high) else high

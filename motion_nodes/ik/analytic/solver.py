@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The analytic solver: all solutions of an arm that has a closed form, nearest first."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand, BadConfig, UnknownJoint
+from motion_nodes.ik.analytic.answer import Answer
+from motion_nodes.ik.analytic.arm import ClosedFormArm, with_all_turns
+from motion_nodes.ik.analytic.free_joint import blocks, grid, samples
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.interval import distance
+from motion_nodes.ik.problem import (
+    IkRequest,
+    IkResult,
+    IkSettings,
+    as_configurations,
+    as_pose,
+    bad_pose,
+)
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.tree import Array
+
+Turns = Literal["all", "nearest"]
+
+
+class AnalyticIk:
+    """Solves a chain of six turning joints, or of seven with one free, in closed form.
+
+    Each solution brings the tip to the target within 1e-9 m and 1e-9 rad, as checked by forward
+    kinematics, and is within the limits; for an arm of six there are no others. Tolerances of a
+    request are not made use of. May be called from several threads.
+    """
+
+    chain: IkChain
+    free_joint: str | None
+    """The joint whose values are tried out; None for an arm of six."""
+    form: str
+    """The closed form, in words."""
+
+    def __init__(
+        self,
+        chain: IkChain,
+        settings: IkSettings | None = None,
+        *,
+        free_joint: str | None = None,
+        tolerance: float = 1e-6,
+    ) -> None:
+        """Find the closed form that fits. Compiles, or loads, a kernel.
+
+        Args:
+            chain: what to solve for.
+            settings: of :meth:`solve`; ``attempts`` counts values of the free joint.
+            free_joint: for seven joints: the free one; None: of those for which there is a form,
+                that which gives solutions for the most poses.
+            tolerance: how far axes may be from meeting or being parallel [m, rad]. Arms that were
+                calibrated in the factory need some 0.01; solutions are exact all the same.
+
+        Raises:
+            BadConfig: no closed form fits; says which axes would have to meet or be parallel.
+            UnknownJoint: the free joint is not one of the chain's.
+        """
+        self.chain = chain
+        self.settings = settings or IkSettings()
+        self._arm = ClosedFormArm(chain, free_joint, tolerance)
+        self._free = self._arm.free
+        self.free_joint = None if self._free < 0 else chain.joint_names[self._free]
+        self.form = self._arm.structure.name
+        self._limits = np.array([chain.lower, chain.upper])
+        chain.kinematics.warm_up([chain.tip])
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The joints of ``q``, in its order."""
+        return self.chain.joint_names
+
+    def solutions(
+        self,
+        target: ArrayLike,
+        seed: ArrayLike | None = None,
+        *,
+        free_values: ArrayLike | None = None,
+        turns: Turns = "all",
+        norm: float = math.inf,
+        weights: ArrayLike = 1.0,
+    ) -> Array:
+        """Return all solutions within the limits, the nearest to the seed first.
+
+        Args:
+            target: pose of the tip in the base, ``X_BT``, shape (4, 4).
+            seed: joint values [rad], shape (n,); None: the middle of the ranges. Joints that may
+                have any value, as in singular configurations, have the seed's.
+            free_values: of the free joint [rad], shape (m,); None: the seed's and 24 more, evenly
+                over its range.
+            turns: "all": solutions that differ by full turns count each for itself; "nearest": of
+                them only the one nearest to the seed.
+            norm: p of the distance to the seed, at least 1; ``math.inf`` is the greatest joint's.
+            weights: of the joints in that distance, shape (n,) or one number.
+
+        Returns:
+            Shape (k, n); k = 0 if there is none.
+
+        Raises:
+            BadCommand: a wrong shape, or numbers that are not finite or no pose.
+            BadConfig: the norm is below 1, or free values were given to an arm of six.
+        """
+        near = self._near(seed)
+        X_BT = self._target(target, None)
+        values = self._values(free_values, near)
+        Q = self._arm.solutions(X_BT, near, self._limits, values)
+        if turns == "all":
+            Q = with_all_turns(Q, self._limits)
+        return self._sorted(Q, near, norm, weights)
+
+    def search(
+        self,
+        target: ArrayLike,
+        current: ArrayLike,
+        *,
+        fixed: Sequence[str] = (),
+        max_attempts: int | None = None,
+        max_time: float = math.inf,
+        max_distance: float = math.inf,
+        norm: float = math.inf,
+        random_seed: int = 0,
+    ) -> Iterator[Array]:
+        """Yield solutions for the free joint's current value, then for random ones, as they come.
+
+        Args:
+            target: pose of the tip in the base, shape (4, 4).
+            current: joint values [rad], shape (n,).
+            fixed: joints that stay as they are.
+            max_attempts: how many values of the free joint are tried.
+            max_time: when to stop [s].
+            max_distance: greatest distance of a solution from the current values [rad].
+            norm: of that distance.
+            random_seed: equal ones give equal values.
+
+        Raises:
+            BadConfig: neither attempts nor time are bounded.
+            UnknownJoint: a fixed joint is not one of the chain's.
+            BadCommand: as :meth:`solutions`.
+        """
+        if max_attempts is None and max_time == math.inf:
+            raise BadConfig("the search needs an end: give max_attempts, max_time or both.")
+        near = as_configurations(current, self.joint_names, "current")[0]
+        X_BT = self._target(target, None)
+        limits = self._limits_with({name: near[self._index(name)] for name in fixed})
+        ends = (max_attempts, time.perf_counter() + max_time)
+        return self._search(X_BT, near, limits, ends, (max_distance, norm), random_seed)
+
+    def solve(self, request: IkRequest) -> IkResult:
+        """Return the solution nearest to the seed, or to the middle of the ranges.
+
+        With a free joint its value in the seed is tried first, then others until there is a
+        solution; all that the settings allow if they prefer the closest or there are objectives.
+
+        Raises:
+            BadCommand: something in the request has a wrong shape, is not finite or is no pose.
+            UnknownJoint: a locked joint is not one of the chain's.
+        """
+        settings = request.settings or self.settings
+        answer = Answer(self.chain, request, settings)
+        near = self._near(request.seed)
+        X_BT = self._target(request.target, request.base_pose)
+        limits = self._limits_with(request.locked or {})
+        patient = bool(request.objectives) or settings.prefer == "closest"
+        for values in blocks(self._free, near, limits, settings.attempts, patient):
+            answer.attempts += len(values)
+            Q = self._arm.solutions(X_BT, near, limits, values)
+            if len(Q) and answer.accept(self._sorted(Q, near, math.inf, 1.0)):
+                break
+            if answer.late():
+                break
+        if not answer.found:
+            ideal = self._arm.solutions(X_BT, near, None, grid(self._free, near, limits))
+            answer.fail(X_BT, near, limits, ideal)
+        return answer.result(X_BT)
+
+    def _search(
+        self,
+        X_BT: Array,
+        near: Array,
+        limits: Array,
+        ends: tuple[int | None, float],
+        within: tuple[float, float],
+        random_seed: int,
+    ) -> Iterator[Array]:
+        attempts, deadline = ends
+        max_distance, norm = within
+        for value in samples(self._free, near, limits, attempts, max_distance, random_seed):
+            Q = self._arm.solutions(X_BT, near, limits, value)
+            for q in self._sorted(Q, near, norm, 1.0):
+                if distance(q, near, norm=norm) <= max_distance:
+                    yield q
+            if time.perf_counter() > deadline:
+                return
+
+    def _values(self, given: ArrayLike | None, near: Array) -> Array:
+        """Return the values of the free joint that are tried for a list of solutions."""
+        if given is None:
+            return grid(self._free, near, self._limits)
+        if self._free < 0:
+            raise BadConfig(f"{self.chain.robot_name}: this arm of six has no free joint.")
+        try:
+            values = np.array(given, dtype=np.float64, ndmin=1)
+        except (TypeError, ValueError):
+            values = np.empty((0, 0))
+        if values.ndim != 1 or not np.isfinite(values).all():
+            raise BadCommand(f"free_values must be a list of finite numbers, got {given!r}.")
+        return values
+
+    def _sorted(self, Q: Array, near: Array, norm: float, weights: ArrayLike) -> Array:
+        """Return configurations, the nearest first."""
+        away = distance(Q, near, weights, norm)
+        return np.asarray(Q[np.argsort(away, kind="stable")])
+
+    def _near(self, seed: ArrayLike | None) -> Array:
+        """Return the seed, or the middle of the ranges."""
+        if seed is None:
+            return self.chain.centre
+        return np.asarray(as_configurations(seed, self.joint_names, "seed")[0])
+
+    def _index(self, name: str) -> int:
+        if name not in self.joint_names:
+            raise UnknownJoint(name, self.joint_names, f"the chain to '{self.chain.tip}'")
+        return self.joint_names.index(name)
+
+    def _limits_with(self, locked: Mapping[str, float]) -> Array:
+        """Return the limits, some joints held at a value."""
+        if not locked:
+            return self._limits
+        limits = self._limits.copy()
+        for name, value in locked.items():
+            low, high = limits[:, self._index(name)].tolist()
+            if not low <= value <= high:
+                raise BadCommand(
+                    f"joint '{name}' cannot be locked at {value}: its limits are {low:.6g} to "
+                    f"{high:.6g}."
+                )
+            limits[:, self._index(name)] = value
+        return limits
+
+    def _target(self, target: ArrayLike, base_pose: ArrayLike | None) -> Array:
+        """Return the target in the base, its rotation made a true one."""
+        X = _tidy(as_pose(target, "target"), "target")
+        if base_pose is None:
+            return X
+        return np.asarray(inverse(_tidy(as_pose(base_pose, "base_pose"), "base_pose")) @ X)
+
+
+def _tidy(X: Array, what: str) -> Array:
+    """Return a pose whose rotation is orthonormal to the last digit.
+
+    Source: N. Higham, "Computing the polar decomposition", 1986: Newton and Schulz's iteration.
+
+    Raises:
+        BadCommand: it is no pose.
+    """
+    R = X[:3, :3]
+    away = float(np.abs(R.T @ R - _IDENTITY).max())
+    (a, b, c, _), (d, e, f, _), (g, h, i, _), last = X.tolist()
+    turned = a * (e * i - f * h) + b * (f * g - d * i) + c * (d * h - e * g)
+    if not away < 1e-3 or turned < 0.0 or last != [0.0, 0.0, 0.0, 1.0]:
+        raise bad_pose(X, what)
+    if away < 1e-15:
+        return X
+    result = X.copy()
+    for _ in range(2 if away > 1e-9 else 1):
+        result[:3, :3] = R = 0.5 * R @ (3.0 * _IDENTITY - R.T @ R)
+    return result
+
+
+_IDENTITY = np.eye(3)
