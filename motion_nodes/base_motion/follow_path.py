@@ -126,6 +126,17 @@ class FollowPath:
                 f"{self._config.max_deviation:g} m (max_deviation)"
             )
 
+    def still_there(self, pose: Pose2) -> bool:
+        """Return whether the base stands at the end; a car that does not has failed; see Motion."""
+        if self._last_bit is not None:
+            there = self._last_bit.still_there(pose)
+            self.outcome = self._last_bit.outcome
+            return there
+        if self._config.tolerance.reached(pose, self.goal):
+            return True
+        self._fail(f"the base came to rest {self._config.tolerance.miss(pose, self.goal)}")
+        return False
+
     def step(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
         """Return the twist to drive; see Motion."""
         if self.outcome is not Outcome.MOVING:

@@ -88,6 +88,13 @@ class GoToPose:
             return Twist2()
         return self._translate(pose, dt) if self._holonomic else self._turn_and_drive(pose, dt)
 
+    def still_there(self, pose: Pose2) -> bool:
+        """Return whether the base stands at the goal; if not, it sets out again; see Motion."""
+        if self._tolerance.reached(pose, self.goal):
+            return True
+        self._enter("drive")
+        return False
+
     # ---- holonomic
 
     def _translate(self, pose: Pose2, dt: float) -> Twist2:
@@ -158,7 +165,7 @@ class GoToPose:
 
     def _enter(self, phase: Phase) -> None:
         self.phase, self._settling = phase, 0.0
-        if phase == "turn":
+        if phase in ("turn", "drive"):
             self._backward = None
 
     def _settled(self, within: bool, dt: float) -> bool:

@@ -45,6 +45,13 @@ class Motion(Protocol):
         """Way that is left [m]."""
         ...
 
+    def still_there(self, pose: Pose2) -> bool:
+        """Return whether a base that arrived and now stands is at the goal.
+
+        If it rolled on too far the motion goes on, or fails where it cannot.
+        """
+        ...
+
     def step(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
         """Return the twist to drive, zero once the motion has ended.
 

@@ -16,6 +16,10 @@ REST_WITHIN = 3.0
 """[s] A base that still moves so long after it was told to stand is taken to be moved by others."""
 
 
+MOST_RETURNS = 3
+"""So often a base that rolled on beyond its goal is sent back."""
+
+
 class Ending(Enum):
     """How a task ended, or that it has not."""
 
@@ -40,6 +44,8 @@ class Task:
         self.text = ""
         self.time = 0.0
         """Since it began [s]."""
+        self.returns = 0
+        """How often the base had to come back, having rolled on beyond the goal."""
 
     @property
     def ended(self) -> bool:
@@ -138,7 +144,7 @@ class Navigator:
             self._look(task, pose, dt)
         driven = self._ramp.step(wanted if self._stopping is None else Twist2(), dt)
         if self._stopping is not None and self._rests(twist, dt):
-            self._end(*self._stopping)
+            self._come_to_rest(task, pose, *self._stopping)
         return driven
 
     def time_remaining(self) -> float:
@@ -156,6 +162,22 @@ class Navigator:
             self.stop(Ending.FAILED, task.motion.text)
         elif self._progress.stuck(pose, dt):
             self.stop(Ending.STUCK, str(self._progress))
+
+    def _come_to_rest(self, task: Task, pose: Pose2, ending: Ending, text: str) -> None:
+        """End the task, unless the base rolled on beyond a goal that it had reached."""
+        if ending is Ending.SUCCEEDED and not task.motion.still_there(pose):
+            task.returns += 1
+            if task.motion.outcome is Outcome.FAILED:
+                ending, text = Ending.FAILED, task.motion.text
+            elif task.returns > MOST_RETURNS:
+                ending = Ending.FAILED
+                text = (
+                    f"the base rolled on beyond its goal {task.returns} times; it brakes too late"
+                )
+            else:
+                self._stopping = None
+                return
+        self._end(ending, text)
 
     def _rests(self, twist: Twist2, dt: float) -> bool:
         if not self._ramp.resting:

@@ -72,6 +72,15 @@ class TurnThenDrive:
         self._config = config or TurnThenDriveConfig()
         self._at_place = False
 
+    def still_there(self, pose: Pose2) -> bool:
+        """Return whether the base stands at the goal; if not, it sets out again; see Motion."""
+        error = abs(wrap_angle(self.goal.yaw - pose.yaw))
+        away = pose.distance(self.goal)
+        if away <= self._config.position_tolerance and error <= self._config.heading_tolerance:
+            return True
+        self._at_place, self.outcome = False, Outcome.MOVING
+        return False
+
     def step(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
         """Return the twist to drive; see Motion."""
         self.remaining = pose.distance(self.goal)

@@ -104,6 +104,37 @@ def test_a_new_task_during_a_stop_is_carried_out(navigator, base):
     assert second.ending is Ending.SUCCEEDED
 
 
+def test_a_base_that_rolled_on_beyond_its_goal_comes_back(navigator, base):
+    goal = Pose2(0.6, 0.0, 0.0)
+    task = go(navigator, base, goal)
+    while not navigator.stopping:
+        base.step(navigator.step(base.pose, base.odometry.twist, DT))
+    base.odometry.set_pose(0.9, 0.1, 0.2)
+    drive(navigator, base, 60.0)
+    assert task.ending is Ending.SUCCEEDED
+    assert task.returns == 1
+    assert base.pose.distance(goal) < 0.04
+
+
+class NeverThere(Failing):
+    """Has arrived as soon as it begins, and is not there when the base stands."""
+
+    def step(self, pose, twist, dt):
+        self.outcome = Outcome.ARRIVED
+        return Twist2()
+
+    def still_there(self, pose):
+        self.outcome = Outcome.MOVING
+        return False
+
+
+def test_one_that_does_so_again_and_again_fails(navigator, base):
+    task = navigator.start(NeverThere(), "a", Twist2())
+    drive(navigator, base, 10.0)
+    assert task.ending is Ending.FAILED
+    assert "rolled on beyond its goal 4 times" in task.text
+
+
 def test_a_motion_that_gives_up(navigator, base):
     task = navigator.start(Failing(), "a", Twist2())
     drive(navigator, base, 10.0)

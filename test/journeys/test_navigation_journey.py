@@ -72,7 +72,10 @@ class Rover:
 
     def arrived(self, goal: Pose2) -> None:
         """The odometry says so, as soon as it has come through; a car rolls on a hair."""
-        self.client.wait(lambda: self.pose.distance(goal) < 0.06, f"arrival at {goal}")
+        try:
+            self.client.wait(lambda: self.pose.distance(goal) < 0.06, f"arrival at {goal}")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; odometry says {self.pose}") from None
         assert abs(math.remainder(self.pose.yaw - goal.yaw, math.tau)) < 0.25
 
     def rests(self) -> None:
