@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Facts about the Nova Carter, the Kaya and the Leatherback that their users rely on."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.described import base_of
+from motion_nodes.errors import BadDescription
+from motion_nodes.model.agreement import Agreement
+from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
+from motion_nodes.model.description import RollerDescription, SimulationDescription
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Cylinder
+
+BASES = ("nova_carter", "kaya", "leatherback")
+
+
+@pytest.fixture(scope="module", params=BASES)
+def robot(request: pytest.FixtureRequest) -> Robot:
+    return load_robot(request.param)
+
+
+def wheels_of(robot: Robot) -> dict[str, float]:
+    """Return every link that rolls on the floor and its radius [m]: driven wheels and casters."""
+    base = base_of(robot)
+    radii = dict(zip(base.wheel_names, base.wheel_radii, strict=True))
+    if robot.name == "nova_carter":
+        radii |= {"joint_caster_left": 0.0755, "joint_caster_right": 0.0755}
+    return {robot.tree.joint(joint).child: float(radius) for joint, radius in radii.items()}
+
+
+def test_all_wheels_stand_on_the_floor_at_home(robot: Robot) -> None:
+    """base_link lies on the floor: each wheel's axle is one radius above it."""
+    kinematics = Kinematics(robot.tree)
+    for link, radius in wheels_of(robot).items():
+        X_RW = kinematics.pose(robot.home, link)
+        assert X_RW[2, 3] == pytest.approx(radius, abs=2e-5), link
+        (shape,) = robot.tree.link(link).collisions
+        assert isinstance(shape.geometry, Cylinder)
+        assert shape.geometry.radius == pytest.approx(radius)
+        # It is the cylinder that the joint turns about.
+        axis = robot.tree.parent_joint[link].axis
+        assert abs(axis @ shape.X_LG[:3, 2]) == pytest.approx(1.0)
+
+
+def test_nothing_but_wheels_is_near_the_floor(robot: Robot) -> None:
+    kinematics = Kinematics(robot.tree)
+    rolling = wheels_of(robot)
+    for name, link in robot.tree.links.items():
+        if name in rolling:
+            continue
+        X_RL = kinematics.pose(robot.home, name)
+        for shape in link.collisions:
+            assert (X_RL @ shape.X_LG)[2, 3] > 0.02, name
+
+
+def test_a_base_stands_between_its_wheels(robot: Robot) -> None:
+    kinematics = Kinematics(robot.tree)
+    mass, moment = 0.0, np.zeros(3)
+    for name, link in robot.tree.links.items():
+        if link.inertial is not None:
+            X_RC = kinematics.pose(robot.home, name) @ link.inertial.X_LC
+            mass += link.inertial.mass
+            moment += link.inertial.mass * X_RC[:3, 3]
+    x, y, height = moment / mass
+    places = np.array([kinematics.pose(robot.home, link)[:2, 3] for link in wheels_of(robot)])
+    assert places[:, 0].min() < x < places[:, 0].max()
+    assert places[:, 1].min() < y < places[:, 1].max()
+    # It may brake at its limit, forward or back, without lifting a wheel: a h < g x.
+    assert robot.base is not None
+    x_limits = robot.base.linear.x
+    braking = x_limits.max_deceleration or x_limits.max_acceleration
+    reach = min(places[:, 0].max() - x, x - places[:, 0].min())
+    assert braking * height < 9.81 * reach
+
+
+def test_the_wheels_can_do_what_the_limits_of_the_body_promise(robot: Robot) -> None:
+    base, spec = base_of(robot), robot.base
+    assert spec is not None
+    fastest = dict(zip(robot.joint_names, robot.limits.velocity, strict=True))
+    v, w = spec.linear.x.max_velocity, spec.angular.z.max_velocity
+    for twist in (Twist2(v), Twist2(0.5 * v, 0.0, w)):
+        speeds = base.wheels_from_twist(base.nearest_twist(twist))
+        for name, speed in zip(base.wheel_names, speeds, strict=True):
+            assert abs(speed) <= fastest[name]
+
+
+def test_wheels_of_the_nova_carter_stand_where_its_description_says() -> None:
+    robot = load_robot("nova_carter")
+    assert isinstance(robot.base, DifferentialSpec)
+    left = robot.tree.joint("joint_wheel_left").X_PJ[:3, 3]
+    right = robot.tree.joint("joint_wheel_right").X_PJ[:3, 3]
+    assert left[1] - right[1] == pytest.approx(robot.base.wheel_separation, abs=1e-12)
+    assert left[1] == -right[1] == pytest.approx(0.1726 + 0.034)
+    kinematics = Kinematics(robot.tree)
+    for side, y in (("left", 0.13225), ("right", -0.13225)):
+        swivel = kinematics.pose(robot.home, f"caster_swivel_{side}")
+        wheel = kinematics.pose(robot.home, f"caster_wheel_{side}")
+        np.testing.assert_allclose(swivel[:2, 3], (-0.47195, y), atol=1e-9)
+        # The wheel trails the swivel.
+        np.testing.assert_allclose(wheel[:2, 3] - swivel[:2, 3], (-0.04, 0.0), atol=1e-9)
+
+
+def test_the_kaya_has_the_wheels_of_isaac_sims_example() -> None:
+    """Its places are given from the centre of mass, ours from the middle of the wheels."""
+    robot = load_robot("kaya")
+    assert isinstance(robot.base, HolonomicSpec)
+    example = np.array(((-0.0980432, 0.000636773), (0.0493475, -0.084525), (0.0495291, 0.0856937)))
+    ours = np.array([robot.tree.joint(name).X_PJ[:2, 3] for name in robot.base.wheel_names])
+    np.testing.assert_allclose(ours, example - example.mean(axis=0), atol=1.5e-4)
+    np.testing.assert_allclose(np.linalg.norm(ours, axis=1), 0.0983, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("twist", "speeds"),
+    [
+        ((1.0, 0.0, 0.0), (0.0, 21.650953, -21.650953)),
+        ((0.0, 1.0, 0.0), (-25.0, 12.5, 12.5)),
+        ((0.0, 0.0, 1.0), (2.4575, 2.4575, 2.4575)),
+    ],
+)
+def test_wheel_speeds_of_the_kaya_have_the_signs_of_isaac_sims(
+    twist: tuple[float, float, float], speeds: tuple[float, float, float]
+) -> None:
+    ours = base_of(load_robot("kaya")).wheels_from_twist(Twist2(*twist))
+    np.testing.assert_allclose(ours, speeds, atol=0.002)
+
+
+def test_the_leatherback_is_as_long_and_wide_as_it_says() -> None:
+    robot = load_robot("leatherback")
+    spec = robot.base
+    assert isinstance(spec, AckermannSpec)
+    kinematics = Kinematics(robot.tree)
+    place = {
+        name: kinematics.pose(robot.home, robot.tree.joint(name).child)[:2, 3]
+        for name in spec.wheel_names
+    }
+    for name in spec.front_wheel_names:
+        assert place[name][0] == pytest.approx(spec.wheelbase)
+    for name in spec.rear_wheel_names:
+        assert place[name][0] == pytest.approx(0.0)
+    for left, right in (spec.front_wheel_names, spec.rear_wheel_names):
+        assert place[left][1] - place[right][1] == pytest.approx(spec.front_track_width)
+
+
+def test_the_leatherback_keeps_to_the_angles_of_its_joints() -> None:
+    """The inner wheel turns most; the circle is that of the README."""
+    robot = load_robot("leatherback")
+    base = base_of(robot)
+    angles = base.steer(Twist2(0.5, 0.0, 5.0), np.zeros(2), 10.0)
+    assert angles.max() == pytest.approx(0.75, abs=1e-6)
+    radius = 0.32 / math.tan(0.75) + 0.12
+    assert radius == pytest.approx(0.46, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("name", "rollers", "message"),
+    [
+        ("jetbot", RollerDescription(("left_wheel_joint",), 10, 0.01, 0.001), "kind 'holonomic'"),
+        ("kaya", RollerDescription(("axle_0_jont",), 10, 0.01, 0.001), "Did you mean 'axle_0_joi"),
+        ("kaya", RollerDescription(("axle_0_joint",) * 2, 10, 0.01, 0.001), "has rollers already"),
+        ("kaya", RollerDescription(("axle_0_joint",), 10, 0.02, 0.001), "below half of the radius"),
+    ],
+)
+def test_rollers_that_fit_no_wheel_are_refused(
+    name: str, rollers: RollerDescription, message: str
+) -> None:
+    robot = load_robot(name)
+    simulation = SimulationDescription(rollers=(rollers,))
+    description = dataclasses.replace(robot.description, simulation=simulation)
+    check = Agreement(robot.directory / "robot.yaml", description, robot.tree)
+    with pytest.raises(BadDescription, match=rf"simulation.rollers\[0\].*{message}"):
+        check.simulation(robot.base)
