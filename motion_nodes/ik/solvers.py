@@ -9,6 +9,7 @@ from motion_nodes.errors import BadConfig, did_you_mean
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkSettings, IkSolver
 from motion_nodes.ik.solver import LeastSquaresIk
+from motion_nodes.ik.transpose import JacobianTransposeIk
 
 Maker = Callable[[IkChain, IkSettings | None], IkSolver]
 
@@ -22,7 +23,11 @@ def _analytic(chain: IkChain, settings: IkSettings | None) -> IkSolver:
     return AnalyticIk(chain, settings)
 
 
-_MAKERS: dict[str, Maker] = {DEFAULT: LeastSquaresIk, "analytic": _analytic}
+_MAKERS: dict[str, Maker] = {
+    DEFAULT: LeastSquaresIk,
+    "jacobian_transpose": JacobianTransposeIk,
+    "analytic": _analytic,
+}
 
 
 def register(name: str, maker: Maker) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand, BadConfig, UnknownJoint
+from motion_nodes.errors import BadCommand, BadConfig
 from motion_nodes.ik.analytic.answer import Answer
 from motion_nodes.ik.analytic.arm import ClosedFormArm, with_all_turns
 from motion_nodes.ik.analytic.free_joint import blocks, grid, samples
@@ -22,10 +22,8 @@ from motion_nodes.ik.problem import (
     IkResult,
     IkSettings,
     as_configurations,
-    as_pose,
-    bad_pose,
 )
-from motion_nodes.model.poses import inverse
+from motion_nodes.ik.request_parts import joint_index, limits_with, target_in_base
 from motion_nodes.model.tree import Array
 
 Turns = Literal["all", "nearest"]
@@ -112,7 +110,7 @@ class AnalyticIk:
             BadConfig: the norm is below 1, or free values were given to an arm of six.
         """
         near = self._near(seed)
-        X_BT = self._target(target, None)
+        X_BT = target_in_base(target)
         values = self._values(free_values, near)
         Q = self._arm.solutions(X_BT, near, self._limits, values)
         if turns == "all":
@@ -151,8 +149,10 @@ class AnalyticIk:
         if max_attempts is None and max_time == math.inf:
             raise BadConfig("the search needs an end: give max_attempts, max_time or both.")
         near = as_configurations(current, self.joint_names, "current")[0]
-        X_BT = self._target(target, None)
-        limits = self._limits_with({name: near[self._index(name)] for name in fixed})
+        X_BT = target_in_base(target)
+        limits = limits_with(
+            self.chain, {name: near[joint_index(self.chain, name)] for name in fixed}
+        )
         ends = (max_attempts, time.perf_counter() + max_time)
         return self._search(X_BT, near, limits, ends, (max_distance, norm), random_seed)
 
@@ -169,8 +169,8 @@ class AnalyticIk:
         settings = request.settings or self.settings
         answer = Answer(self.chain, request, settings)
         near = self._near(request.seed)
-        X_BT = self._target(request.target, request.base_pose)
-        limits = self._limits_with(request.locked or {})
+        X_BT = target_in_base(request.target, request.base_pose)
+        limits = limits_with(self.chain, request.locked or {})
         patient = bool(request.objectives) or settings.prefer == "closest"
         for values in blocks(self._free, near, limits, settings.attempts, patient):
             answer.attempts += len(values)
@@ -227,55 +227,3 @@ class AnalyticIk:
         if seed is None:
             return self.chain.centre
         return np.asarray(as_configurations(seed, self.joint_names, "seed")[0])
-
-    def _index(self, name: str) -> int:
-        if name not in self.joint_names:
-            raise UnknownJoint(name, self.joint_names, f"the chain to '{self.chain.tip}'")
-        return self.joint_names.index(name)
-
-    def _limits_with(self, locked: Mapping[str, float]) -> Array:
-        """Return the limits, some joints held at a value."""
-        if not locked:
-            return self._limits
-        limits = self._limits.copy()
-        for name, value in locked.items():
-            low, high = limits[:, self._index(name)].tolist()
-            if not low <= value <= high:
-                raise BadCommand(
-                    f"joint '{name}' cannot be locked at {value}: its limits are {low:.6g} to "
-                    f"{high:.6g}."
-                )
-            limits[:, self._index(name)] = value
-        return limits
-
-    def _target(self, target: ArrayLike, base_pose: ArrayLike | None) -> Array:
-        """Return the target in the base, its rotation made a true one."""
-        X = _tidy(as_pose(target, "target"), "target")
-        if base_pose is None:
-            return X
-        return np.asarray(inverse(_tidy(as_pose(base_pose, "base_pose"), "base_pose")) @ X)
-
-
-def _tidy(X: Array, what: str) -> Array:
-    """Return a pose whose rotation is orthonormal to the last digit.
-
-    Source: N. Higham, "Computing the polar decomposition", 1986: Newton and Schulz's iteration.
-
-    Raises:
-        BadCommand: it is no pose.
-    """
-    R = X[:3, :3]
-    away = float(np.abs(R.T @ R - _IDENTITY).max())
-    (a, b, c, _), (d, e, f, _), (g, h, i, _), last = X.tolist()
-    turned = a * (e * i - f * h) + b * (f * g - d * i) + c * (d * h - e * g)
-    if not away < 1e-3 or turned < 0.0 or last != [0.0, 0.0, 0.0, 1.0]:
-        raise bad_pose(X, what)
-    if away < 1e-15:
-        return X
-    result = X.copy()
-    for _ in range(2 if away > 1e-9 else 1):
-        result[:3, :3] = R = 0.5 * R @ (3.0 * _IDENTITY - R.T @ R)
-    return result
-
-
-_IDENTITY = np.eye(3)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inverse kinematics by the transposed Jacobian, also on trees from .kinematic.json files."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ik.ik_samples import draw
+
+from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance
+from motion_nodes.ik.solvers import make_solver
+from motion_nodes.ik.transpose import JacobianTransposeIk, screw_twist
+from motion_nodes.model import dual_quaternion as dq
+from motion_nodes.model.dual_quaternion import DualQuaternionKinematics
+from motion_nodes.model.kinematic_file import read_kinematic_file
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy, inverse
+
+SAMPLE = Path(__file__).parents[1] / "model" / "data" / "desk_arm.kinematic.json"
+PATIENT = IkSettings(timeout=30.0)
+
+
+@functools.cache
+def solver(robot: str) -> JacobianTransposeIk:
+    return JacobianTransposeIk(IkChain.of_group(load_robot(robot), "arm"), PATIENT)
+
+
+def pose(ik, q):
+    return ik.chain.kinematics.pose(q, ik.chain.tip)
+
+
+def test_the_error_is_the_logarithm_of_the_dual_quaternion():
+    rng = np.random.default_rng(1)
+    for scale in (1.0, 1e-2, 1e-4, 1e-7, 0.0):
+        for _ in range(20):
+            X_BE = from_xyz_rpy(rng.uniform(-1, 1, 3), rng.uniform(-3, 3, 3))
+            X_BT = X_BE @ from_xyz_rpy(rng.uniform(-1, 1, 3), scale * rng.uniform(-3, 3, 3))
+            D = dq.from_pose(inverse(X_BE) @ X_BT)
+            np.testing.assert_allclose(screw_twist(X_BE, X_BT), dq.log(D), atol=1e-12)
+
+
+@pytest.mark.parametrize("robot", ["franka", "ur10e"])
+def test_near_goals_are_reached_and_the_joints_stay_near(robot):
+    ik = solver(robot)
+    rng = np.random.default_rng(2)
+    solved = 0
+    for q in draw(ik.chain, 30, 3):
+        goal = np.clip(q + rng.uniform(-0.15, 0.15, q.size), ik.chain.lower, ik.chain.upper)
+        result = ik.solve(IkRequest(pose(ik, goal), seed=q))
+        assert (result.q >= ik.chain.lower).all()
+        assert (result.q <= ik.chain.upper).all()
+        if result.success:
+            solved += 1
+            assert result.position_error <= 1e-3
+            assert result.orientation_error <= 0.01
+            assert np.linalg.norm(result.q - q) < 2.5 * np.linalg.norm(goal - q) + 0.05
+        else:
+            assert result.reason.startswith("Stalled after")
+    assert solved >= 28
+
+
+def test_tight_tolerances_can_be_asked_for():
+    ik = solver("franka")
+    q = ik.chain.centre + 0.1
+    settings = IkSettings(tolerance=IkTolerance(1e-6, 1e-6), timeout=30.0)
+    result = ik.solve(IkRequest(pose(ik, q + 0.1), seed=q, settings=settings))
+    assert result.success
+    np.testing.assert_allclose(pose(ik, result.q), pose(ik, q + 0.1), atol=2e-6)
+
+
+def test_a_target_that_is_there_already_takes_no_step():
+    ik = solver("franka")
+    q = ik.chain.centre + 0.1
+    result = ik.solve(IkRequest(pose(ik, q), seed=q))
+    assert result.iterations == 0
+    np.testing.assert_array_equal(result.q, q)
+
+
+def test_a_path_is_followed_step_by_step():
+    ik = solver("ur10e")
+    q = np.array([0.3, -1.2, 1.4, -0.9, 1.1, 0.4])
+    start = pose(ik, q)
+    for z in np.linspace(0.0, -0.1, 11):
+        X = start.copy()
+        X[2, 3] += z
+        result = ik.solve(IkRequest(X, seed=q))
+        assert result.success
+        assert np.abs(result.q - q).max() < 0.1
+        q = result.q
+
+
+def test_on_a_tree_from_a_kinematic_file():
+    tree = read_kinematic_file(SAMPLE)
+    ik = make_solver(IkChain(tree, "table", "gripper"), "jacobian_transpose", PATIENT)
+    forward = DualQuaternionKinematics(tree)
+    q, goal = np.array([0.1, 0.2, 0.3, 0.1]), np.array([0.25, 0.1, 0.5, 0.15])
+    result = ik.solve(IkRequest(dq.to_pose(forward.frame(goal, "gripper")), seed=q))
+    assert result.success
+    missing = dq.multiply(
+        dq.inverse(forward.frame(result.q, "gripper")), forward.frame(goal, "gripper")
+    )
+    twist = dq.log(missing)
+    assert np.linalg.norm(twist[:3]) < 2e-3
+    assert np.linalg.norm(twist[3:]) < 0.011
+    assert ik.chain.lower[3] <= result.q[3] <= ik.chain.upper[3]
+
+
+def test_position_only():
+    ik = solver("franka")
+    q = ik.chain.centre + 0.1
+    X = pose(ik, q)
+    X[:3, :3] = np.eye(3)
+    X[:3, 3] += 0.05, -0.08, 0.04
+    settings = IkSettings(tolerance=IkTolerance.position_only(1e-4), timeout=30.0)
+    result = ik.solve(IkRequest(X, seed=q, settings=settings))
+    assert result.success
+    np.testing.assert_allclose(pose(ik, result.q)[:3, 3], X[:3, 3], atol=1e-4)
+    assert result.orientation_error == 0.0
+
+
+def test_a_stall_is_reported_and_what_came_nearest_returned():
+    ik = solver("franka")
+    q = ik.chain.centre + 0.1
+    X = pose(ik, q)
+    X[:3, 3] *= 5
+    result = ik.solve(IkRequest(X, seed=q))
+    assert result.status is IkStatus.OUT_OF_REACH
+    assert "stalled after" in result.reason
+    assert "the nearest configuration is" in result.reason
+    assert result.position_error < np.linalg.norm(X[:3, 3] - pose(ik, q)[:3, 3])
+
+
+def test_bounds_are_kept():
+    ik = solver("franka")
+    q = ik.chain.centre + 0.1
+    far = pose(ik, ik.chain.lower + 0.2)
+    result = ik.solve(IkRequest(far, seed=q, settings=IkSettings(max_iterations=7)))
+    assert result.status is IkStatus.ITERATION_LIMIT
+    assert result.iterations == 7
+    result = ik.solve(IkRequest(far, seed=q, settings=IkSettings(timeout=1e-9)))
+    assert result.status is IkStatus.TIMED_OUT
+
+
+def test_more_starts_are_tried_in_turn():
+    ik = solver("ur10e")
+    goal = np.array([0.3, -1.2, 1.4, -0.9, 1.1, 0.4])
+    bad = np.zeros(6)
+    alone = ik.solve(IkRequest(pose(ik, goal), seed=bad))
+    both = ik.solve(IkRequest(pose(ik, goal), seed=bad, starts=[goal + 0.05]))
+    assert both.success
+    assert both.attempts == (1 if alone.success else 2)
+
+
+def test_locked_joints_and_validity():
+    ik = solver("franka")
+    q = ik.chain.centre + 0.1
+    X = pose(ik, q + 0.05)
+    result = ik.solve(IkRequest(X, seed=q, locked={"panda_joint1": 0.15}))
+    assert result.q[0] == 0.15
+    result = ik.solve(IkRequest(X, seed=q, validity=lambda q: "too near to the wall"))
+    assert result.status is IkStatus.REFUSED
+    assert result.reason == "The solution was refused: too near to the wall."
+    with pytest.raises(UnknownJoint):
+        ik.solve(IkRequest(X, locked={"joint1": 0.15}))
+
+
+def test_bad_input():
+    ik = solver("franka")
+    with pytest.raises(BadCommand, match="is no pose"):
+        ik.solve(IkRequest(2 * np.eye(4)))
+    with pytest.raises(BadCommand, match="serves no objectives"):
+        ik.solve(IkRequest(np.eye(4), objectives=[object()]))
+    with pytest.raises(BadCommand, match="not finite"):
+        ik.solve(IkRequest(np.eye(4), seed=[np.nan] * 7))
