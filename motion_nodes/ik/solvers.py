@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from motion_nodes.errors import BadConfig, did_you_mean
 from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.fallback import FallbackIk
 from motion_nodes.ik.problem import IkSettings, IkSolver
 from motion_nodes.ik.solver import LeastSquaresIk
 from motion_nodes.ik.transpose import JacobianTransposeIk
@@ -27,6 +28,7 @@ _MAKERS: dict[str, Maker] = {
     DEFAULT: LeastSquaresIk,
     "jacobian_transpose": JacobianTransposeIk,
     "analytic": _analytic,
+    "analytic_then_iterative": FallbackIk,
 }
 
 
