@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cell of robots with physics: MuJoCo behind the backend's protocol.
 
-One step takes about 12 us for the Franka, 8 us for a JetBot, 50 us for a Kaya on 30 rollers, and 18 us
-for Franka and JetBot in one world on one core of 2.5 GHz (a state 2 us, a command 17 to 30 us), so
-500 steps a second need 1 to 3 % of the core.
+One step takes about 12 us for the Franka, 8 us for a JetBot, 50 us for a Kaya on 30 rollers, and
+18 us for Franka and JetBot in one world on one core of 2.5 GHz (a state 2 us, a command 17 to
+30 us), so 500 steps a second need 1 to 3 % of the core.
 """
 
 from __future__ import annotations
