@@ -212,8 +212,9 @@ def navigator_defaults(robot: Robot) -> dict[str, Any]:
         defaults |= {
             "wheelbase": spec.wheelbase,
             "max_steering_angle": _steering_angle(robot, spec),
-            # It cannot turn on the spot to put right what the way left over.
-            "yaw_goal_tolerance": 0.2,
+            # It cannot turn on the spot or aside to put right what the way left over.
+            "xy_goal_tolerance": 0.1,
+            "yaw_goal_tolerance": 0.25,
         }
     return defaults
 
