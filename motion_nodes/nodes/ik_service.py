@@ -34,7 +34,7 @@ from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.robot_node import RobotNode, RobotParams
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.stamps import command_time
-from motion_nodes.ros.transform_listener import TransformListener
+from motion_nodes.ros.transform_tree import TransformTree
 
 TARGET_TIMEOUT = 1.0
 """[s] A target pose older than this is refused."""
@@ -89,6 +89,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         """Create the node, unconfigured."""
         super().__init__("ik_service", ros_args=ros_args)
         self._threads: RequestThreads | None = None
+        self._frames: TransformTree | None = None
 
     def configure(self) -> None:
         """Compile kinematics and solvers, offer the services."""
@@ -102,10 +103,11 @@ class IkServiceNode(RobotNode[IkServiceParams]):
             self.poll(JointState, "joint_states", qos.STATES), robot.joint_names
         )
         self._reading = threading.Lock()
+        frames = self._frames = TransformTree(self)
         self._requests = KinematicsRequests(
             robot,
             kinematics,
-            RobotFrames(kinematics, TransformListener(self), prefix),
+            RobotFrames(kinematics, frames, prefix),
             self._chains(params),
             lambda: self._settings,
             self._present,
@@ -127,6 +129,9 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         if self._threads is not None:
             self._threads.destroy()
             self._threads = None
+        if self._frames is not None:
+            self._frames.destroy()
+            self._frames = None
 
     def parameters_changed(self, params: IkServiceParams) -> None:
         """Take over another solver, tolerances and budgets."""

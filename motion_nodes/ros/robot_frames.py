@@ -7,10 +7,10 @@ import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
 from numpy.typing import NDArray
 
-from motion_nodes.errors import BadCommand, UnknownFrame
+from motion_nodes.errors import MotionError, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.ros.moveit_messages import Refusal
-from motion_nodes.ros.transform_listener import TransformListener
+from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.transforms import frame_id
 
 Array = NDArray[np.float64]
@@ -19,16 +19,16 @@ Array = NDArray[np.float64]
 class RobotFrames:
     """Finds frames relative to the base of a robot's kinematics."""
 
-    def __init__(self, kinematics: Kinematics, listener: TransformListener, prefix: str) -> None:
-        """Look up the robot's links in ``kinematics``, and all else through ``listener``.
+    def __init__(self, kinematics: Kinematics, tree: TransformTree, prefix: str) -> None:
+        """Look up the robot's links in ``kinematics``, and all else in ``tree``.
 
         Args:
             kinematics: of the robot, relative to its base frame.
-            listener: of /tf, where the robot's frames stand under ``prefix``.
+            tree: of /tf, where the robot's frames stand under ``prefix``.
             prefix: put before the robot's frames there; may be empty.
         """
         self._kinematics = kinematics
-        self._listener = listener
+        self._tree = tree
         self._prefix = prefix
 
     def name_of(self, frame: str) -> str:
@@ -50,11 +50,12 @@ class RobotFrames:
             return self._kinematics.pose(q, name)
         base = frame_id(self._prefix, self._kinematics.base)
         try:
-            return self._listener.update().pose(base, name)
+            self._tree.update()
+            return self._tree.pose(base, name)[0]
         except UnknownFrame as error:
             links = UnknownFrame(name, self._kinematics.frame_names, "the robot")
             raise Refusal(
                 MoveItErrorCodes.FRAME_TRANSFORM_FAILURE, f"{links} On /tf: {error}"
             ) from None
-        except BadCommand as error:
+        except MotionError as error:
             raise Refusal(MoveItErrorCodes.FRAME_TRANSFORM_FAILURE, str(error)) from None
