@@ -14,6 +14,7 @@ import math
 import numpy as np
 
 from motion_nodes.kernels.closed_form import MOST, closed_form
+from motion_nodes.kernels.closed_form_check import settle
 from motion_nodes.kernels.jit import kernel, part
 from motion_nodes.kernels.packed import Array
 from motion_nodes.kernels.subproblems import (
@@ -29,16 +30,11 @@ from motion_nodes.kernels.subproblems import (
     turned_by,
 )
 
-HOLDS = 1e-9
-"""A solution is no further than this from the target [m, rad]."""
-
-_GOOD = 1e-11
-_STEPS = 20
-_DAMPING = 0.01
-_WORSE = 100.0
-"""Beside a singular configuration a step may at first lead away; so far, and the search ends."""
-_SLACK = 1e-8
-"""A joint so far outside its limits was put there by rounding [rad]; it is put on the limit."""
+NO_POSE = -1
+NEARLY = 1e-3
+"""A rotation matrix may be so far from orthonormal; the nearest true one is taken."""
+_SLACK = 1e-6
+"""A joint may be so far outside its limits by rounding [rad]; it is put on the limit."""
 _SAME = 1e-6
 """Solutions whose joints differ by no more are one [rad]."""
 _TURN = 2.0 * math.pi
@@ -54,12 +50,14 @@ def search(
     limits: Array,
     target: Array,
     seed: Array,
+    weights: Array,
+    norm: float,
     values: Array,
     enough: int,
     slack: float,
     out: Array,
 ) -> int:
-    """Write the solutions for each value of the free joint, in the order of the values.
+    """Write the solutions for some values of the free joint, the nearest to the seed first.
 
     Args:
         form: the form of the arm, see :mod:`motion_nodes.kernels.closed_form`.
@@ -70,29 +68,39 @@ def search(
         limits: lower and upper ones [rad], shape (2, n).
         target: pose of the tip, shape (4, 4).
         seed: joints are turned to be near to these [rad], shape (n,).
+        weights: of the joints in the distance, shape (n,).
+        norm: p of the distance, at least 1; infinity is the greatest joint's.
         values: of the free joint [rad], shape (m,); for an arm of six any one number.
         enough: after a value that gives so many in all, the others are left out.
         slack: see :func:`motion_nodes.kernels.closed_form.closed_form`.
         out: the solutions [rad], shape (8 m, n).
 
     Returns:
-        How many were written.
+        How many were written; ``NO_POSE`` if the target is none.
     """
     n = lines.shape[1]
-    R = np.empty((3, 3))
+    R, tidy = np.empty((3, 3)), np.empty((3, 3))
+    if not _rotation(target, tidy):
+        return NO_POSE
     for i in range(3):
-        R[i, 0], R[i, 1], R[i, 2] = times(home, (target[i, 0], target[i, 1], target[i, 2]))
+        R[i, 0], R[i, 1], R[i, 2] = times(home, row(tidy, i))
     m = (home[0, 3], home[1, 3], home[2, 3])
     t = along((target[0, 3], target[1, 3], target[2, 3]), -1.0, times(R, m))
     h, p, R6 = np.empty((6, 3)), np.empty((6, 3)), np.empty((3, 3))
     usual, found, q = np.empty(6), np.empty((MOST, 6)), np.empty(n)
+    room = np.empty((2, 6))
+    for i in range(6):
+        j = _joint(i, free, backwards)
+        usual[i] = seed[j]
+        # What is outside a limit by less may be brought inside when it is improved.
+        margin = 1e-3 + 10.0 * slack
+        room[0, i] = max(limits[0, j] - margin, -1e6)
+        room[1, i] = limits[1, j] - limits[0, j] + 2.0 * margin
     work = np.empty((2 * n, 3))
     count = 0
     for value in values:
         t6 = _six(lines, free, value, backwards, R, t, h, p, R6)
-        for i in range(6):
-            usual[i] = seed[_joint(i, free, backwards)]
-        candidates = closed_form(form, h, p, R6, t6, usual, slack, found)
+        candidates = closed_form(form, h, p, R6, t6, usual, room, slack, found)
         first = count
         for c in range(candidates):
             if free >= 0:
@@ -101,7 +109,7 @@ def search(
                 q[_joint(i, free, backwards)] = found[c, i]
             if not _turn_into_limits(q, limits, seed, free):
                 continue
-            if not _settle(lines, R, t, m, limits, free, q, work):
+            if not settle(lines, R, t, m, limits, free, q, work):
                 continue
             if not _known(q, out, first, count):
                 for j in range(n):
@@ -109,7 +117,63 @@ def search(
                 count += 1
         if count >= enough:
             break
+    _sort(seed, weights, norm, count, out)
     return count
+
+
+@part
+def _rotation(X: Array, R: Array) -> bool:
+    """Write the rotation of a pose, orthonormal to the last digit; return False if it is no pose.
+
+    Source: N. Higham, "Computing the polar decomposition", 1986: Newton and Schulz's iteration.
+    """
+    if X[3, 0] != 0.0 or X[3, 1] != 0.0 or X[3, 2] != 0.0 or X[3, 3] != 1.0:
+        return False
+    for i in range(3):
+        R[i, 0], R[i, 1], R[i, 2] = row(X, i)
+    if not dot(row(R, 0), cross(row(R, 1), row(R, 2))) > 0.0:
+        return False
+    # NaN in the translation must not pass.
+    if not length((X[0, 3], X[1, 3], X[2, 3])) < math.inf:
+        return False
+    for step in range(3):
+        a, b, c = row(R, 0), row(R, 1), row(R, 2)
+        ab, bc, ca = dot(a, b), dot(b, c), dot(c, a)
+        aa, bb, cc = dot(a, a) - 1.0, dot(b, b) - 1.0, dot(c, c) - 1.0
+        away = max(abs(ab), abs(bc), abs(ca), max(abs(aa), abs(bb), abs(cc)))
+        if step == 0 and not away < NEARLY:
+            return False
+        for j in range(3):
+            R[0, j] = a[j] - 0.5 * (aa * a[j] + ab * b[j] + ca * c[j])
+            R[1, j] = b[j] - 0.5 * (ab * a[j] + bb * b[j] + bc * c[j])
+            R[2, j] = c[j] - 0.5 * (ca * a[j] + bc * b[j] + cc * c[j])
+        if away < 1e-8:
+            break
+    return True
+
+
+@part
+def _sort(seed: Array, weights: Array, norm: float, count: int, out: Array) -> None:
+    """Put solutions in the order of their distance from the seed, the nearest first."""
+    n = out.shape[1]
+    away, order, kept = np.empty(count), np.empty(count, np.int64), np.empty((count, n))
+    for i in range(count):
+        total = 0.0
+        for j in range(n):
+            x = weights[j] * abs(out[i, j] - seed[j])
+            kept[i, j] = out[i, j]
+            if norm == math.inf:
+                total = max(total, x)
+            else:
+                total += x * x if norm == 2.0 else x**norm
+        at = i
+        while at > 0 and away[at - 1] > total:
+            away[at], order[at] = away[at - 1], order[at - 1]
+            at -= 1
+        away[at], order[at] = total, i
+    for i in range(count):
+        for j in range(n):
+            out[i, j] = kept[order[i], j]
 
 
 @part
@@ -194,118 +258,3 @@ def _known(q: Array, out: Array, first: int, count: int) -> bool:
         if apart < _SAME:
             return True
     return False
-
-
-@part
-def _settle(
-    lines: Array,
-    R: Array,
-    t: Vector,
-    m: Vector,
-    limits: Array,
-    free: int,
-    q: Array,
-    work: Array,
-) -> bool:
-    """Check a candidate, and improve it by Newton steps if it is not good yet.
-
-    Args:
-        lines: as in :func:`search`.
-        R: rotation of the displacement that is wanted.
-        t: its translation [m].
-        m: place of the tip at zero [m].
-        limits: as in :func:`search`.
-        free: the joint that stays.
-        q: the candidate, changed in place.
-        work: memory for the Jacobian, shape (2 n, 3).
-
-    Returns:
-        Whether it is a solution.
-    """
-    goal = along(times(R, m), 1.0, t)
-    error, before = math.inf, math.inf
-    for _ in range(_STEPS):
-        place, spin, error = _compare(lines, R, goal, m, q, work)
-        if error <= _GOOD:
-            return True
-        if error > 0.1 or error > _WORSE * before:
-            break
-        before = error
-        _newton(place, spin, q.shape[0], free, limits, q, work)
-    return bool(error <= HOLDS)
-
-
-@part
-def _compare(
-    lines: Array, R: Array, goal: Vector, m: Vector, q: Array, work: Array
-) -> tuple[Vector, Vector, float]:
-    """Return what is missing at the tip, and write the Jacobian's columns, two rows each, at q.
-
-    Returns:
-        Translation [m], rotation vector [rad] (its sine: it is small), the greater of both lengths.
-    """
-    n = q.shape[0]
-    x, y, z, o = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (0.0, 0.0, 0.0)
-    for j in range(n):
-        a, b = row(lines[2], j), row(lines[3], j)
-        axis = along(along((a[0] * x[0], a[0] * x[1], a[0] * x[2]), a[1], y), a[2], z)
-        point = along(along(along(o, b[0], x), b[1], y), b[2], z)
-        c, s = math.cos(q[j]), math.sin(q[j])
-        x, y, z = turned_by(axis, c, s, x), turned_by(axis, c, s, y), turned_by(axis, c, s, z)
-        o = along(point, 1.0, turned_by(axis, c, s, minus(o, point)))
-        work[2 * j, 0], work[2 * j, 1], work[2 * j, 2] = point
-        work[2 * j + 1, 0], work[2 * j + 1, 1], work[2 * j + 1, 2] = axis
-    tip = along(along(along(o, m[0], x), m[1], y), m[2], z)
-    wx, wy, wz = (
-        (R[0, 0], R[1, 0], R[2, 0]),
-        (R[0, 1], R[1, 1], R[2, 1]),
-        (R[0, 2], R[1, 2], R[2, 2]),
-    )
-    spin = along(along(cross(x, wx), 1.0, cross(y, wy)), 1.0, cross(z, wz))
-    spin = (0.5 * spin[0], 0.5 * spin[1], 0.5 * spin[2])
-    place = minus(goal, tip)
-    error = max(length(place), length(spin))
-    if dot(x, wx) + dot(y, wy) + dot(z, wz) < 2.0:
-        error = math.inf
-    for j in range(n):
-        axis, point = row(work, 2 * j + 1), row(work, 2 * j)
-        work[2 * j, 0], work[2 * j, 1], work[2 * j, 2] = cross(axis, minus(tip, point))
-    return place, spin, error
-
-
-@part
-def _newton(
-    place: Vector, spin: Vector, n: int, free: int, limits: Array, q: Array, work: Array
-) -> None:
-    """Move the joints so that what is missing becomes less; damped where the arm is singular.
-
-    ``dq = J^T (J J^T + damping)^-1 e``, the matrix factorised by Cholesky. Source of a damping that
-    goes with the squared error: T. Sugihara, IEEE Trans. Robotics 27(5), 2011.
-    """
-    e = np.array([place[0], place[1], place[2], spin[0], spin[1], spin[2]])
-    J, L = np.zeros((6, n)), np.zeros((6, 6))
-    damping = 1e-14 + _DAMPING * (dot(place, place) + dot(spin, spin))
-    for j in range(n):
-        if j != free:
-            for i in range(3):
-                J[i, j], J[i + 3, j] = work[2 * j, i], work[2 * j + 1, i]
-    for i in range(6):
-        for k in range(i + 1):
-            total = damping if i == k else 0.0
-            for j in range(n):
-                total += J[i, j] * J[k, j]
-            for j in range(k):
-                total -= L[i, j] * L[k, j]
-            L[i, k] = math.sqrt(max(total, damping)) if i == k else total / L[k, k]
-        for k in range(i):
-            e[i] -= L[i, k] * e[k]
-        e[i] /= L[i, i]
-    for i in range(5, -1, -1):
-        for k in range(i + 1, 6):
-            e[i] -= L[k, i] * e[k]
-        e[i] /= L[i, i]
-    for j in range(n):
-        step = 0.0
-        for i in range(6):
-            step += J[i, j] * e[i]
-        q[j] = min(max(q[j] + step, limits[0, j]), limits[1, j])

@@ -21,6 +21,7 @@ from motion_nodes.kernels.packed import Array
 
 Vector = tuple[float, float, float]
 
+_TURN = 2.0 * math.pi
 NOTHING = 1e-7
 """A circle with so small a radius [m, or 1] is a point: every angle does. Rounding makes circles of
 some 1e-8 where an arm is stretched."""
@@ -184,6 +185,13 @@ def common_normal(h1: Vector, p1: Vector, h2: Vector, p2: Vector) -> tuple[Vecto
     if sine < NOTHING * NOTHING:
         return p1, along(p2, -y, h2)
     return along(p1, (x - c * y) / sine, h1), along(p2, (c * x - y) / sine, h2)
+
+
+@part
+def within(room: Array, i: int, angle: float) -> bool:
+    """Return whether an angle, perhaps with full turns, may be within the limits of a joint."""
+    x = (angle - room[0, i]) / _TURN
+    return bool(_TURN * (x - math.floor(x)) <= room[1, i])
 
 
 @part

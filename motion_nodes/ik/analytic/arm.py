@@ -12,8 +12,9 @@ from motion_nodes.errors import BadConfig, UnknownJoint
 from motion_nodes.ik.analytic.lines import lines_of
 from motion_nodes.ik.analytic.structure import Structure, find_structures
 from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.problem import bad_pose
 from motion_nodes.kernels.closed_form import MOST
-from motion_nodes.kernels.closed_form_search import search
+from motion_nodes.kernels.closed_form_search import NO_POSE, search
 from motion_nodes.model.tree import Array
 
 _TURN = 2.0 * math.pi
@@ -43,6 +44,7 @@ class ClosedFormArm:
         free = None if free_joint is None else names.index(free_joint)
         lines, self._home = lines_of(chain)
         self._own = lines
+        self._alike = np.ones(len(names))
         self._any = np.array([np.full(len(names), -math.inf), np.full(len(names), math.inf)])
         fits = find_structures(lines, tolerance, free, names, chain.robot_name)
         self._take(fits[0] if len(fits) == 1 else max(fits, key=lambda fit: self._use(fit, chain)))
@@ -73,19 +75,27 @@ class ClosedFormArm:
         near: Array,
         limits: Array | None = None,
         values: Array | None = None,
+        *,
+        norm: float = math.inf,
+        weights: Array | None = None,
         enough: int = 1 << 30,
     ) -> Array:
-        """Return all solutions, those of each value of the free joint together.
+        """Return all solutions, the nearest first.
 
         Args:
-            target: pose of the tip in the base, shape (4, 4); a true rotation.
+            target: pose of the tip in the base, shape (4, 4).
             near: full turns are taken so that joints are nearest to these [rad], shape (n,).
             limits: lower and upper ones [rad], shape (2, n); None: no limits.
             values: of the free joint [rad], shape (m,); None: as in ``near``.
+            norm: p of the distance, at least 1.
+            weights: of the joints in it, shape (n,); None: all alike.
             enough: values after the one with which there are so many solutions are left out.
 
         Returns:
             Shape (k, n).
+
+        Raises:
+            BadCommand: the target is no pose.
         """
         if values is None:
             values = near[self.free : self.free + 1] if self.free >= 0 else near[:1]
@@ -100,11 +110,15 @@ class ClosedFormArm:
             self._any if limits is None else limits,
             target,
             near,
+            self._alike if weights is None else weights,
+            norm,
             values,
             enough,
             self._slack,
             out,
         )
+        if count == NO_POSE:
+            raise bad_pose(target, "target")
         return out[:count]
 
 

@@ -17,14 +17,17 @@ from motion_nodes.model.tree import Array
 SWEEP = 25
 """Values that are tried at once."""
 
+_SHARES = (np.arange(SWEEP) - 0.5) / (SWEEP - 1)
+
 
 def grid(free: int, near: Array, limits: Array) -> Array:
     """Return the present value and 24 more, evenly over the range, shape (m,)."""
     if free < 0:
         return near[:1]
     now, low, high = _range(free, near, limits)
-    steps = (np.arange(SWEEP - 1) + 0.5) / (SWEEP - 1)
-    return np.concatenate([[now], low + (high - low) * steps])
+    values = low + (high - low) * _SHARES
+    values[0] = now
+    return np.asarray(values)
 
 
 def blocks(free: int, near: Array, limits: Array, attempts: int, patient: bool) -> Iterator[Array]:

@@ -22,6 +22,7 @@ from motion_nodes.ik.problem import (
     IkResult,
     IkSettings,
     as_configurations,
+    as_pose,
 )
 from motion_nodes.ik.request_parts import joint_index, limits_with, target_in_base
 from motion_nodes.model.tree import Array
@@ -87,7 +88,7 @@ class AnalyticIk:
         free_values: ArrayLike | None = None,
         turns: Turns = "all",
         norm: float = math.inf,
-        weights: ArrayLike = 1.0,
+        weights: ArrayLike | None = None,
     ) -> Array:
         """Return all solutions within the limits, the nearest to the seed first.
 
@@ -100,22 +101,36 @@ class AnalyticIk:
             turns: "all": solutions that differ by full turns count each for itself; "nearest": of
                 them only the one nearest to the seed.
             norm: p of the distance to the seed, at least 1; ``math.inf`` is the greatest joint's.
-            weights: of the joints in that distance, shape (n,) or one number.
+            weights: of the joints in that distance, shape (n,); None: all alike.
 
         Returns:
             Shape (k, n); k = 0 if there is none.
 
         Raises:
             BadCommand: a wrong shape, or numbers that are not finite or no pose.
-            BadConfig: the norm is below 1, or free values were given to an arm of six.
+            BadConfig: the norm is below 1, a weight is negative, or free values were given to an
+                arm of six.
         """
         near = self._near(seed)
-        X_BT = target_in_base(target)
-        values = self._values(free_values, near)
-        Q = self._arm.solutions(X_BT, near, self._limits, values)
-        if turns == "all":
-            Q = with_all_turns(Q, self._limits)
-        return self._sorted(Q, near, norm, weights)
+        if not norm >= 1.0:
+            raise BadConfig(
+                f"norm is {norm}; it must be at least 1 (math.inf: the greatest joint)."
+            )
+        if weights is not None:
+            weights = self._checked_weights(weights)
+        Q = self._arm.solutions(
+            as_pose(target, "target"),
+            near,
+            self._limits,
+            self._values(free_values, near),
+            norm=norm,
+            weights=weights,
+        )
+        if turns == "nearest" or not self.chain.turning:
+            return Q
+        Q = with_all_turns(Q, self._limits)
+        away = distance(Q, near, 1.0 if weights is None else weights, norm)
+        return np.asarray(Q[np.argsort(away, kind="stable")])
 
     def search(
         self,
@@ -149,7 +164,7 @@ class AnalyticIk:
         if max_attempts is None and max_time == math.inf:
             raise BadConfig("the search needs an end: give max_attempts, max_time or both.")
         near = as_configurations(current, self.joint_names, "current")[0]
-        X_BT = target_in_base(target)
+        X_BT = as_pose(target, "target")
         limits = limits_with(
             self.chain, {name: near[joint_index(self.chain, name)] for name in fixed}
         )
@@ -169,13 +184,15 @@ class AnalyticIk:
         settings = request.settings or self.settings
         answer = Answer(self.chain, request, settings)
         near = self._near(request.seed)
-        X_BT = target_in_base(request.target, request.base_pose)
+        X_BT = as_pose(request.target, "target")
+        if request.base_pose is not None:
+            X_BT = target_in_base(X_BT, request.base_pose)
         limits = limits_with(self.chain, request.locked or {})
         patient = bool(request.objectives) or settings.prefer == "closest"
         for values in blocks(self._free, near, limits, settings.attempts, patient):
             answer.attempts += len(values)
             Q = self._arm.solutions(X_BT, near, limits, values)
-            if len(Q) and answer.accept(self._sorted(Q, near, math.inf, 1.0)):
+            if len(Q) and answer.accept(Q):
                 break
             if answer.late():
                 break
@@ -196,8 +213,8 @@ class AnalyticIk:
         attempts, deadline = ends
         max_distance, norm = within
         for value in samples(self._free, near, limits, attempts, max_distance, random_seed):
-            Q = self._arm.solutions(X_BT, near, limits, value)
-            for q in self._sorted(Q, near, norm, 1.0):
+            Q = self._arm.solutions(X_BT, near, limits, value, norm=norm)
+            for q in Q:
                 if distance(q, near, norm=norm) <= max_distance:
                     yield q
             if time.perf_counter() > deadline:
@@ -217,10 +234,14 @@ class AnalyticIk:
             raise BadCommand(f"free_values must be a list of finite numbers, got {given!r}.")
         return values
 
-    def _sorted(self, Q: Array, near: Array, norm: float, weights: ArrayLike) -> Array:
-        """Return configurations, the nearest first."""
-        away = distance(Q, near, weights, norm)
-        return np.asarray(Q[np.argsort(away, kind="stable")])
+    def _checked_weights(self, given: ArrayLike) -> Array:
+        weights = np.array(given, dtype=np.float64)
+        if weights.shape != (len(self.joint_names),) or not (weights >= 0.0).all():
+            raise BadConfig(
+                f"weights must be {len(self.joint_names)} numbers that are not negative "
+                f"({', '.join(self.joint_names)}), got {given!r}."
+            )
+        return weights
 
     def _near(self, seed: ArrayLike | None) -> Array:
         """Return the seed, or the middle of the ranges."""
