@@ -2,7 +2,8 @@
 """All solutions of inverse kinematics in closed form, beside other analytic solvers.
 
 Run: ``python benchmarks/bench_analytic_ik.py`` (a minute; ``--poses N``). Peers are used where they
-can be imported: ``pip install EAIK ssik ur_analytic_ik frankik geofikpy``.
+can be imported: ``make bench`` installs ssik, ur_analytic_ik and frankik; ``pip install EAIK
+geofikpy``.
 
 Poses come from joint values drawn within the limits. A solution counts if pinocchio finds the tip
 within 1e-6 m and 1e-6 rad, all joints are inside their limits (full turns taken off where a solver

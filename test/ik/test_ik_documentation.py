@@ -21,3 +21,9 @@ def test_the_snippets_run_and_say_what_the_page_says():
     assert names["batch"].solved.all()
     assert len(names["elbow"]) > 3
     assert names["step"].scale == 1.0
+    assert names["every"].shape == (256, 6)
+    assert names["eight"].shape == (8, 6)
+    assert names["panda"].free_joint == "panda_joint7"
+    assert len(names["sweep"]) > 0
+    assert names["first"] is not None
+    assert names["some"]
