@@ -38,6 +38,19 @@ def ours(robot: Robot, chain: IkChain) -> Solve:
     return solve
 
 
+def analytic(robot: Robot, chain: IkChain) -> Solve:
+    """Return this package's closed form; with a free joint a hundred values are tried."""
+    from motion_nodes.ik.analytic.solver import AnalyticIk
+
+    solver = AnalyticIk(chain, IkSettings(timeout=BUDGET))
+
+    def solve(X: np.ndarray, start: np.ndarray | None) -> np.ndarray | None:
+        result = solver.solve(IkRequest(X, start))
+        return result.q if result.success else None
+
+    return solve
+
+
 def toolbox(robot: Robot, chain: IkChain) -> Solve:
     """Return ``ik_LM`` of the Robotics Toolbox for Python, which is C++."""
     from roboticstoolbox import ET, ETS
@@ -115,6 +128,7 @@ def pinocchio_loop(robot: Robot, chain: IkChain) -> Solve:
 
 CONTENDERS: dict[str, Callable[[Robot, IkChain], Solve]] = {
     "motion_nodes": ours,
+    "motion_nodes analytic": analytic,
     "roboticstoolbox ik_LM (C++)": toolbox,
     "pytracik (C++, 2 threads)": trac_ik,
     "pinocchio loop in Python": pinocchio_loop,

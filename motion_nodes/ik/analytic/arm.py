@@ -18,6 +18,8 @@ from motion_nodes.kernels.closed_form_search import NO_POSE, search
 from motion_nodes.model.tree import Array
 
 _TURN = 2.0 * math.pi
+ALL = 1 << 30
+"""More solutions than there are."""
 _SAMPLES = 25
 """Poses, and values of the free joint, by which free joints are compared."""
 
@@ -78,7 +80,7 @@ class ClosedFormArm:
         *,
         norm: float = math.inf,
         weights: Array | None = None,
-        enough: int = 1 << 30,
+        enough: int = ALL,
     ) -> Array:
         """Return all solutions, the nearest first.
 

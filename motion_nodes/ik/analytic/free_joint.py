@@ -6,13 +6,14 @@ An arm of six has no free joint (index -1); it is solved once, and the value mea
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from motion_nodes.ik.interval import free_joint_samples, halton
-from motion_nodes.model.tree import Array
+from motion_nodes.model.tree import Array, frozen
 
 SWEEP = 25
 """Values that are tried at once."""
@@ -33,6 +34,8 @@ def grid(free: int, near: Array, limits: Array) -> Array:
 def blocks(free: int, near: Array, limits: Array, attempts: int, patient: bool) -> Iterator[Array]:
     """Yield values to be tried together: the present one, then ever finer over the range.
 
+    Those that are tried together are sorted by their distance from the present one.
+
     Args:
         free: index of the joint.
         near: present joint values [rad], shape (n,).
@@ -44,13 +47,15 @@ def blocks(free: int, near: Array, limits: Array, attempts: int, patient: bool) 
         yield near[:1]
         return
     now, low, high = _range(free, near, limits)
-    more = low + (high - low) * halton(attempts - 1 if high > low else 0, 1)[:, 0]
+    if not patient:
+        yield np.array([now])
+    more = low + (high - low) * _even(attempts - 1 if high > low else 0)
     if patient:
         yield np.append(now, more)
         return
-    yield np.array([now])
     for start in range(0, len(more), SWEEP):
-        yield more[start : start + SWEEP]
+        block = more[start : start + SWEEP]
+        yield block[np.argsort(np.abs(block - now))]
 
 
 def samples(
@@ -67,6 +72,12 @@ def samples(
     yield from free_joint_samples(
         [now], [low], [high], max_distance=reach, max_attempts=attempts, seed=seed
     )
+
+
+@functools.lru_cache(maxsize=8)
+def _even(count: int) -> Array:
+    """Return numbers that fill the range from 0 to 1 ever more finely."""
+    return frozen(halton(count, 1)[:, 0])
 
 
 def _range(free: int, near: Array, limits: Array) -> tuple[float, float, float]:

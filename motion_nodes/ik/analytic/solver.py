@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import BadCommand, BadConfig
 from motion_nodes.ik.analytic.answer import Answer
-from motion_nodes.ik.analytic.arm import ClosedFormArm, with_all_turns
+from motion_nodes.ik.analytic.arm import ALL, ClosedFormArm, with_all_turns
 from motion_nodes.ik.analytic.free_joint import blocks, grid, samples
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.interval import distance
@@ -187,11 +187,12 @@ class AnalyticIk:
         X_BT = as_pose(request.target, "target")
         if request.base_pose is not None:
             X_BT = target_in_base(X_BT, request.base_pose)
-        limits = limits_with(self.chain, request.locked or {})
+        limits = limits_with(self.chain, request.locked) if request.locked else self._limits
         patient = bool(request.objectives) or settings.prefer == "closest"
+        enough = 1 if request.validity is None and not patient else ALL
         for values in blocks(self._free, near, limits, settings.attempts, patient):
             answer.attempts += len(values)
-            Q = self._arm.solutions(X_BT, near, limits, values)
+            Q = self._arm.solutions(X_BT, near, limits, values, enough=enough)
             if len(Q) and answer.accept(Q):
                 break
             if answer.late():
