@@ -126,10 +126,11 @@ class Cell:
 
     def wait_for_joints(self, goal: dict[str, float]) -> None:
         """Wait until MuJoCo's arm is at a goal."""
-        self.wait(
-            lambda: max(abs(self.joints()[name] - goal[name]) for name in goal) < TOLERANCE,
-            f"the arm is at {goal}",
-        )
+        self.wait(self.is_at(goal), f"the arm is at {goal}")
+
+    def is_at(self, goal: dict[str, float]) -> Callable[[], bool]:
+        """Return the condition that MuJoCo's arm is at a goal."""
+        return lambda: max(abs(self.joints()[name] - goal[name]) for name in goal) < TOLERANCE
 
     def stands(self) -> bool:
         """Return whether MuJoCo's base stands still for a second."""
@@ -198,8 +199,8 @@ def test_page_follows_what_another_client_commands(cell: Cell) -> None:
     before = cell.page.canvas()
     goal = {"panda_joint1": -0.9, "panda_joint2": -0.3}
     publisher = cell.client.publisher(JointState, "/franka/joint_trajectory_controller/reference")
-    publisher.publish(JointState(name=list(goal), position=list(goal.values())))
-    cell.wait_for_joints(goal)
+    message = JointState(name=list(goal), position=list(goal.values()))
+    cell.client.repeat(lambda: publisher.publish(message), cell.is_at(goal), "the arm", within=20.0)
     for joint, value in goal.items():
         label = joint.removeprefix("panda_")
         cell.wait(

@@ -130,11 +130,15 @@ def test_a_car_turns_its_wheels(bases: dict[str, Base], module_client: RosClient
         "the wheels to turn to the left",
     )
     # R = 1 m: the inner wheel turns more.
-    module_client.repeat_for(lambda: car.drive(0.4, 0.0, 0.4), 0.5)
-    joints = car.joints()
-    for name, radius in (("Left", 0.88), ("Right", 1.12)):
-        angle = joints[f"Knuckle__Upright__Front_{name}"]
-        assert angle == pytest.approx(math.atan(0.32 / radius), abs=0.02)
+    wanted = {
+        f"Knuckle__Upright__Front_{name}": math.atan(0.32 / radius)
+        for name, radius in (("Left", 0.88), ("Right", 1.12))
+    }
+    module_client.repeat(
+        lambda: car.drive(0.4, 0.0, 0.4),
+        lambda: all(abs(car.joints()[name] - angle) < 0.02 for name, angle in wanted.items()),
+        f"the wheels at {wanted}",
+    )
 
 
 def test_a_command_to_casters_is_left_out(bases: dict[str, Base], module_client: RosClient) -> None:
@@ -144,7 +148,5 @@ def test_a_command_to_casters_is_left_out(bases: dict[str, Base], module_client:
     names = ["joint_wheel_left", "joint_swing_left"]
     message = JointState(name=names, velocity=[5.0, 5.0])
     module_client.repeat_for(lambda: carter.commands.publish(message), 0.5)
-    assert carter.joints()["joint_swing_left"] == pytest.approx(
-        before, abs=0.01
-    )
+    assert carter.joints()["joint_swing_left"] == pytest.approx(before, abs=0.01)
     assert carter.stands()
