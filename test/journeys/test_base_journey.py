@@ -168,6 +168,10 @@ def test_square_comes_back_to_where_the_odometry_says(cell):
 def test_robots_do_not_hear_each_other(cell, a):
     cell.b.halt()
     cell.b.clear()
+    cell.client.wait(
+        lambda: cell.b.commands and not any(cell.b.commands.newest.velocity), "b told to stand"
+    )
+    cell.b.clear()
     before = cell.client.wait(lambda: cell.b.truth.newest, "ground truth of b")
     a.roll(0.2)
     after = cell.b.truth.newest
