@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from dataclasses import dataclass
 
@@ -64,11 +63,6 @@ class IkChains:
                     self._chains.pop(next(iter(self._chains)))
                 self._chains[key] = found
         return found
-
-    @staticmethod
-    def with_timeout(settings: IkSettings, timeout: float) -> IkSettings:
-        """Return settings with another time limit [s]."""
-        return dataclasses.replace(settings, timeout=timeout)
 
     def _make(self, group: Group, link: str) -> SolvedChain:
         robot = self._robot

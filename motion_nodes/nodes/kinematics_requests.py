@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from motion_nodes.errors import BadCommand, UnknownFrame, UnknownGroup
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkStatus, Validity
 from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.nodes.ik_chains import IkChains
 from motion_nodes.ros.moveit_messages import (
@@ -159,7 +160,7 @@ class KinematicsRequests:
         everywhere = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
         settings = self.settings()
         if timeout:
-            settings = self.chains.with_timeout(settings, timeout)
+            settings = replace(settings, timeout=timeout)
         try:
             result = chain.solver.solve(
                 IkRequest(
@@ -190,7 +191,7 @@ class KinematicsRequests:
         if not names:
             raise Refusal(Codes.INVALID_LINK_NAME, "no links asked for: fill in fk_link_names")
         frame = request.header.frame_id or self.kinematics.base
-        X_FB = np.linalg.inv(self.frames.pose(frame, q))
+        X_FB = inverse(self.frames.pose(frame, q))
         for name, given in zip(names, request.fk_link_names, strict=True):
             stamped = PoseStamped(pose=pose_message(X_FB @ self.kinematics.pose(q, name)))
             stamped.header.frame_id, stamped.header.stamp = frame, stamp

@@ -11,7 +11,7 @@ import numpy as np
 from tf2_msgs.msg import TFMessage
 
 from motion_nodes.errors import MotionError, UnknownFrame
-from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.model.poses import from_xyz_quat, inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
@@ -77,7 +77,7 @@ class TransformTree:
         X_RP, X_RC = (_from_above(links, frame, common) for frame in (parent, child))
         used = [*_until(above_child, common), *_until(above_parent, common)]
         stamps = [stamp for frame in used if (stamp := links[frame].stamp_ns) is not None]
-        return np.asarray(np.linalg.inv(X_RP) @ X_RC), min(stamps, default=None)
+        return inverse(X_RP) @ X_RC, min(stamps, default=None)
 
     def is_below(self, frame: str, ancestor: str) -> bool:
         """Return whether a frame is carried along by another one, or is it."""
