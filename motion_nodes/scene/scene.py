@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scene: everything that stands around a robot and on its links, at one moment; immutable.
+
+A planner works on the scene that it was given while :class:`motion_nodes.scene.world.World` goes on
+to the next one. What did not change is shared between scenes, so ``is`` tells what did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+
+import numpy as np
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.tree import Array, frozen
+from motion_nodes.scene.allowed import AllowedCollisions
+from motion_nodes.scene.shapes import Solid, check_solid
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """One shape of an object."""
+
+    solid: Solid
+    X_OS: Array
+    """Pose of the shape in the object's frame, shape (4, 4)."""
+
+
+@dataclass(frozen=True, eq=False)
+class WorldObject:
+    """Something that stands in the world; made by :func:`world_object`, which checks it."""
+
+    name: str
+    X_WO: Array
+    """Pose of the object in the world, shape (4, 4)."""
+    parts: tuple[Part, ...]
+    enabled: bool = True
+    """False: kept, but nothing collides with it."""
+    static: bool = False
+    """True: promised never to move."""
+    rgba: tuple[float, float, float, float] | None = None
+    """Colour to show it in, 0..1."""
+    kind: str = ""
+    """What it is, in a client's words (type or database key); passed through."""
+
+
+@dataclass(frozen=True, eq=False)
+class AttachedBody:
+    """Something that a link carries."""
+
+    name: str
+    link: str
+    X_LO: Array
+    """Pose of the body in the link, shape (4, 4)."""
+    parts: tuple[Part, ...]
+    touch_links: frozenset[str] = frozenset()
+    """Links that it may touch; the one that carries it need not be named."""
+    rgba: tuple[float, float, float, float] | None = None
+    kind: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """Objects, what is carried, and who may touch whom."""
+
+    objects: Mapping[str, WorldObject] = field(default_factory=lambda: MappingProxyType({}))
+    attached: Mapping[str, AttachedBody] = field(default_factory=lambda: MappingProxyType({}))
+    allowed: AllowedCollisions = field(default_factory=AllowedCollisions)
+    revision: int = 0
+    """Grows with each change."""
+
+
+@dataclass(frozen=True)
+class SceneDiff:
+    """What differs between two scenes, by name."""
+
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()
+    """Objects of which only the pose is another."""
+    changed: tuple[str, ...] = ()
+    """Objects of which something else is another, too."""
+    attached: tuple[str, ...] = ()
+    """Bodies that are carried now and were not so before, or otherwise."""
+    detached: tuple[str, ...] = ()
+    allowed: bool = False
+    """Whether who may touch whom is another."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing differs."""
+        return self == SceneDiff()
+
+
+def difference(before: Scene, after: Scene) -> SceneDiff:
+    """Return what has to change for one scene to become another."""
+    old, new = before.objects, after.objects
+    other = [name for name in new if name in old and new[name] is not old[name]]
+    moved = [name for name in other if _only_moved(old[name], new[name])]
+    return SceneDiff(
+        added=tuple(name for name in new if name not in old),
+        removed=tuple(name for name in old if name not in new),
+        moved=tuple(moved),
+        changed=tuple(name for name in other if name not in set(moved)),
+        attached=tuple(
+            name for name, body in after.attached.items() if before.attached.get(name) is not body
+        ),
+        detached=tuple(name for name in before.attached if name not in after.attached),
+        allowed=before.allowed != after.allowed,
+    )
+
+
+def _only_moved(a: WorldObject, b: WorldObject) -> bool:
+    same = replace(a, X_WO=b.X_WO)
+    names = ("parts", "enabled", "static", "rgba", "kind")
+    return all(getattr(same, name) == getattr(b, name) for name in names)
+
+
+def world_object(
+    name: str,
+    solids: Solid | tuple[Solid, ...],
+    X_WO: Array | None = None,
+    *,
+    poses: tuple[Array, ...] | None = None,
+    enabled: bool = True,
+    static: bool = False,
+    rgba: tuple[float, float, float, float] | None = None,
+    kind: str = "",
+) -> WorldObject:
+    """Return an object whose parts were checked.
+
+    Args:
+        name: not empty.
+        solids: its shape, or several.
+        X_WO: pose in the world, shape (4, 4); None: at the origin.
+        poses: pose of each shape in the object; None: at its frame.
+        enabled: whether anything collides with it.
+        static: whether it is promised never to move.
+        rgba: colour, 0..1.
+        kind: passed through.
+
+    Raises:
+        BadCommand: names the object and what is wrong with it.
+    """
+    if not name:
+        raise BadCommand("an object needs a name.")
+    shapes = solids if isinstance(solids, tuple) else (solids,)
+    places = poses if poses is not None else (np.eye(4),) * len(shapes)
+    if len(places) != len(shapes) or not shapes:
+        raise BadCommand(f"object '{name}': {len(shapes)} shapes, {len(places)} poses of shapes.")
+    parts = []
+    for index, (solid, X_OS) in enumerate(zip(shapes, places, strict=True), start=1):
+        where = f"object '{name}', shape {index}"
+        check_solid(solid, where)
+        parts.append(Part(solid, checked_pose(X_OS, where)))
+    X = checked_pose(np.eye(4) if X_WO is None else X_WO, f"object '{name}'")
+    return WorldObject(name, X, tuple(parts), enabled, static, rgba, kind)
+
+
+def checked_pose(X: Array, where: str) -> Array:
+    """Return a pose as a read-only matrix.
+
+    Raises:
+        BadCommand: it is none: another shape, not finite, or its rotation is not orthonormal.
+    """
+    matrix = np.asarray(X, dtype=np.float64)
+    if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
+        raise BadCommand(f"{where}: its pose must be a matrix (4, 4) of finite numbers.")
+    R = matrix[:3, :3]
+    if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0.0:
+        raise BadCommand(f"{where}: the rotation of its pose is not orthonormal.")
+    return frozen(matrix)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Solid shapes of the world; each knows its own frame only, poses stand with their owners.
+
+Boxes, spheres and cylinders are those of :mod:`motion_nodes.model.tree`, so that a link's geometry
+is a shape of the world as it stands.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+
+
+@dataclass(frozen=True)
+class Capsule:
+    """A cylinder about the z axis with a half sphere on each end, centred on its frame."""
+
+    radius: float
+    """Radius [m]."""
+    length: float
+    """Length of the cylinder, without the half spheres [m]."""
+
+
+@dataclass(frozen=True)
+class Cone:
+    """A cone about the z axis; its apex is at ``+height / 2``, its base at ``-height / 2``."""
+
+    radius: float
+    """Radius of the base [m]."""
+    height: float
+    """From base to apex [m]."""
+
+
+@dataclass(frozen=True)
+class HalfSpace:
+    """Everything below the plane z = 0 of its frame, such as the ground."""
+
+
+@dataclass(frozen=True, eq=False)
+class TriangleMesh:
+    """A surface of triangles; made by :func:`triangle_mesh`, which checks it."""
+
+    vertices: Array
+    """Corners [m], shape (v, 3), read-only."""
+    triangles: NDArray[np.int32]
+    """Indices of corners, shape (t, 3), read-only."""
+    convex: bool = False
+    """True: the solid is the convex hull of the corners. False: the surface as it is, and what it
+    encloses."""
+
+
+Solid = Sphere | Box | Cylinder | Capsule | Cone | HalfSpace | TriangleMesh
+"""Any shape of the world."""
+
+
+def triangle_mesh(vertices: ArrayLike, triangles: ArrayLike, convex: bool = False) -> TriangleMesh:
+    """Return a mesh whose numbers were checked; triangles without an area are left out.
+
+    Args:
+        vertices: corners [m], shape (v, 3).
+        triangles: indices of corners, shape (t, 3).
+        convex: whether the solid is the convex hull of the corners.
+
+    Raises:
+        BadCommand: says what is wrong: no triangle with an area, an index without a corner, a
+            number that is not finite.
+    """
+    try:
+        corners = np.asarray(vertices, dtype=np.float64).reshape(-1, 3)
+        faces = np.asarray(triangles, dtype=np.int64).reshape(-1, 3)
+    except (TypeError, ValueError) as error:
+        raise BadCommand("a mesh needs vertices of shape (v, 3), triangles of (t, 3).") from error
+    if not np.isfinite(corners).all():
+        raise BadCommand("a mesh has vertices that are not finite numbers.")
+    if faces.size and (faces.min() < 0 or faces.max() >= len(corners)):
+        bad = int(faces.max() if faces.max() >= len(corners) else faces.min())
+        raise BadCommand(f"a mesh's triangle names vertex {bad}; it has {len(corners)} vertices.")
+    a, b, c = (corners[faces[:, k]] for k in range(3))
+    faces = faces[np.linalg.norm(np.cross(b - a, c - a), axis=1) > 0.0]
+    if not len(faces):
+        raise BadCommand(f"a mesh has no triangle with an area ({len(corners)} vertices).")
+    kept = np.ascontiguousarray(faces, dtype=np.int32)
+    kept.setflags(write=False)
+    return TriangleMesh(frozen(corners), kept, convex)
+
+
+def check_solid(solid: Solid, where: str = "a shape") -> None:
+    """Refuse a shape whose sizes are not positive, finite numbers.
+
+    Raises:
+        BadCommand: names the shape, the size and its value.
+    """
+    for name, value in _sizes(solid):
+        if not (math.isfinite(value) and value > 0.0):
+            kind = type(solid).__name__.lower()
+            raise BadCommand(
+                f"{where}: {name} of a {kind} is {value} m; it must be above 0 and finite."
+            )
+
+
+def _sizes(solid: Solid) -> list[tuple[str, float]]:
+    if isinstance(solid, Box):
+        return [(f"size {axis}", float(x)) for axis, x in zip("xyz", solid.size, strict=True)]
+    names = ("radius", "length", "height")
+    return [(name, float(getattr(solid, name))) for name in names if hasattr(solid, name)]
+
+
+def bounding_radius(solid: Solid) -> float:
+    """Return the radius about the shape's frame that holds it [m]; inf for the ground."""
+    if isinstance(solid, Sphere):
+        return solid.radius
+    if isinstance(solid, Box):
+        return 0.5 * math.hypot(*solid.size)
+    if isinstance(solid, Cylinder):
+        return math.hypot(solid.radius, 0.5 * solid.length)
+    if isinstance(solid, Capsule):
+        return solid.radius + 0.5 * solid.length
+    if isinstance(solid, Cone):
+        return math.hypot(solid.radius, 0.5 * solid.height)
+    if isinstance(solid, TriangleMesh):
+        return float(np.linalg.norm(solid.vertices, axis=1).max())
+    return math.inf

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The world as it changes: objects come, move, are taken up, put down and go.
+
+Each change makes a new :class:`~motion_nodes.scene.scene.Scene` and leaves the one before as it
+was; a change that is refused changes nothing. May be used from several threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from motion_nodes.errors import BadCommand, did_you_mean
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.tree import Array, frozen
+from motion_nodes.scene.allowed import AllowedCollisions, Pair
+from motion_nodes.scene.scene import AttachedBody, Scene, WorldObject, checked_pose
+
+
+class World:
+    """The newest scene, and the ways to change it."""
+
+    def __init__(self, scene: Scene | None = None) -> None:
+        self._scene = scene or Scene()
+        self._lock = threading.RLock()
+
+    @property
+    def scene(self) -> Scene:
+        """The scene now."""
+        return self._scene
+
+    @property
+    def revision(self) -> int:
+        """Number of the scene now; it grows with each change."""
+        return self._scene.revision
+
+    def add(self, *objects: WorldObject) -> None:
+        """Add objects; one that has the name of another takes its place.
+
+        Raises:
+            BadCommand: something that is carried has that name.
+        """
+        with self._lock:
+            for item in objects:
+                if item.name in self._scene.attached:
+                    link = self._scene.attached[item.name].link
+                    raise BadCommand(f"'{item.name}' is attached to {link}: detach it first.")
+            self._change(objects={**self._scene.objects, **{item.name: item for item in objects}})
+
+    def move(self, poses: Mapping[str, Array]) -> None:
+        """Set where objects are.
+
+        Args:
+            poses: X_WO by name of the object.
+
+        Raises:
+            BadCommand: for a name that is unknown, a pose that is none, a static object.
+        """
+        with self._lock:
+            objects = dict(self._scene.objects)
+            for name, X_WO in poses.items():
+                item = self._object(name)
+                if item.static:
+                    raise BadCommand(f"object '{name}' is static: it was promised not to move.")
+                objects[name] = replace(item, X_WO=checked_pose(X_WO, f"object '{name}'"))
+            self._change(objects=objects)
+
+    def enable(self, name: str, enabled: bool = True) -> None:
+        """Have an object collide, or not; it is kept either way.
+
+        Raises:
+            BadCommand: there is no such object.
+        """
+        with self._lock:
+            item = replace(self._object(name), enabled=enabled)
+            self._change(objects={**self._scene.objects, name: item})
+
+    def remove(self, *names: str) -> None:
+        """Remove objects.
+
+        Raises:
+            BadCommand: for a name that is unknown; then none is removed.
+        """
+        with self._lock:
+            for name in names:
+                self._object(name)
+            gone = set(names)
+            self._change(objects={k: v for k, v in self._scene.objects.items() if k not in gone})
+
+    def attach(self, body: AttachedBody) -> None:
+        """Have a link carry something; a world object of that name becomes it."""
+        with self._lock:
+            objects = {k: v for k, v in self._scene.objects.items() if k != body.name}
+            self._change(objects=objects, attached={**self._scene.attached, body.name: body})
+
+    def attach_object(
+        self, name: str, link: str, X_WL: Array, touch_links: Iterable[str] = ()
+    ) -> None:
+        """Have a link carry an object from where both are now.
+
+        Args:
+            name: of the object.
+            link: that carries it.
+            X_WL: pose of the link in the world, shape (4, 4).
+            touch_links: links that it may touch.
+
+        Raises:
+            BadCommand: there is no such object.
+        """
+        with self._lock:
+            item = self._object(name)
+            X_LO = frozen(inverse(checked_pose(X_WL, f"link '{link}'")) @ item.X_WO)
+            touching = frozenset(touch_links)
+            self.attach(AttachedBody(name, link, X_LO, item.parts, touching, item.rgba, item.kind))
+
+    def detach(self, name: str, X_WL: Array | None) -> None:
+        """Put something down.
+
+        Args:
+            name: of what is carried.
+            X_WL: pose of the link that carries it; None: it is gone from the world.
+
+        Raises:
+            BadCommand: nothing of that name is carried.
+        """
+        with self._lock:
+            body = self._scene.attached.get(name)
+            if body is None:
+                hint = did_you_mean(name, self._scene.attached)
+                raise BadCommand(f"nothing attached is called '{name}'.{hint}")
+            objects = dict(self._scene.objects)
+            if X_WL is not None:
+                X_WO = frozen(checked_pose(X_WL, f"link '{body.link}'") @ body.X_LO)
+                objects[name] = WorldObject(name, X_WO, body.parts, rgba=body.rgba, kind=body.kind)
+            attached = {k: v for k, v in self._scene.attached.items() if k != name}
+            self._change(objects=objects, attached=attached)
+
+    def allow(self, pairs: Iterable[Pair], allowed: bool | None = True) -> None:
+        """Say of pairs of names whether they may touch; None takes back what was said."""
+        with self._lock:
+            self._change(allowed=self._scene.allowed.with_pairs(pairs, allowed))
+
+    def set_allowed(self, allowed: AllowedCollisions) -> None:
+        """Replace all that was said of who may touch whom."""
+        with self._lock:
+            self._change(allowed=allowed)
+
+    def clear(self) -> None:
+        """Remove all objects; what is carried and who may touch whom stay."""
+        with self._lock:
+            self._change(objects={})
+
+    def replace(self, scene: Scene) -> None:
+        """Take another scene whole; its revision becomes the next one of this world."""
+        with self._lock:
+            self._change(objects=scene.objects, attached=scene.attached, allowed=scene.allowed)
+
+    def _object(self, name: str) -> WorldObject:
+        item = self._scene.objects.get(name)
+        if item is None:
+            raise BadCommand(
+                f"there is no object '{name}'.{did_you_mean(name, self._scene.objects)}"
+            )
+        return item
+
+    def _change(
+        self,
+        objects: Mapping[str, WorldObject] | None = None,
+        attached: Mapping[str, AttachedBody] | None = None,
+        allowed: AllowedCollisions | None = None,
+    ) -> None:
+        now = self._scene
+        self._scene = Scene(
+            now.objects if objects is None else MappingProxyType(dict(objects)),
+            now.attached if attached is None else MappingProxyType(dict(attached)),
+            now.allowed if allowed is None else allowed,
+            now.revision + 1,
+        )
