@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Action servers whose goals are worked on by other threads than the executor's.
+
+The executor accepts a goal, hands it over and is free; whoever works on it reports feedback and, in
+the end, the result, from any thread. A goal that cannot be carried out is accepted and aborted, for
+only a result can say why.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.task import Future
+
+from motion_nodes.ros import qos
+from motion_nodes.ros.executor_jobs import ExecutorJobs
+from motion_nodes.ros.node import MotionNode
+
+RESULT_TIMEOUT = 10
+"""[s] How long a result waits for its client; rclpy's 15 minutes would keep every trajectory."""
+
+
+class Outcome(enum.Enum):
+    """How a goal ended, as its client sees it."""
+
+    SUCCEEDED = "succeeded"
+    CANCELED = "canceled"
+    ABORTED = "aborted"
+
+
+class Goal:
+    """One accepted goal; may be used from any thread."""
+
+    def __init__(self, server: GoalServer, handle: Any) -> None:
+        self._server = server
+        self._handle = handle
+        self._ended = threading.Event()
+        self._canceled = threading.Event()
+        self.request = handle.request
+        """What the client wants."""
+        self.label = bytes(handle.goal_id.uuid).hex()[:8]
+        """Short name of the goal, for logs."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has its result."""
+        return self._ended.is_set()
+
+    @property
+    def canceled(self) -> bool:
+        """Whether its client wants it to end."""
+        return self._canceled.is_set()
+
+    def feedback(self, message: Any) -> None:
+        """Tell the client how it goes; nothing is said after the end."""
+        if not self.ended:
+            self._server.jobs.ask(lambda: self._server.send_feedback(self, message))
+
+    def finish(self, outcome: Outcome, result: Any) -> None:
+        """Give the result; only the first one counts."""
+        if not self._ended.is_set():
+            self._ended.set()
+            self._server.jobs.ask(lambda: self._server.answer(self, outcome, result))
+
+    def cancel(self) -> None:
+        """Note that its client wants it to end."""
+        self._canceled.set()
+
+
+class GoalServer:
+    """One action of a node."""
+
+    def __init__(
+        self,
+        node: MotionNode[Any],
+        jobs: ExecutorJobs,
+        kind: Any,
+        name: str,
+        begin: Callable[[Goal], None],
+        cancel: Callable[[Goal], None],
+    ) -> None:
+        """Offer an action.
+
+        Args:
+            node: that offers it; goals are rejected while it is not active.
+            jobs: of the node.
+            kind: type of the action.
+            name: of the action.
+            begin: takes over an accepted goal; must not wait.
+            cancel: called once a goal is to end before its time; must not wait. The goal still
+                needs its result.
+        """
+        self.jobs = jobs
+        self._node = node
+        self._begin = begin
+        self._cancel = cancel
+        self._goals: dict[bytes, tuple[Goal, Any, Future]] = {}
+        self._results: dict[bytes, Future] = {}
+        self._server = ActionServer(
+            node,
+            kind,
+            name,
+            execute_callback=self._execute,
+            goal_callback=self._judge,
+            handle_accepted_callback=self._accept,
+            cancel_callback=self._on_cancel,
+            result_timeout=RESULT_TIMEOUT,
+            goal_service_qos_profile=qos.ACTION_REQUESTS,
+            result_service_qos_profile=qos.ACTION_REQUESTS,
+            cancel_service_qos_profile=qos.ACTION_REQUESTS,
+        )
+        self._name = name
+
+    @property
+    def goals(self) -> list[Goal]:
+        """Goals without a result."""
+        return [goal for goal, _, _ in list(self._goals.values()) if not goal.ended]
+
+    def destroy(self) -> None:
+        """Take the server down; whoever works on goals has finished them before."""
+        self._server.destroy()
+
+    # ---- in the executor
+
+    def answer(self, goal: Goal, outcome: Outcome, result: Any) -> None:
+        """Send a result."""
+        found = self._goals.pop(_key(goal._handle), None)
+        if found is None:
+            return
+        _, handle, future = found
+        if outcome is Outcome.SUCCEEDED:
+            handle.succeed()
+        elif outcome is Outcome.CANCELED and handle.is_cancel_requested:
+            handle.canceled()
+        else:
+            handle.abort()
+        future.set_result(result)
+
+    def send_feedback(self, goal: Goal, message: Any) -> None:
+        """Send feedback."""
+        if _key(goal._handle) in self._goals and goal._handle.is_active:
+            goal._handle.publish_feedback(message)
+
+    def _judge(self, _request: Any) -> GoalResponse:
+        if self._node.active:
+            return GoalResponse.ACCEPT
+        self._node.warn("inactive", f"goal of {self._name} rejected: the node is not active")
+        return GoalResponse.REJECT
+
+    def _accept(self, handle: Any) -> None:
+        goal, future = Goal(self, handle), Future()
+        self._goals[_key(handle)] = (goal, handle, future)
+        self._results[_key(handle)] = future
+        handle.execute()
+        self._begin(goal)
+
+    def _on_cancel(self, handle: Any) -> CancelResponse:
+        found = self._goals.get(_key(handle))
+        if found is None or found[0].ended:
+            return CancelResponse.REJECT
+        # What the end leads to waits until rclpy has marked the goal as being cancelled.
+        found[0].cancel()
+        self._cancel(found[0])
+        return CancelResponse.ACCEPT
+
+    async def _execute(self, handle: Any) -> Any:
+        return await self._results.pop(_key(handle))
+
+
+def _key(handle: Any) -> bytes:
+    return bytes(handle.goal_id.uuid)
