@@ -17,6 +17,7 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, KinematicTree, frozen
 
 _TURN = 2.0 * math.pi
+_HALF_TURN = math.pi
 
 
 class IkChain:
@@ -98,6 +99,8 @@ class IkChain:
         roomy = _periodic(self.arrays, self.row) & (upper - lower >= _TURN)
         self.turning = tuple(int(k) for k in np.flatnonzero(roomy))
         self.centre = frozen(_centre(lower, upper))
+        self.middle: list[float] = self.centre.tolist()
+        """The centre as a list."""
         # For single numbers lists are faster than arrays.
         self._lower, self._upper = lower.tolist(), upper.tolist()
 
@@ -136,14 +139,26 @@ class IkChain:
             to: joint values, shape (n,).
         """
         if self.turning:
-            values, wanted = q.tolist(), to.tolist()
-            for k in self.turning:
-                turns = round((values[k] - wanted[k]) / _TURN)
-                while turns and not self._lower[k] <= values[k] - turns * _TURN <= self._upper[k]:
-                    turns -= 1 if turns > 0 else -1
-                if turns:
-                    q[k] = values[k] - turns * _TURN
+            self.turn(q, q.tolist(), to.tolist())
         return q
+
+    def turn(self, q: Array, values: list[float], wanted: list[float]) -> None:
+        """Take full turns back.
+
+        Args:
+            q: joint values, shape (n,); changed in place.
+            values: the same as a list; what stands behind them is not looked at.
+            wanted: joint values that they shall be near to.
+        """
+        for k in self.turning:
+            away = values[k] - wanted[k]
+            if -_HALF_TURN <= away <= _HALF_TURN:
+                continue  # nearly always
+            turns = round(away / _TURN)
+            while turns and not self._lower[k] <= values[k] - turns * _TURN <= self._upper[k]:
+                turns -= 1 if turns > 0 else -1
+            if turns:
+                q[k] = values[k] - turns * _TURN
 
     def all_turned_near(self, Q: Array, to: Array) -> None:
         """Do the same for many configurations, shape (m, n), each near to its row of ``to``."""

@@ -181,9 +181,10 @@ class LeastSquaresIk:
         n, at = work.n, work.at
         answer = work.answer.copy()
         q, errors = answer[:n], answer[n:]
+        values = answer.tolist()
         if self.chain.turning:
-            self.chain.turned_near(q, self.chain.centre if seed is None else seed)
-        position, orientation = _lengths(errors, memory)
+            self.chain.turn(q, values, self.chain.middle if seed is None else seed.tolist())
+        position, orientation = _lengths(errors, values[n:], memory)
         iterations, attempts = work.integers[at["iterations"]], work.integers[at["next"]]
         counts = int(iterations), int(attempts)
         took = time.perf_counter() - began
@@ -194,7 +195,7 @@ class LeastSquaresIk:
     ) -> IkResult:
         """Return the result of a longer search."""
         status, errors = search.status, search.errors
-        lengths, reason = _lengths(errors, memory), ""
+        lengths, reason = _lengths(errors, errors.tolist(), memory), ""
         if status is not IkStatus.SOLVED:
             status, reason = self._explained(search, memory, target, lengths)
         return IkResult(
@@ -229,10 +230,14 @@ class LeastSquaresIk:
         return status, f"{text[0].upper()}{text[1:]}."
 
 
-def _lengths(errors: Array, memory: SolverMemory) -> tuple[float, float]:
-    """Return the lengths of position and rotation error over the axes that count."""
-    x, y, z, a, b, c = errors.tolist()
+def _lengths(errors: Array, values: list[float], memory: SolverMemory) -> tuple[float, float]:
+    """Return the lengths of position and rotation error over the axes that count.
+
+    Args:
+        errors: of all axes, shape (6,).
+        values: the same as a list.
+        memory: that knows which axes count.
+    """
     if memory.any_free:
-        kept = np.where(memory.free, 0.0, errors)
-        x, y, z, a, b, c = kept.tolist()
-    return math.sqrt(x * x + y * y + z * z), math.sqrt(a * a + b * b + c * c)
+        values = np.where(memory.free, 0.0, errors).tolist()
+    return math.hypot(*values[:3]), math.hypot(*values[3:])
