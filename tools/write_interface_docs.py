@@ -81,9 +81,10 @@ def parameters_page() -> str:
     for executable in NODES:
         cls = node_class(executable)
         lines += ["", f"## {executable}", ""]
+        of_robot = from_robot(cls)
         lines += table(
             ("Name", "Type", "Default", "Unit", "Allowed", "Fixed at start", "What it does"),
-            [parameter_row(entry, from_robot(cls)) for entry in entries(cls)],
+            [parameter_row(entry, of_robot) for entry in entries(cls)],
         )
     return "\n".join(lines) + "\n"
 
