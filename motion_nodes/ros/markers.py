@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths, search trees and spheres as markers for RViz and Foxglove."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import Point
+from numpy.typing import NDArray
+from std_msgs.msg import ColorRGBA
+from visualization_msgs.msg import Marker, MarkerArray
+
+Array = NDArray[np.float64]
+Colour = tuple[float, float, float, float]
+
+PATH: Colour = (0.1, 0.7, 0.2, 1.0)
+WAYPOINTS: Colour = (0.9, 0.5, 0.1, 1.0)
+TREE: Colour = (0.3, 0.4, 0.9, 0.5)
+SPHERES: Colour = (0.9, 0.8, 0.2, 0.4)
+
+
+class Markers:
+    """A message under construction; all markers are in one frame and have one stamp."""
+
+    def __init__(self, frame: str, stamp: Any) -> None:
+        self._frame = frame
+        self._stamp = stamp
+        self._count = 0
+        self.message = MarkerArray()
+        clear = Marker(action=Marker.DELETEALL)
+        clear.header.frame_id, clear.header.stamp = frame, stamp
+        self.message.markers.append(clear)
+
+    def line(self, name: str, points: Array, colour: Colour = PATH, width: float = 0.004) -> None:
+        """Add a line through points, shape (m, 3) [m]; ``width`` in metres."""
+        marker = self._add(name, Marker.LINE_STRIP, colour, width)
+        marker.points = _points(points)
+
+    def dots(
+        self, name: str, points: Array, colour: Colour = WAYPOINTS, size: float = 0.01
+    ) -> None:
+        """Add a ball of diameter ``size`` [m] at each of some points, shape (m, 3) [m]."""
+        marker = self._add(name, Marker.SPHERE_LIST, WAYPOINTS, size)
+        marker.points = _points(points)
+
+    def tree(
+        self,
+        name: str,
+        points: Array,
+        parents: Sequence[int],
+        colour: Colour = TREE,
+        width: float = 0.001,
+    ) -> None:
+        """Add a search tree.
+
+        Args:
+            name: namespace of the marker.
+            points: place of each node, shape (m, 3) [m].
+            parents: index of each node's parent, negative for a root.
+            colour: red, green, blue, opacity.
+            width: of the lines [m].
+        """
+        pairs = [(i, parent) for i, parent in enumerate(parents) if parent >= 0]
+        marker = self._add(name, Marker.LINE_LIST, colour, width)
+        marker.points = _points(points[np.array(pairs, dtype=np.intp).reshape(-1)])
+
+    def spheres(self, name: str, centres: Array, radii: Array, colour: Colour = SPHERES) -> None:
+        """Add spheres: centres of shape (m, 3), radii of shape (m,), both in metres."""
+        for centre, radius in zip(centres.tolist(), radii.tolist(), strict=True):
+            marker = self._add(name, Marker.SPHERE, colour, 2.0 * radius)
+            marker.scale.y = marker.scale.z = 2.0 * radius
+            position = marker.pose.position
+            position.x, position.y, position.z = centre
+
+    def _add(self, name: str, kind: int, colour: Colour, size: float) -> Marker:
+        marker = Marker(ns=name, id=self._count, type=kind, action=Marker.ADD)
+        self._count += 1
+        marker.header.frame_id, marker.header.stamp = self._frame, self._stamp
+        r, g, b, a = colour
+        marker.color = ColorRGBA(r=r, g=g, b=b, a=a)
+        marker.scale.x = size
+        if kind == Marker.SPHERE_LIST:
+            marker.scale.y = marker.scale.z = size
+        self.message.markers.append(marker)
+        return marker
+
+
+def _points(points: Array) -> list[Point]:
+    return [Point(x=x, y=y, z=z) for x, y, z in points.tolist()]
