@@ -3,6 +3,367 @@
 
 from __future__ import annotations
 
+import copy
+import ctypes
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, frozen
+from motion_nodes.scene.contacts import Clearance, Contact, KernelChecker, SphereDistances
+from motion_nodes.scene.edge_steps import TRAVEL, edge_step_count, joint_steps
+from motion_nodes.scene.generic_checks import GenericChecks, PairDistances
+from motion_nodes.scene.robot_spheres import Body, carried_body, checked_pairs, link_bodies
+from motion_nodes.scene.scene import Scene, checked_pose
+
+_NOWHERE = frozen(np.full(3, np.nan))
+_ORDER = {"limit": 0, "self": 1, "attached": 2, "world": 3}
+
 
 class CollisionChecker:
-    """Placeholder of the seam; see the brief."""
+    """Checks configurations of a robot's joints against a scene.
+
+    The robot is its collision spheres (or, of links without, spheres around their collision
+    geometry); what it carries is covered by spheres, too. What is free is free for the geometry; it
+    may be refused up to the spheres' excess too early.
+
+    Checks may run in several threads at once; changes may not: give each thread a
+    :meth:`snapshot`.
+    """
+
+    joint_names: tuple[str, ...]
+    """The joints of a configuration, in its order."""
+    limits: JointLimits
+    """Limits of these joints."""
+    robot: Robot
+    scene: Scene
+    """What is checked against."""
+    resolution: Array
+    """Greatest step of each joint between two configurations of an edge [rad or m], shape (n,)."""
+    clearance: float
+    """Pairs that are nearer than this count as colliding [m]."""
+
+    def __init__(
+        self,
+        robot: Robot,
+        joints: Sequence[str] | str | None = None,
+        *,
+        scene: Scene | None = None,
+        X_WB: ArrayLike | None = None,
+        clearance: float = 0.0,
+        resolution: float | ArrayLike | None = None,
+        generic: bool = False,
+    ) -> None:
+        """Prepare; code may be compiled the first time for a robot.
+
+        Args:
+            robot: with collision spheres or collision geometry.
+            joints: names, or the name of a group; default: all that are commanded. The others stand
+                as in ``home`` until :meth:`set_positions`.
+            scene: the world; default: empty.
+            X_WB: pose of the robot's base frame in the world, shape (4, 4); default: at the origin.
+            clearance: see the attribute [m].
+            resolution: of edges: a length is how far a sphere may move between two configurations
+                that are checked [m], default 2 cm; an array holds the step of each joint
+                [rad or m], shape (n,).
+            generic: True to use no generated code.
+
+        Raises:
+            UnknownJoint, UnknownGroup: for a name that the robot has not.
+            BadConfig: a joint twice; a clearance or resolution that is not positive or finite.
+            BadCommand: a pose that is none.
+        """
+        self.robot = robot
+        if isinstance(joints, str):
+            self.joint_names = robot.group(joints).joints
+        else:
+            self.joint_names = tuple(joints) if joints is not None else robot.joint_names
+        if len(set(self.joint_names)) != len(self.joint_names):
+            raise BadConfig(f"joints to check are named twice: {', '.join(self.joint_names)}.")
+        self._columns = robot.indices(self.joint_names)
+        self.limits = robot.limits.select(self.joint_names)
+        self._positions: Array = robot.home.copy()
+        self._kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=generic)
+        self._links = link_bodies(robot)
+        self._X_WB = frozen(np.eye(4))
+        self.resolution = self._steps(resolution)
+        self.scene = Scene()
+        self.clearance = 0.0
+        self._bodies = self._links
+        self._generic: GenericChecks | None = None
+        if X_WB is not None:
+            self.set_base_pose(X_WB)
+        self.set_clearance(clearance)
+        self.set_scene(scene or self.scene)
+
+    def set_scene(self, scene: Scene) -> None:
+        """Check against another scene from now on; what it shares with the one before is kept.
+
+        Raises:
+            UnknownFrame: something is attached to a link that the robot has not; then the scene
+                before stays.
+        """
+        known = {body.carried: body for body in self._bodies if body.carried}
+        carried = []
+        for item in scene.attached.values():
+            self.robot.tree.link(item.link)
+            carried.append(known.get(item) or carried_body(item))
+        self._bodies = (*self._links, *carried)
+        self.scene = scene
+        self._generic = None
+
+    def set_positions(self, positions: Mapping[str, float] | ArrayLike) -> None:
+        """Set where the joints stand that are not in a configuration.
+
+        Args:
+            positions: by name of the joint, or over ``robot.joint_names`` [rad or m]; those of the
+                configuration's own joints have no effect.
+
+        Raises:
+            UnknownJoint: for a name that the robot has not.
+            BadCommand: a value that is not finite, or a wrong number of them.
+        """
+        values = self._positions.copy()
+        if isinstance(positions, Mapping):
+            names = list(positions)
+            values[self.robot.indices(names)] = [float(positions[name]) for name in names]
+        else:
+            given = np.asarray(positions, dtype=np.float64)
+            if given.shape != values.shape:
+                raise BadCommand(
+                    f"{given.size} positions were given for {len(values)} joints: "
+                    f"{', '.join(self.robot.joint_names)}."
+                )
+            values = given.copy()
+        bad = [n for n, v in zip(self.robot.joint_names, values, strict=True) if not np.isfinite(v)]
+        if bad:
+            raise BadCommand(f"the position of {', '.join(bad)} is not a finite number.")
+        self._positions = values
+
+    def set_base_pose(self, X_WB: ArrayLike) -> None:
+        """Set the pose of the robot's base frame in the world, shape (4, 4).
+
+        Raises:
+            BadCommand: it is no pose.
+        """
+        self._X_WB = checked_pose(np.asarray(X_WB, dtype=np.float64), "base of the robot")
+
+    def set_clearance(self, clearance: float) -> None:
+        """Set how near pairs may be [m].
+
+        Raises:
+            BadConfig: it is negative or not finite.
+        """
+        if not (np.isfinite(clearance) and clearance >= 0.0):
+            raise BadConfig(f"clearance is {clearance} m; it must be finite and not negative.")
+        self.clearance = float(clearance)
+
+    def is_free(self, q: ArrayLike) -> bool:
+        """Return whether nothing is touched; limits do not count. NaN is not free.
+
+        Args:
+            q: positions [rad or m], shape (n,).
+
+        Raises:
+            BadCommand: wrong number of positions.
+        """
+        return self._is_free(self._checked(q, 1))
+
+    def are_free(self, Q: ArrayLike) -> NDArray[np.bool_]:
+        """Return the same for many configurations, shape (m, n), as shape (m,)."""
+        return np.array([self._is_free(q) for q in self._checked(Q, 2)], dtype=np.bool_)
+
+    def edge_free(self, a: ArrayLike, b: ArrayLike) -> bool:
+        """Return whether the straight way from ``a`` to ``b`` is free, ``b`` included, ``a`` not.
+
+        Args:
+            a: positions [rad or m], shape (n,).
+            b: the same.
+
+        Raises:
+            BadCommand: wrong number of positions.
+        """
+        start, end = self._checked(a, 1), self._checked(b, 1)
+        count = edge_step_count(end - start, self.resolution)
+        if count is None:
+            return False
+        # From coarse to fine: an obstacle in the middle is met soon.
+        order = sorted(range(1, count + 1), key=lambda k: (k & -k, k), reverse=True)
+        return all(self._is_free(start + (k / count) * (end - start)) for k in order)
+
+    def distance(self, q: ArrayLike) -> Clearance:
+        """Return the nearest pair of all that must not touch, and how near it is.
+
+        Raises:
+            BadCommand: wrong number of positions.
+        """
+        values = self._checked(q, 1)
+        if not np.isfinite(values).all():
+            return Clearance(float("nan"), None)
+        nearest = min(self._pairs(values, np.inf), key=lambda pair: pair.distance, default=None)
+        if nearest is None:
+            return Clearance(float("inf"), None)
+        return Clearance(nearest.distance, (nearest.first, nearest.second))
+
+    def explain(self, q: ArrayLike) -> tuple[Contact, ...]:
+        """Return what is wrong with a configuration: limits, then links, carried things, world.
+
+        Within each kind the worst comes first. A joint that is not a finite number is all that is
+        told.
+
+        Raises:
+            BadCommand: wrong number of positions.
+        """
+        values = self._checked(q, 1)
+        contacts = self._limit_contacts(values, 0.0)
+        if np.isfinite(values).all():
+            for pair in self._pairs(values, self.clearance):
+                if pair.distance < self.clearance:
+                    contacts.append(self._contact(pair))
+        return tuple(sorted(contacts, key=lambda c: (_ORDER[c.kind], -c.depth)))
+
+    def problems(self, q: ArrayLike, tolerance: float = 0.0) -> tuple[str, ...]:
+        """Say for people what is wrong with a configuration; empty if nothing is.
+
+        Args:
+            q: positions [rad or m], shape (n,).
+            tolerance: how far outside its limits a joint still counts as inside [rad or m].
+
+        Raises:
+            BadCommand: wrong number of positions.
+        """
+        values = self._checked(q, 1)
+        said = list(self.limits.violations(values, tolerance))
+        for contact in self.explain(values):
+            if contact.kind != "limit":
+                said.append(self._in_words(contact))
+        return tuple(said)
+
+    def sphere_positions(self, q: ArrayLike) -> Array:
+        """Return the spheres of robot and carried bodies in the world.
+
+        Returns:
+            Centre and radius [m], shape (s, 4), in the order of ``sphere_bodies``.
+        """
+        return np.concatenate(self._checks().place(self._poses(self._checked(q, 1))))
+
+    @property
+    def sphere_bodies(self) -> tuple[str, ...]:
+        """Name of the link or carried body of each sphere."""
+        return tuple(body.name for body in self._bodies for _ in body.spheres)
+
+    def sphere_distances(self, q: ArrayLike) -> SphereDistances:
+        """Return of each sphere how far the nearest object is that it must not touch, and where.
+
+        The clearance is not taken off.
+
+        Raises:
+            BadCommand: wrong number of positions.
+        """
+        placed = self._checks().place(self._poses(self._checked(q, 1)))
+        distance, direction, names = self._checks().sphere_distances(placed)
+        positions = np.concatenate(placed)[:, :3]
+        return SphereDistances(distance, direction, positions, tuple(names))
+
+    def kernel(self) -> KernelChecker:
+        """Return the checks as machine code; later changes here do not reach it."""
+        frozen_checker = self.snapshot()
+        n = len(self.joint_names)
+        numbers = ctypes.POINTER(ctypes.c_double)
+
+        def state(q: object, _: object) -> int:
+            return int(frozen_checker.is_free(np.ctypeslib.as_array(q, (n,))))  # type: ignore[call-overload]
+
+        def edge(a: object, b: object, _: object) -> int:
+            ends = (np.ctypeslib.as_array(x, (n,)) for x in (a, b))  # type: ignore[call-overload]
+            return int(frozen_checker.edge_free(*ends))
+
+        state_call = ctypes.CFUNCTYPE(ctypes.c_int32, numbers, ctypes.c_void_p)(state)
+        edge_call = ctypes.CFUNCTYPE(ctypes.c_int32, numbers, numbers, ctypes.c_void_p)(edge)
+        addresses = [
+            ctypes.cast(call, ctypes.c_void_p).value or 0 for call in (state_call, edge_call)
+        ]
+        return KernelChecker(addresses[0], addresses[1], 0, (state_call, edge_call))
+
+    def snapshot(self) -> CollisionChecker:
+        """Return an independent copy, for another thread; compiled code is shared."""
+        return copy.copy(self)  # what changes is replaced, never written to
+
+    def _steps(self, resolution: float | ArrayLike | None) -> Array:
+        given = np.asarray(TRAVEL if resolution is None else resolution, dtype=np.float64)
+        if not (np.isfinite(given).all() and (given > 0.0).all()):
+            raise BadConfig(f"resolution is {given}; it must be finite and above 0.")
+        if given.ndim == 0:
+            return joint_steps(self.robot, self._links, self.joint_names, float(given))
+        if given.shape != (len(self.joint_names),):
+            raise BadConfig(
+                f"resolution holds {given.size} steps for {len(self.joint_names)} joints: "
+                f"{', '.join(self.joint_names)}."
+            )
+        return frozen(given)
+
+    def _checked(self, q: ArrayLike, dimensions: int) -> Array:
+        values = np.asarray(q, dtype=np.float64)
+        if values.ndim != dimensions or values.shape[-1] != len(self.joint_names):
+            wanted = "(m, n)" if dimensions == 2 else "(n,)"
+            raise BadCommand(
+                f"positions of shape {values.shape} were given; wanted is {wanted} for "
+                f"n = {len(self.joint_names)} joints: {', '.join(self.joint_names)}."
+            )
+        return np.ascontiguousarray(values)
+
+    def _checks(self) -> GenericChecks:
+        if self._generic is None:
+            pairs = checked_pairs(self.robot, self._bodies, self.scene.allowed)
+            self._generic = GenericChecks(self._bodies, pairs, self.scene)
+        return self._generic
+
+    def _poses(self, q: Array) -> dict[str, Array]:
+        full = self._positions.copy()
+        full[self._columns] = q
+        poses = self._X_WB @ self._kinematics.frames(full)
+        return dict(zip(self._kinematics.frame_names, poses, strict=True))
+
+    def _is_free(self, q: Array) -> bool:
+        if not np.isfinite(q).all():
+            return False
+        return all(pair.distance >= self.clearance for pair in self._pairs(q, self.clearance))
+
+    def _pairs(self, q: Array, within: float) -> list[PairDistances]:
+        checks = self._checks()
+        placed = checks.place(self._poses(q))
+        return [*checks.self_distances(placed), *checks.world_distances(placed, within)]
+
+    def _contact(self, pair: PairDistances) -> Contact:
+        in_world = pair.second in self.scene.objects
+        kind = "attached" if pair.carried else "world" if in_world else "self"
+        depth = self.clearance - pair.distance
+        names = (pair.first, pair.second)
+        return Contact(kind, names, depth, frozen(pair.position), frozen(pair.normal))  # type: ignore[arg-type]
+
+    def _limit_contacts(self, q: Array, tolerance: float) -> list[Contact]:
+        contacts = []
+        rows = zip(self.joint_names, q, self.limits.lower, self.limits.upper, strict=True)
+        for name, value, low, high in rows:
+            if not low - tolerance <= value <= high + tolerance:
+                side, depth = ("lower", low - value) if value < low else ("upper", value - high)
+                contacts.append(Contact("limit", (name, side), float(depth), _NOWHERE, _NOWHERE))
+        return contacts
+
+    def _in_words(self, contact: Contact) -> str:
+        first, second = contact.pair
+        overlap = contact.depth - self.clearance
+        if overlap > 0.0:
+            return f"{first} is {overlap * 1000.0:.1f} mm deep in {second}"
+        return (
+            f"{first} is {-overlap * 1000.0:.1f} mm away from {second}, "
+            f"wanted are {self.clearance * 1000.0:.1f} mm"
+        )
+
+
+__all__ = ["Body", "Clearance", "CollisionChecker", "Contact", "KernelChecker", "SphereDistances"]

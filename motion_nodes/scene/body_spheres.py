@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Solids covered by spheres, for what moves: links without spheres of their own, carried bodies.
+
+Together the spheres hold the whole solid, so what is free for the spheres is free for the solid;
+how far they reach beyond it is known (``excess``), so it is known how much they overstate.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
+from motion_nodes.scene.mesh_distance import surface_of
+from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
+from motion_nodes.scene.signed_distance import signed_distance
+
+COUNT = 48
+"""How many spheres hold one solid at most."""
+_SAMPLES = 12  # of the surface along the edge of a cell
+
+
+@dataclass(frozen=True, eq=False)
+class Cover:
+    """Spheres that hold a solid."""
+
+    spheres: Array
+    """Centre and radius [m] in the solid's frame, shape (s, 4)."""
+    excess: float
+    """How far they reach beyond the solid at most [m]."""
+
+
+def cover(solid: Solid) -> Cover:
+    """Return at most ``COUNT`` spheres that hold a solid.
+
+    The box around the solid is cut into cells that are about cubes, and each cell gets a sphere
+    that holds what of the solid is in it. Of the few ways to cut, the one with the least excess is
+    taken.
+
+    Raises:
+        BadCommand: for a half space, which no spheres hold.
+    """
+    if isinstance(solid, HalfSpace):
+        raise BadCommand("a half space cannot be carried, nor be part of a link: it has no end.")
+    known = _covers.get(solid)
+    if known is None:
+        known = _covers[solid] = min(_covers_of(solid), key=lambda cover: cover.excess)
+    return known
+
+
+_covers: weakref.WeakKeyDictionary[Solid, Cover] = weakref.WeakKeyDictionary()
+
+
+def _covers_of(solid: Solid) -> list[Cover]:
+    if isinstance(solid, Sphere):
+        return [Cover(frozen([[0.0, 0.0, 0.0, solid.radius]]), 0.0)]
+    if isinstance(solid, Capsule):
+        return [_row(solid)]
+    covers = [_of_cells(solid, cells) for cells in _ways_to_cut(_bounds(solid))]
+    few_enough = [cover for cover in covers if len(cover.spheres) <= COUNT]
+    return few_enough or covers[:1]
+
+
+def _ways_to_cut(bounds: Array) -> list[tuple[int, int, int]]:
+    """Return numbers of cells along the axes, coarse before fine."""
+    sizes = np.maximum(bounds[1] - bounds[0], 1e-6)
+    ways = []
+    # A round or slanted solid leaves cells of its box empty: up to twice as many may do.
+    for edge in np.geomspace(float(sizes.max()), float(sizes.max()) / 40.0, 60):
+        cells = np.maximum(1, np.round(sizes / edge)).astype(int)
+        if cells.prod() > 2 * COUNT:
+            break
+        ways.append((int(cells[0]), int(cells[1]), int(cells[2])))
+    return list(dict.fromkeys(ways))[-12:]
+
+
+def _of_cells(solid: Solid, cells: tuple[int, int, int]) -> Cover:
+    """Return a sphere for each cell that holds a part of the solid."""
+    low, high = _bounds(solid)
+    size = (high - low) / cells
+    if isinstance(solid, Box):
+        grid = np.stack(np.meshgrid(*(np.arange(n) + 0.5 for n in cells), indexing="ij"), axis=-1)
+        centres = low + grid.reshape(-1, 3) * size
+        spheres = np.column_stack((centres, np.full(len(centres), 0.5 * np.linalg.norm(size))))
+    else:
+        spheres = _around_samples(solid, low, size, cells)
+    # No point of a sphere is farther away than its centre by more than its radius.
+    excess = float((signed_distance(solid, spheres[:, :3])[0] + spheres[:, 3]).max())
+    return Cover(frozen(spheres), max(0.0, excess))
+
+
+def _around_samples(solid: Solid, low: Array, size: Array, cells: tuple[int, int, int]) -> Array:
+    spacing = max(float(size.min()), float(size.max()) / 4.0) / _SAMPLES
+    surface, gap = _samples(solid, spacing), spacing / math.sqrt(2.0)
+    samples = np.concatenate((surface, _inside(solid, 2.0 * spacing)))
+    place = np.clip(((samples - low) / np.maximum(size, 1e-12)).astype(int), 0, np.array(cells) - 1)
+    order = np.lexsort(place.T)
+    samples, place = samples[order], place[order]
+    first = np.flatnonzero(np.append(True, (np.diff(place, axis=0) != 0).any(axis=1)))
+    spheres = []
+    for part in np.split(samples, first[1:]):
+        centre = 0.5 * (part.min(axis=0) + part.max(axis=0))
+        radius = float(np.linalg.norm(part - centre, axis=1).max()) + gap
+        spheres.append([*centre, radius])
+    return np.array(spheres)
+
+
+def _row(capsule: Capsule) -> Cover:
+    """Return equal spheres along a capsule: as many as keep within 5 % of its radius, or COUNT."""
+    greatest = 2.0 * capsule.radius * math.sqrt(1.05**2 - 1.0)
+    count = 1 + min(COUNT - 1, math.ceil(capsule.length / greatest))
+    radius = math.hypot(capsule.radius, 0.5 * capsule.length / max(1, count - 1))
+    z = np.linspace(-0.5, 0.5, count) * capsule.length
+    spheres = frozen([[0.0, 0.0, float(h), radius] for h in z])
+    return Cover(spheres, radius - capsule.radius)
+
+
+def _bounds(solid: Solid) -> Array:
+    """Return least and greatest corner of the box around a solid, shape (2, 3)."""
+    if isinstance(solid, Box):
+        half = 0.5 * np.asarray(solid.size)
+    elif isinstance(solid, Cylinder):
+        half = np.array([solid.radius, solid.radius, 0.5 * solid.length])
+    elif isinstance(solid, Cone):
+        half = np.array([solid.radius, solid.radius, 0.5 * solid.height])
+    else:
+        corners = surface_of(solid).corners.reshape(-1, 3)  # type: ignore[arg-type]
+        return np.stack((corners.min(axis=0), corners.max(axis=0)))
+    return np.stack((-half, half))
+
+
+def _samples(solid: Solid, spacing: float) -> Array:
+    """Return points of the surface; any other is within ``spacing / sqrt(2)`` of one of them."""
+    if isinstance(solid, (Cylinder, Cone)):
+        return _round_surface(solid, spacing)
+    return _triangle_surface(surface_of(solid).corners, spacing)  # type: ignore[arg-type]
+
+
+def _inside(solid: Solid, spacing: float) -> Array:
+    """Return the points of a grid that are inside."""
+    low, high = _bounds(solid)
+    axes = [_ticks(a, b, spacing) for a, b in zip(low, high, strict=True)]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+    if isinstance(solid, TriangleMesh):
+        return grid[surface_of(solid).inside(grid) > 0.5]
+    return grid[signed_distance(solid, grid)[0] <= 0.0]
+
+
+def _ticks(low: float, high: float, spacing: float) -> Array:
+    return np.linspace(low, high, 1 + max(1, math.ceil((high - low) / spacing)))
+
+
+def _round_surface(solid: Cylinder | Cone, spacing: float) -> Array:
+    """Return rings on the ends and the side of a cylinder or a cone."""
+    bottom = -0.5 * (solid.length if isinstance(solid, Cylinder) else solid.height)
+    rings = [(float(r), bottom) for r in _ticks(0.0, solid.radius, spacing)]
+    if isinstance(solid, Cylinder):
+        rings += [(r, -bottom) for r, _ in rings]
+        rings += [(solid.radius, float(z)) for z in _ticks(bottom, -bottom, spacing)]
+    else:
+        slant = math.hypot(solid.radius, solid.height)
+        along = _ticks(0.0, 1.0, spacing / slant)
+        rings += [(solid.radius * (1.0 - t), bottom + t * solid.height) for t in along]
+    points = []
+    for radius, z in dict.fromkeys(rings):
+        angles = _ticks(0.0, 2.0 * math.pi, spacing / max(radius, spacing))[:-1]
+        points += [(radius * math.cos(t), radius * math.sin(t), z) for t in angles]
+    return np.array(points)
+
+
+def _triangle_surface(corners: Array, spacing: float) -> Array:
+    """Return points of triangles, of which each other point has one within reach."""
+    points = []
+    for a, b, c in corners:
+        longest = max(np.linalg.norm(b - a), np.linalg.norm(c - b), np.linalg.norm(a - c))
+        n = max(1, math.ceil(longest / spacing))
+        i, j = np.triu_indices(n + 1)
+        weights = np.stack((i, j - i, n - j), axis=1) / n
+        points.append(weights @ np.stack((a, b, c)))
+    joined = np.concatenate(points)
+    # One point for each cell of a grid suffices; those that fall away have a neighbour.
+    _, kept = np.unique((joined / (0.5 * spacing)).round(), axis=0, return_index=True)
+    return np.asarray(joined[kept])

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Triangle meshes as solids: hulls, closedness, and exact signed distances in plain NumPy."""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+
+from motion_nodes.model.tree import Array
+from motion_nodes.scene.shapes import TriangleMesh
+
+_CHUNK = 2_000_000  # point-triangle pairs at a time: some 200 MB
+
+
+class Surface:
+    """The surface of a mesh: its own triangles, or those of its convex hull."""
+
+    def __init__(self, mesh: TriangleMesh) -> None:
+        self.corners, self.planes = _corners_of(mesh)
+        self.closed = self.planes is not None or _is_closed(mesh)
+
+    corners: Array
+    """Of each triangle [m], shape (t, 3, 3)."""
+    planes: Array | None
+    """For a convex solid: outward normal and offset of each face, shape (f, 4); n x <= d."""
+    closed: bool
+    """Whether it encloses a volume: each edge is shared by two triangles."""
+
+    def inside(self, points: Array) -> Array:
+        """Return by how much points are inside: 1 inside, 0 outside, shape (m,).
+
+        Source: winding number as the sum of solid angles; Van Oosterom and Strackee, The solid
+        angle of a plane triangle, IEEE Trans. Biomed. Eng. 30 (1983), equation 8.
+        """
+        if not self.closed:
+            return np.zeros(len(points))
+        if self.planes is not None:
+            beyond = points @ self.planes[:, :3].T - self.planes[:, 3]
+            return np.asarray(beyond.max(axis=1) < 0.0, dtype=np.float64)
+        total = np.zeros(len(points))
+        for part in _parts(len(points), len(self.corners)):
+            a, b, c = (self.corners[None, :, k] - points[part, None, :] for k in range(3))
+            la, lb, lc = (np.linalg.norm(x, axis=2) for x in (a, b, c))
+            volume = np.einsum("mti,mti->mt", a, np.cross(b, c))
+            flat = la * lb * lc + np.einsum("mti,mti->mt", a, b) * lc
+            flat += np.einsum("mti,mti->mt", b, c) * la + np.einsum("mti,mti->mt", c, a) * lb
+            total[part] = 2.0 * np.arctan2(volume, flat).sum(axis=1)
+        return (np.abs(total) > 2.0 * np.pi).astype(np.float64)
+
+    def nearest(self, points: Array) -> tuple[Array, Array]:
+        """Return the nearest point of the surface, and the normal of its triangle, (m, 3) each."""
+        nearest, normals = np.full_like(points, np.nan), np.full_like(points, np.nan)
+        a, b, c = (self.corners[:, k] for k in range(3))
+        normal = np.cross(b - a, c - a)
+        normal /= np.linalg.norm(normal, axis=1, keepdims=True)
+        for part in _parts(len(points), len(self.corners)):
+            candidates = nearest_on_triangles(self.corners, points[part])
+            squared = ((candidates - points[part, None]) ** 2).sum(axis=2)
+            best = squared.argmin(axis=1)
+            nearest[part] = candidates[np.arange(len(best)), best]
+            normals[part] = normal[best]
+        return nearest, normals
+
+
+def surface_of(mesh: TriangleMesh) -> Surface:
+    """Return the surface of a mesh; it is worked out once for each mesh."""
+    known = _surfaces.get(mesh)
+    if known is None:
+        known = _surfaces[mesh] = Surface(mesh)
+    return known
+
+
+_surfaces: weakref.WeakKeyDictionary[TriangleMesh, Surface] = weakref.WeakKeyDictionary()
+
+
+def mesh_distance(mesh: TriangleMesh, points: Array) -> tuple[Array, Array]:
+    """Return signed distances (m,) and directions (m, 3) of points; see ``signed_distance``.
+
+    A surface that is not closed encloses nothing: distances to it are never negative.
+    """
+    surface = surface_of(mesh)
+    nearest, normals = surface.nearest(points)
+    inside = surface.inside(points) > 0.5
+    offset = np.where(inside[:, None], nearest - points, points - nearest)
+    length = np.linalg.norm(offset, axis=1)
+    apart = length[:, None] > 0.0
+    direction = np.where(apart, offset / np.where(apart, length[:, None], 1.0), normals)
+    finite = np.isfinite(points).all(axis=1)
+    return np.where(finite, np.where(inside, -length, length), np.nan), direction
+
+
+def nearest_on_triangles(corners: Array, points: Array) -> Array:
+    """Return the nearest point of each triangle to each point.
+
+    Args:
+        corners: shape (t, 3, 3).
+        points: shape (m, 3).
+
+    Returns:
+        Shape (m, t, 3).
+
+    Either the foot of the perpendicular is inside the triangle, or the nearest point is on one of
+    its three edges.
+    """
+    a, b, c = (corners[None, :, k] for k in range(3))
+    p = points[:, None, :]
+    normal = np.cross(b - a, c - a)
+    square = np.einsum("mti,mti->mt", normal, normal)
+    height = np.einsum("mti,mti->mt", p - a, normal) / square
+    foot = p - height[..., None] * normal
+    best = foot
+    inside = np.ones(height.shape, bool)
+    for start, end in ((a, b), (b, c), (c, a)):
+        left = np.einsum("mti,mti->mt", np.cross(end - start, foot - start), normal)
+        inside &= left >= 0.0
+    squared = np.where(inside, ((p - foot) ** 2).sum(axis=2), np.inf)
+    for start, end in ((a, b), (b, c), (c, a)):
+        edge = end - start
+        along = np.einsum("mti,mti->mt", p - start, edge) / (edge**2).sum(axis=2)
+        on_edge = start + np.clip(along, 0.0, 1.0)[..., None] * edge
+        length = ((p - on_edge) ** 2).sum(axis=2)
+        nearer = length < squared
+        best = np.where(nearer[..., None], on_edge, best)
+        squared = np.where(nearer, length, squared)
+    return np.asarray(best, dtype=np.float64)
+
+
+def _parts(points: int, triangles: int) -> list[slice]:
+    step = max(1, _CHUNK // max(1, triangles))
+    return [slice(start, min(points, start + step)) for start in range(0, points, step)]
+
+
+def _corners_of(mesh: TriangleMesh) -> tuple[Array, Array | None]:
+    if not mesh.convex:
+        return mesh.vertices[mesh.triangles], None
+    # Imported here: it takes most of a second, and few worlds have a convex mesh.
+    from scipy.spatial import ConvexHull, QhullError
+
+    try:
+        hull = ConvexHull(mesh.vertices)
+    except QhullError:  # flat or too small for a hull: then the triangles are all there is
+        return mesh.vertices[mesh.triangles], None
+    corners = mesh.vertices[hull.simplices].copy()
+    normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
+    turned = np.einsum("ti,ti->t", normals, hull.equations[:, :3]) < 0.0
+    corners[turned] = corners[turned][:, [0, 2, 1]]
+    kept = np.linalg.norm(normals, axis=1) > 0.0
+    equations = np.unique(hull.equations.round(12), axis=0)
+    return corners[kept], np.column_stack((equations[:, :3], -equations[:, 3]))
+
+
+def _is_closed(mesh: TriangleMesh) -> bool:
+    """Return whether each edge is used once in each of its two directions.
+
+    Corners that coincide count as one: files often repeat them for each triangle.
+    """
+    _, index = np.unique(mesh.vertices.round(9), axis=0, return_inverse=True)
+    faces = index.reshape(-1)[mesh.triangles]
+    edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]], faces[:, [2, 0]]])
+    forward, counts = np.unique(edges, axis=0, return_counts=True)
+    backward = np.unique(edges[:, ::-1], axis=0)
+    return bool((counts == 1).all() and np.array_equal(forward, backward))

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Mesh files of robot descriptions, read without a mesh library: STL and OBJ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from motion_nodes.errors import BadCommand, BadDescription
+from motion_nodes.scene.shapes import TriangleMesh, triangle_mesh
+
+_RECORD = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
+
+
+def read_mesh(
+    path: Path, scale: tuple[float, float, float] = (1.0, 1.0, 1.0), convex: bool = False
+) -> TriangleMesh:
+    """Return the mesh in a file.
+
+    Args:
+        path: a ``.stl`` file (binary or text) or an ``.obj`` file.
+        scale: factor on each axis.
+        convex: whether the convex hull is meant.
+
+    Raises:
+        BadDescription: the file cannot be read, or is of another kind, or has no triangles.
+    """
+    readers = {".stl": _stl, ".obj": _obj}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise BadDescription(
+            f"{path}: collision meshes are read from {', '.join(readers)} files only."
+        )
+    try:
+        vertices, triangles = reader(path)
+        return triangle_mesh(vertices * np.asarray(scale), triangles, convex)
+    except (OSError, ValueError, IndexError) as error:
+        raise BadDescription(f"{path} cannot be read as a mesh: {error}") from error
+    except BadCommand as error:
+        raise BadDescription(f"{path}: {error}") from error
+
+
+def _stl(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    content = path.read_bytes()
+    count = int.from_bytes(content[80:84], "little")
+    if len(content) == 84 + _RECORD.itemsize * count:
+        corners = np.frombuffer(content, _RECORD, count, 84)["corners"].reshape(-1, 3)
+    else:
+        lines = [line.split() for line in content.decode("ascii", "replace").splitlines()]
+        corners = np.array([line[1:4] for line in lines if line[:1] == ["vertex"]], np.float64)
+    return corners.astype(np.float64), np.arange(len(corners)).reshape(-1, 3)
+
+
+def _obj(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    vertices: list[list[float]] = []
+    triangles: list[list[int]] = []
+    for line in path.read_text(errors="replace").splitlines():
+        words = line.split()
+        if words[:1] == ["v"]:
+            vertices.append([float(word) for word in words[1:4]])
+        elif words[:1] == ["f"]:
+            # Corners count from 1, or from the last one backwards; polygons become fans.
+            numbers = [int(word.split("/")[0]) for word in words[1:]]
+            face = [n - 1 if n > 0 else len(vertices) + n for n in numbers]
+            triangles += [[face[0], face[k], face[k + 1]] for k in range(1, len(face) - 1)]
+    return np.array(vertices, np.float64), np.array(triangles, np.int64).reshape(-1, 3)

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What moves with a robot, as spheres: its links, and what they carry.
+
+A link's spheres are those of the robot's own file. A link that has none there, but collision
+geometry in the URDF, is covered (:mod:`motion_nodes.scene.body_spheres`), so that any URDF works.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import weakref
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.errors import BadDescription
+from motion_nodes.model.meshes import resolve_mesh
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, KinematicTree, Mesh, Shape, frozen
+from motion_nodes.scene.allowed import AllowedCollisions, pair_of
+from motion_nodes.scene.body_spheres import cover
+from motion_nodes.scene.scene import AttachedBody, Part
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """Spheres that move as one: a link's, or those of something that a link carries."""
+
+    name: str
+    link: str
+    """The link that it is, or that carries it."""
+    spheres: Array
+    """Centre in the link's frame and radius [m], shape (s, 4)."""
+    excess: float
+    """How far the spheres may reach beyond the geometry [m]; NaN for spheres from a file."""
+    carried: AttachedBody | None = None
+
+    @functools.cached_property
+    def bounding_sphere(self) -> Array:
+        """A sphere that holds the others: centre in the link's frame and radius, shape (4,)."""
+        return frozen(bounding_sphere(self.spheres))
+
+
+def link_bodies(robot: Robot) -> tuple[Body, ...]:
+    """Return the links that have spheres or collision geometry, parents before children."""
+    known = _links.get(robot)
+    if known is None:
+        found = (_link_body(robot, name) for name in robot.tree.frame_names)
+        known = _links[robot] = tuple(body for body in found if body is not None)
+    return known
+
+
+_links: weakref.WeakKeyDictionary[Robot, tuple[Body, ...]] = weakref.WeakKeyDictionary()
+
+
+def _link_body(robot: Robot, link: str) -> Body | None:
+    if robot.spheres.get(link):
+        return Body(link, link, frozen(robot.spheres[link]), float("nan"))
+    parts = tuple(
+        part
+        for shape in robot.tree.links[link].collisions
+        if (part := _part(robot, link, shape)) is not None
+    )
+    return _covered(link, link, parts, np.eye(4)) if parts else None
+
+
+def _part(robot: Robot, link: str, shape: Shape) -> Part | None:
+    """Return a link's collision geometry as a shape of the world; None for an unreadable mesh."""
+    geometry = shape.geometry
+    if not isinstance(geometry, Mesh):
+        return Part(geometry, shape.X_LG)
+    from motion_nodes.scene.mesh_file import read_mesh
+
+    try:
+        solid = read_mesh(resolve_mesh(geometry.filename, robot.directory), geometry.scale)
+    except BadDescription as error:
+        _LOG.warning("%s, link %s: not checked for collisions: %s", robot.name, link, error)
+        return None
+    return Part(solid, shape.X_LG)
+
+
+def carried_body(item: AttachedBody) -> Body:
+    """Return what a link carries, covered by spheres."""
+    return _covered(item.name, item.link, item.parts, item.X_LO, item)
+
+
+def _covered(
+    name: str, link: str, parts: Iterable[Part], X_LO: Array, carried: AttachedBody | None = None
+) -> Body:
+    covers = [(cover(part.solid), X_LO @ part.X_OS) for part in parts]
+    spheres = [
+        np.column_stack((c.spheres[:, :3] @ X[:3, :3].T + X[:3, 3], c.spheres[:, 3]))
+        for c, X in covers
+    ]
+    excess = max(c.excess for c, _ in covers)
+    return Body(name, link, frozen(np.concatenate(spheres)), excess, carried)
+
+
+def bounding_sphere(spheres: Array) -> Array:
+    """Return a small sphere that holds spheres, shape (4,).
+
+    Source: Badoiu and Clarkson, Smaller core-sets for balls (SODA 2003): step towards the farthest
+    with falling step sizes. The radius is what the centre found needs, so it always holds all.
+    """
+    centres, radii = spheres[:, :3], spheres[:, 3]
+    if len(spheres) == 1:
+        return np.array(spheres[0])
+    centre = 0.5 * (np.min(centres - radii[:, None], 0) + np.max(centres + radii[:, None], 0))
+    best, least = centre, np.inf
+    for step in range(2, 400):
+        offsets = centres - centre
+        lengths = np.linalg.norm(offsets, axis=1)
+        reach = lengths + radii
+        farthest = int(reach.argmax())
+        if reach[farthest] < least:
+            best, least = centre, float(reach[farthest])
+        if lengths[farthest] == 0.0:
+            break
+        outermost = offsets[farthest] * (reach[farthest] / lengths[farthest])
+        centre = centre + outermost / step
+    return np.append(best, least)
+
+
+def checked_pairs(
+    robot: Robot, bodies: tuple[Body, ...], allowed: AllowedCollisions
+) -> tuple[tuple[int, int], ...]:
+    """Return which pairs of bodies of a robot must not touch, as indices, the smaller first.
+
+    Left out are: what no joint moves against each other; links that are joined by one joint (links
+    without geometry between them do not count); pairs that the robot's file ignores; a carried
+    body with its touch links; and what is allowed.
+    """
+    rigid = rigid_links(robot.tree)
+    neighbours = _neighbours(robot.tree, rigid, {body.link for body in bodies if not body.carried})
+    ignored = {pair_of(a, b) for a, b in robot.description.collision.ignore}
+    pairs = []
+    for i, a in enumerate(bodies):
+        for j in range(i + 1, len(bodies)):
+            b = bodies[j]
+            apart = rigid[a.link] != rigid[b.link]
+            if not a.carried and not b.carried:
+                near = pair_of(rigid[a.link], rigid[b.link]) in neighbours
+                apart = apart and not near and pair_of(a.name, b.name) not in ignored
+            for body, other in ((a, b), (b, a)):
+                apart = apart and not (body.carried and other.name in body.carried.touch_links)
+            if apart and not allowed.allows(a.name, b.name):
+                pairs.append((i, j))
+    return tuple(pairs)
+
+
+def rigid_links(tree: KinematicTree) -> Mapping[str, str]:
+    """Return for each link the topmost one that fixed joints join it to."""
+    top: dict[str, str] = {}
+    for link in tree.frame_names:
+        joint = tree.parent_joint.get(link)
+        top[link] = link if joint is None or joint.movable else top[joint.parent]
+    return top
+
+
+def _neighbours(
+    tree: KinematicTree, rigid: Mapping[str, str], with_geometry: set[str]
+) -> set[tuple[str, str]]:
+    """Return pairs of rigid groups between which there is one joint, or several without geometry.
+
+    Groups are named by their topmost links.
+    """
+    solid = {rigid[link] for link in with_geometry}
+    pairs = set()
+    for group in solid:
+        joint = tree.parent_joint.get(group)
+        while joint is not None and rigid[joint.parent] not in solid:
+            joint = tree.parent_joint.get(rigid[joint.parent])
+        if joint is not None:
+            pairs.add(pair_of(group, rigid[joint.parent]))
+    return pairs
