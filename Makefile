@@ -5,6 +5,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PORT ?= 8080
+WORKERS ?= auto
 
 .PHONY: demo test setup setup-test lint types layers unit bench format clean
 
@@ -29,10 +30,11 @@ types: setup-test
 layers: setup-test
 	@echo "== import-linter" && $(BIN)/lint-imports
 
-# Journeys run in real time, and on a busy machine one may come late. What fails is run once more by
-# itself; what fails twice has failed.
+# Several workers share the tests (test/shares.py); WORKERS=1 runs one after the other. Journeys run in
+# real time, and on a busy machine one may come late. What fails is run once more by itself; what
+# fails twice has failed.
 unit: setup-test
-	@echo "== pytest" && { $(BIN)/python -m pytest $(PYTEST_ARGS) || { \
+	@echo "== pytest" && { $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS) || { \
 		echo "== pytest: what failed, once more" && \
 		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); }; }
 

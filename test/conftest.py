@@ -8,6 +8,7 @@ import fcntl
 import os
 import random
 import shutil
+import signal
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -43,10 +44,37 @@ os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_LOG_DIR"] = tempfile.mkdtemp(prefix="motion_nodes-test-log-")
 atexit.register(shutil.rmtree, os.environ["ROS_LOG_DIR"], ignore_errors=True)
 os.environ["RCUTILS_COLORIZED_OUTPUT"] = "0"
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Shells start what runs in the background deaf to Ctrl-C, and children would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.pop("MOTION_NODES_ROBOT_PATH", None)
 
 ENVIRONMENT = dict(os.environ)
 """Environment of started processes: with the user's kernel cache, whatever a test changes."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return what ``-n auto`` means."""
+    from shares import workers
+
+    return workers()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Share the tests out by :mod:`shares`, unless ``--dist`` asks for something else."""
+    from shares import Shares
+
+    return Shares(config, log) if config.getvalue("dist") == "load" else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Among several workers, begin with what takes longest."""
+    if config.getvalue("numprocesses") or hasattr(config, "workerinput"):
+        from shares import rank
+
+        items.sort(key=lambda item: rank(item.nodeid))
 
 
 @pytest.fixture(scope="session")

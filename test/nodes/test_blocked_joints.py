@@ -226,21 +226,24 @@ def test_the_parallel_gripper_stalls(arm, robot):
 
 
 def test_preempted_by_another_grip_and_by_a_stream(arm, robot):
-    first = grip(arm, 0.0)
-    assert first.accepted()
-    arm.moving(0.01, FINGERS)
-    second = grip(arm, 0.033, COMMAND_NAMES[1])
-    status, result = first.result()
-    assert (status, result.stalled, result.reached_goal) == (ABORTED, False, False)
-    status, result = second.result()
-    assert (status, result.reached_goal) == (SUCCEEDED, True)
-    third = grip(arm, 0.0)
-    assert third.accepted()
-    arm.moving(0.01, FINGERS)
-    arm.publisher(JointState, "reference").publish(
-        JointState(name=FINGERS, position=[0.035, 0.035])
-    )
-    assert third.result()[0] == ABORTED
+    stream = arm.publisher(JointState, "reference")
+    # What is in the fingers' way keeps a grip under way until the next one comes.
+    assert arm.client.set_parameters(CONTROLLER, gripper__stall_timeout=60.0).successful
+    try:
+        robot.blocked = dict.fromkeys(FINGERS, OBJECT)
+        first = grip(arm, 0.0)
+        assert first.accepted()
+        second = grip(arm, 0.033, COMMAND_NAMES[1])
+        status, result = first.result()
+        assert (status, result.stalled, result.reached_goal) == (ABORTED, False, False)
+        status, result = second.result()
+        assert (status, result.reached_goal) == (SUCCEEDED, True)
+        third = grip(arm, 0.0)
+        assert third.accepted()
+        stream.publish(JointState(name=FINGERS, position=[0.035, 0.035]))
+        assert third.result()[0] == ABORTED
+    finally:
+        assert arm.client.set_parameters(CONTROLLER, gripper__stall_timeout=0.3).successful
     arm.client.wait(lambda: arm.away(dict.fromkeys(FINGERS, 0.035)) < 1e-4, "the stream's target")
 
 

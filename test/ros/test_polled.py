@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 from ros_processes import wait_until
 from std_msgs.msg import Int64
 
@@ -35,6 +36,15 @@ def connect(node, publisher, profile=qos.COMMANDS) -> PolledSubscription[Int64]:
     return polled
 
 
+def gather(polled: PolledSubscription[Int64], count: int) -> list[int]:
+    """Poll until so many messages have come."""
+    taken: list[int] = []
+    wait_until(
+        lambda: taken.extend(m.data for m in polled.all()) or len(taken) >= count, "all messages"
+    )
+    return taken
+
+
 def test_nothing_yet(node, publisher):
     polled = connect(node, publisher)
     assert polled.all() == []
@@ -49,9 +59,7 @@ def test_messages_come_in_order_and_once(node, publisher):
     polled = connect(node, publisher)
     for i in range(5):
         publisher.publish(Int64(data=i))
-    taken: list[int] = []
-    wait_until(lambda: taken.extend(m.data for m in polled.all()) or len(taken) >= 5, "five")
-    assert taken == list(range(5))
+    assert gather(polled, 5) == list(range(5))
     assert polled.count == 5
     assert polled.age() < 5.0
     assert polled.all() == []
@@ -71,11 +79,12 @@ def test_newest_drops_the_older_ones(node, publisher):
 
 def test_depth_bounds_what_waits(node, publisher):
     polled = connect(node, publisher, qos.NEWEST)
+    deep = PolledSubscription(node, Int64, "numbers", QoSProfile(depth=20))
+    wait_until(lambda: publisher.get_subscription_count() == 2, "both subscriptions")
     for i in range(20):
         publisher.publish(Int64(data=i))
-    time.sleep(0.1)
-    messages = polled.all()
-    assert [m.data for m in messages] == [19]
+    assert gather(deep, 20) == list(range(20))
+    assert [m.data for m in polled.all()] == [19]
 
 
 def test_drop_leaves_no_trace(node, publisher):
@@ -102,7 +111,7 @@ def test_an_executor_never_runs_it(node, publisher):
         executor.spin_once(timeout_sec=0.05)
     executor.shutdown()
     assert served == list(range(5))
-    assert [m.data for m in polled.all()] == list(range(5))
+    assert gather(polled, 5) == list(range(5))
 
 
 def test_taken_in_one_thread_while_an_executor_serves_in_another(node, publisher):
@@ -121,7 +130,9 @@ def test_taken_in_one_thread_while_an_executor_serves_in_another(node, publisher
             taken += [m.data for m in polled.all()]
             time.sleep(0.001)
         wait_until(lambda: len(served) >= 300, "the executor to have served all")
-        taken += [m.data for m in polled.all()]
+        wait_until(
+            lambda: taken.extend(m.data for m in polled.all()) or 299 in taken, "the last message"
+        )
     finally:
         executor.shutdown()
         spinner.join(5.0)
