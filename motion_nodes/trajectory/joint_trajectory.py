@@ -11,30 +11,21 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.errors import BadCommand
 from motion_nodes.model.tree import frozen
+from motion_nodes.trajectory.trajectory import JointSample, Trajectory
+
+__all__ = ["JointSample", "JointTrajectory"]
 
 Array = NDArray[np.float64]
 
 
-class JointSample(NamedTuple):
-    """Where the joints of a trajectory shall be at one time; arrays of shape (n,)."""
-
-    position: Array
-    """[rad or m]"""
-    velocity: Array
-    """[rad/s or m/s]"""
-    acceleration: Array
-    """[rad/s^2 or m/s^2]"""
-
-
 @dataclass(frozen=True, eq=False)
-class JointTrajectory:
+class JointTrajectory(Trajectory):
     """Points in time for some joints, checked and frozen.
 
     Raises:
@@ -125,20 +116,6 @@ class JointTrajectory:
         i = int(np.searchsorted(self.times, time, side="right")) - 1
         span = float(self.times[i + 1] - self.times[i])
         return _between(self._knot(i), self._knot(i + 1), time - float(self.times[i]), span)
-
-    def sequence(self, time_step: float) -> list[tuple[float, JointSample]]:
-        """Return samples every ``time_step`` [s] from start to end, the end point included.
-
-        Raises:
-            BadCommand: for a step that is not finite and positive.
-        """
-        if not (np.isfinite(time_step) and time_step > 0.0):
-            raise BadCommand(f"time step is {time_step} s; it must be finite and above 0")
-        span = self.end_time - self.start_time
-        times = [self.start_time + k * time_step for k in range(int(span / time_step + 1e-9) + 1)]
-        if times[-1] < self.end_time - 1e-9:
-            times.append(self.end_time)
-        return [(time, self.sample(time)) for time in times]
 
     def _at(self, i: int, *, moving: bool) -> JointSample:
         zeros = np.zeros(len(self.joint_names))

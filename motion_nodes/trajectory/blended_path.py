@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Straight lines between waypoints with their corners rounded.
+
+At a corner the direction turns from d0 to d1 over a length of 2 r: d0 + (d1 - d0) (3 w^2 - 2 w^3)
+with w from 0 to 1. Curvature begins and ends at 0, so accelerations are continuous and jerks
+finite. The path leaves the corner by 3/16 r |d1 - d0| (the integral of the direction to w = 1/2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.trajectory.joint_path import JointPath
+
+Array = NDArray[np.float64]
+FreeCheck = Callable[[Array], NDArray[np.bool_]]
+"""Tells for configurations of shape (k, n) which are free of collisions, shape (k,)."""
+
+_HALVINGS = 5
+"""So often a blend that is not free is made smaller before the path stops at its corner."""
+_STRAIGHT = 1e-9
+"""Change of direction, as a share of it, that is rounding."""
+_SHORTEST = 1e-9
+"""Share of a line below which what blends leave of it is rounding."""
+
+
+@dataclass(frozen=True)
+class CornerBlending:
+    """How corners of a path may be rounded."""
+
+    deviation: float = 0.01
+    """How far the path may leave a corner [rad or m, Euclidean over the joints]; 0: stop there."""
+    is_free: FreeCheck | None = None
+    """Asked about the rounded corners; None: the caller knows that all are free."""
+    resolution: float = 0.02
+    """Distance between the configurations asked about [rad or m, of the joint that moves most]."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if not (np.isfinite(self.deviation) and self.deviation >= 0.0):
+            raise BadConfig(f"blend deviation is {self.deviation}; it must be finite and >= 0")
+        if not (np.isfinite(self.resolution) and self.resolution > 0.0):
+            raise BadConfig(f"resolution is {self.resolution}; it must be finite and above 0")
+
+
+def blended_path(
+    joint_names: tuple[str, ...], waypoints: Array, scale: Array, blending: CornerBlending
+) -> JointPath:
+    """Return the path along the lines between waypoints.
+
+    Args:
+        joint_names: names of the n joints.
+        waypoints: two or more, no two that follow each other equal, shape (k, n).
+        scale: of each joint, shape (n,); the length of a line is the greatest of its changes, each
+            divided by this. With velocity limits it is the shortest time it can take.
+        blending: how corners may be rounded.
+    """
+    change = np.diff(waypoints, axis=0)
+    lengths = np.max(np.abs(change) / scale, axis=1)
+    directions = change / lengths[:, None]
+    turns = np.diff(directions, axis=0)
+    size = np.linalg.norm(turns, axis=1)
+    bent = size > _STRAIGHT * np.linalg.norm(directions[1:], axis=1)
+    radii = np.zeros(len(waypoints))
+    room = 0.5 * np.minimum(lengths[:-1], lengths[1:])
+    wanted = np.divide(16.0 * blending.deviation, 3.0 * size, out=np.zeros_like(size), where=bent)
+    radii[1:-1] = np.minimum(wanted, room)
+    if blending.is_free is not None:
+        _shrink_to_free(radii, waypoints, directions, scale, blending)
+    bent_at = np.concatenate([[False], bent, [False]])
+    return _assemble(joint_names, waypoints, lengths, directions, radii, bent_at)
+
+
+def blend_points(corner: Array, before: Array, after: Array, radius: Array, count: int) -> Array:
+    """Return configurations on blends, shape (k, count, n).
+
+    Args:
+        corner: shape (k, n).
+        before: directions into the corners, shape (k, n).
+        after: directions out of them, shape (k, n).
+        radius: shape (k,).
+        count: points on each blend, its ends included.
+    """
+    w = np.linspace(0.0, 1.0, count)[None, :, None]
+    r = radius[:, None, None]
+    turned = (after - before)[:, None, :] * (w**3 - 0.5 * w**4)
+    return corner[:, None, :] + before[:, None, :] * (2.0 * r * w - r) + 2.0 * r * turned
+
+
+def _shrink_to_free(
+    radii: Array, waypoints: Array, directions: Array, scale: Array, blending: CornerBlending
+) -> None:
+    """Halve the blends that are not free; one that stays so becomes 0."""
+    is_free = blending.is_free
+    assert is_free is not None
+    open_corners = np.flatnonzero(radii > 0.0)
+    for _ in range(_HALVINGS):
+        if not len(open_corners):
+            return
+        r = radii[open_corners]
+        count = int(np.ceil(2.0 * float(np.max(r)) * float(np.max(scale)) / blending.resolution))
+        points = blend_points(
+            waypoints[open_corners],
+            directions[open_corners - 1],
+            directions[open_corners],
+            r,
+            max(count, 2) + 1,
+        )
+        free = np.asarray(is_free(points.reshape(-1, points.shape[-1])), dtype=np.bool_)
+        open_corners = open_corners[~free.reshape(points.shape[:2]).all(axis=1)]
+        radii[open_corners] *= 0.5
+    radii[open_corners] = 0.0
+
+
+def _assemble(
+    joint_names: tuple[str, ...],
+    waypoints: Array,
+    lengths: Array,
+    directions: Array,
+    radii: Array,
+    bent: NDArray[np.bool_],
+) -> JointPath:
+    """Return lines and blends as pieces: line 0, blend 1, line 1, blend 2, ..."""
+    count, n = directions.shape
+    spans = np.zeros(2 * count - 1)
+    coefficients = np.zeros((2 * count - 1, 5, n))
+    spans[0::2] = lengths - radii[:-1] - radii[1:]
+    coefficients[0::2, 0] = waypoints[:-1] + directions * radii[:-1, None]
+    coefficients[0::2, 1] = directions
+    r = radii[1:-1, None]
+    width = np.where(r > 0.0, 2.0 * r, 1.0)
+    spans[1::2] = 2.0 * radii[1:-1]
+    coefficients[1::2, 0] = waypoints[1:-1] - directions[:-1] * r
+    coefficients[1::2, 1] = directions[:-1]
+    coefficients[1::2, 3] = np.diff(directions, axis=0) / width**2
+    coefficients[1::2, 4] = -0.5 * np.diff(directions, axis=0) / width**3
+    least = np.zeros(2 * count - 1)
+    least[0::2] = _SHORTEST * lengths
+    kept = spans > least
+    ends = np.cumsum(np.where(kept, spans, 0.0))
+    stopped = np.flatnonzero(bent & (radii == 0.0))
+    return JointPath(
+        joint_names,
+        np.concatenate([[0.0], ends[kept]]),
+        coefficients[kept],
+        ends[2 * (stopped - 1)],
+    )

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths of joints: polynomials one after the other, without time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.tree import frozen
+
+Array = NDArray[np.float64]
+IndexArray = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class JointPath:
+    """Joint positions as a function of the distance along a path.
+
+    What the distance means is up to who makes the path; it begins at 0. First and second
+    derivatives are continuous except where the path stops.
+    """
+
+    joint_names: tuple[str, ...]
+    breaks: Array
+    """Where the pieces begin and end, rising, shape (m + 1,)."""
+    coefficients: Array
+    """Lowest power first, in the distance from a piece's begin, shape (m, d + 1, n)."""
+    stops: Array
+    """Distances at which the path has a corner, so that the joints have to stop; shape (c,)."""
+
+    def __post_init__(self) -> None:
+        """Freeze the arrays."""
+        for name in ("breaks", "coefficients", "stops"):
+            object.__setattr__(self, name, frozen(getattr(self, name)))
+
+    @property
+    def length(self) -> float:
+        """Distance from start to end."""
+        return float(self.breaks[-1])
+
+    def piece_at(self, distance: ArrayLike) -> IndexArray:
+        """Return the piece in which each distance lies."""
+        found = np.searchsorted(self.breaks, distance, side="right") - 1
+        return np.clip(found, 0, len(self.breaks) - 2).astype(np.int32)
+
+    def evaluate(
+        self, distance: ArrayLike, order: int = 0, piece: IndexArray | None = None
+    ) -> Array:
+        """Return the path or a derivative of it.
+
+        Args:
+            distance: along the path, shape (k,).
+            order: of the derivative; 0 for positions.
+            piece: in which to evaluate each, shape (k,); None: where it lies.
+
+        Returns:
+            Shape (k, n).
+        """
+        s = np.atleast_1d(np.asarray(distance, dtype=np.float64))
+        at = self.piece_at(s) if piece is None else piece
+        local = (s - self.breaks[at])[:, None]
+        degree = self.coefficients.shape[1] - 1
+        value = np.zeros((len(s), self.coefficients.shape[2]))
+        for power in range(degree, order - 1, -1):
+            factor = float(np.prod(np.arange(power, power - order, -1)))
+            value = value * local + factor * self.coefficients[at, power]
+        return value
+
+
+def checked_waypoints(path: ArrayLike, joint_names: tuple[str, ...], least: int = 1) -> Array:
+    """Return waypoints as an array of shape (k, n).
+
+    Raises:
+        BadCommand: too few, another number of joints, or numbers that are not finite.
+    """
+    try:
+        points = np.array(path, dtype=np.float64, ndmin=2)
+    except (TypeError, ValueError) as error:
+        raise BadCommand(
+            f"waypoints must be rows of {len(joint_names)} numbers, all of one length ({error})"
+        ) from None
+    if points.ndim != 2 or points.shape[1] != len(joint_names):
+        raise BadCommand(
+            f"waypoints have shape {points.shape}; expected is one row per waypoint with "
+            f"{len(joint_names)} values: {', '.join(joint_names)}"
+        )
+    if len(points) < least:
+        raise BadCommand(f"{len(points)} waypoint given; a motion needs at least {least}")
+    wrong = np.argwhere(~np.isfinite(points))
+    if len(wrong):
+        i, j = wrong[0]
+        raise BadCommand(f"waypoint {i} has {points[i, j]} for joint {joint_names[j]}")
+    return points

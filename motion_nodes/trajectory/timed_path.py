@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A path of joints together with a clock that says how far along it the joints are at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from motion_nodes.kernels.path_pieces import limit_use
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.joint_path import IndexArray, JointPath
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.trajectory.trajectory import JointSample, Trajectory
+
+Array = NDArray[np.float64]
+
+
+class LimitUse(NamedTuple):
+    """Greatest shares of the limits that a motion uses; 1 is all of it."""
+
+    velocity: float
+    acceleration: float
+    jerk: float
+
+    @property
+    def stretch(self) -> float:
+        """By how much the motion must take longer to be within them; below 1: shorter."""
+        return float(max(self.velocity, np.sqrt(self.acceleration), np.cbrt(self.jerk)))
+
+
+@dataclass(frozen=True, eq=False)
+class TimedPath(Trajectory):
+    """A trajectory that stays exactly on its path; made by :mod:`motion_nodes.trajectory.retime`.
+
+    Positions, velocities, accelerations and jerks are evaluated, not interpolated.
+    """
+
+    path: JointPath
+    times: Array
+    """Bounds of the clock's intervals, from 0, rising [s], shape (N + 1,)."""
+    clock: Array
+    """Distance along the path in the time into an interval, lowest power first, shape (N, 6)."""
+    piece: IndexArray
+    """Piece of the path in which each interval lies, shape (N,)."""
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Names of the joints, in the order of the samples."""
+        return self.path.joint_names
+
+    @property
+    def start_time(self) -> float:
+        """Time at which it begins: 0 [s]."""
+        return 0.0
+
+    @property
+    def end_time(self) -> float:
+        """Time at which it ends [s]."""
+        return float(self.times[-1])
+
+    def sample(self, time: float) -> JointSample:
+        """Return position, velocity and acceleration at a time [s]; outside it the joints stand."""
+        q, v, a, _ = self.states([time])
+        return JointSample(q[0], v[0], a[0])
+
+    def states(self, times: ArrayLike) -> tuple[Array, Array, Array, Array]:
+        """Return positions, velocities, accelerations and jerks at times [s], each (k, n)."""
+        wanted = np.asarray(times, dtype=np.float64)
+        t = np.clip(wanted, self.times[0], self.times[-1])
+        i = np.clip(np.searchsorted(self.times, t, side="right") - 1, 0, len(self.clock) - 1)
+        s, s1, s2, s3 = _clock_at(self.clock[i], t - self.times[i])
+        piece = self.piece[i]
+        q, q1, q2, q3 = (self.path.evaluate(s, order, piece) for order in range(4))
+        moving = ((wanted >= self.times[0]) & (wanted <= self.times[-1]))[:, None]
+        v = np.where(moving, q1 * s1, 0.0)
+        a = np.where(moving, q2 * s1**2 + q1 * s2, 0.0)
+        j = np.where(moving, q3 * s1**3 + 3.0 * q2 * s1 * s2 + q1 * s3, 0.0)
+        return q, v, a, j
+
+    def points(self, time_step: float) -> JointTrajectory:
+        """Return points every ``time_step`` [s], the end included, at rest there.
+
+        Raises:
+            BadCommand: for a step that is not finite and positive.
+        """
+        times = self.sample_times(time_step)
+        q, v, a, _ = self.states(times)
+        v[0] = v[-1] = a[-1] = 0.0
+        return JointTrajectory(self.joint_names, times, q, v, a)
+
+    def limit_use(self, limits: JointLimits) -> LimitUse:
+        """Return which shares of the limits it uses, from above."""
+        return LimitUse(*self.interval_use(limits).max(axis=0).tolist())
+
+    def interval_use(self, limits: JointLimits) -> Array:
+        """Return shares of velocity, acceleration and jerk limits per interval, shape (N, 3)."""
+        use = np.empty((len(self.piece), 3))
+        bounds = np.array([limits.velocity, limits.acceleration, limits.jerk])
+        limit_use(
+            self.path.breaks,
+            self.path.coefficients,
+            self.piece,
+            self.times,
+            self.clock,
+            bounds,
+            use,
+        )
+        return use
+
+    def stretched(self, factor: float) -> TimedPath:
+        """Return the same motion taking ``factor`` times as long."""
+        powers = factor ** -np.arange(self.clock.shape[1])
+        return TimedPath(self.path, self.times * factor, self.clock * powers, self.piece)
+
+
+def _clock_at(clock: Array, t: Array) -> tuple[Array, Array, Array, Array]:
+    """Return distance and three derivatives (Horner), each of shape (k, 1) but the first (k,)."""
+    s = first = second = third = np.zeros(len(t))
+    for k in range(clock.shape[1] - 1, -1, -1):
+        third = third * t + 3.0 * second
+        second = second * t + 2.0 * first
+        first = first * t + s
+        s = s * t + clock[:, k]
+    return s, first[:, None], second[:, None], third[:, None]

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every trajectory of joints offers: when it begins and ends, and where joints are between."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import BadCommand
+
+Array = NDArray[np.float64]
+
+
+class JointSample(NamedTuple):
+    """Where the joints of a trajectory shall be at one time; arrays of shape (n,)."""
+
+    position: Array
+    """[rad or m]"""
+    velocity: Array
+    """[rad/s or m/s]"""
+    acceleration: Array
+    """[rad/s^2 or m/s^2]"""
+
+
+class Trajectory(ABC):
+    """Joints in time. Times are in seconds from when the trajectory is begun."""
+
+    joint_names: tuple[str, ...]
+
+    @property
+    @abstractmethod
+    def start_time(self) -> float:
+        """Time at which it begins [s]."""
+
+    @property
+    @abstractmethod
+    def end_time(self) -> float:
+        """Time at which it ends [s]."""
+
+    @abstractmethod
+    def sample(self, time: float) -> JointSample:
+        """Return position, velocity and acceleration at a time [s].
+
+        Before it begins the joints stand where it does, after its end they stand there.
+        """
+
+    @property
+    def duration(self) -> float:
+        """How long it takes [s]."""
+        return self.end_time - self.start_time
+
+    @property
+    def active_joints(self) -> tuple[str, ...]:
+        """Names of the joints that it moves, in the order of its samples."""
+        return self.joint_names
+
+    def get_active_joints(self) -> list[str]:
+        """Return the names of the joints that it moves, in the order of its samples."""
+        return list(self.joint_names)
+
+    def joint_targets(self, time: float) -> tuple[Array, Array]:
+        """Return positions and velocities at a time [s], each of shape (n,)."""
+        sample = self.sample(time)
+        return sample.position, sample.velocity
+
+    def get_joint_targets(self, time: float) -> tuple[Array, Array]:
+        """Return positions and velocities at a time [s], each of shape (n,)."""
+        return self.joint_targets(time)
+
+    def sample_times(self, time_step: float) -> Array:
+        """Return times [s] every ``time_step`` from start to end, the end included.
+
+        Raises:
+            BadCommand: for a step that is not finite and positive.
+        """
+        if not (math.isfinite(time_step) and time_step > 0.0):
+            raise BadCommand(f"time step is {time_step} s; it must be finite and above 0")
+        count = int(self.duration / time_step + 1e-9) + 1
+        times = self.start_time + time_step * np.arange(count)
+        if times[-1] < self.end_time - 1e-9:
+            times = np.append(times, self.end_time)
+        return np.asarray(times, dtype=np.float64)
+
+    def sequence(self, time_step: float) -> list[tuple[float, JointSample]]:
+        """Return samples every ``time_step`` [s] from start to end, the end point included.
+
+        Raises:
+            BadCommand: for a step that is not finite and positive.
+        """
+        return [(time, self.sample(time)) for time in self.sample_times(time_step).tolist()]

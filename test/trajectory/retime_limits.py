@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits for tests of timing, and the dense check that all of them share."""
+
+import numpy as np
+
+from motion_nodes.model.limits import JointLimits
+
+VELOCITY = np.array([2.175] * 4 + [2.61] * 3)
+ACCELERATION = np.array([15.0, 7.5, 10.0, 12.5, 15.0, 20.0, 20.0])
+JERK = np.array([7500.0, 3750.0, 5000.0, 6250.0, 7500.0, 10000.0, 10000.0])
+
+
+def limits_of(velocity, acceleration, jerk=np.inf, span=10.0):
+    """Return limits of as many joints as there are velocities."""
+    velocity = np.atleast_1d(np.asarray(velocity, dtype=float))
+    n = len(velocity)
+    one = np.ones(n)
+    return JointLimits(
+        tuple(f"joint{i + 1}" for i in range(n)),
+        -span * one,
+        span * one,
+        velocity,
+        80.0 * one,
+        one * acceleration,
+        one * jerk,
+    )
+
+
+def arm_limits(jerk=np.inf):
+    """Return limits like those of a seven-jointed arm."""
+    return limits_of(VELOCITY, ACCELERATION, jerk)
+
+
+def excess(trajectory, limits, rate=1000.0):
+    """Return the greatest excess over velocity, acceleration and jerk limits at a rate [Hz]."""
+    times = np.append(np.arange(0.0, trajectory.end_time, 1.0 / rate), trajectory.end_time)
+    _, v, a, j = trajectory.states(times)
+    pairs = ((v, limits.velocity), (a, limits.acceleration), (j, limits.jerk))
+    return max(float(np.max(np.abs(x) - bound)) for x, bound in pairs)
