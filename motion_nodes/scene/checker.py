@@ -163,6 +163,21 @@ class CollisionChecker:
             raise BadConfig(f"clearance is {clearance} m; it must be finite and not negative.")
         self.clearance = float(clearance)
 
+    @property
+    def positions(self) -> Array:
+        """Where all joints stand that are not in a configuration, over ``robot.joint_names``."""
+        return frozen(self._positions)
+
+    @property
+    def base_pose(self) -> Array:
+        """Pose of the robot's base frame in the world, shape (4, 4)."""
+        return self._X_WB
+
+    @property
+    def bodies(self) -> tuple[Body, ...]:
+        """What is checked: the links that have spheres, and what is carried."""
+        return self._bodies
+
     def is_free(self, q: ArrayLike) -> bool:
         """Return whether nothing is touched; limits do not count. NaN is not free.
 
