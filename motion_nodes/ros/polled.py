@@ -35,11 +35,11 @@ class PolledGroup(CallbackGroup):
 
 def take_all(subscription: Any) -> list[Any]:
     """Return the messages that wait in a polled subscription, oldest first."""
-    return [message for message, _ in _take_numbered(subscription)]
+    return [message for message, _ in _take(subscription)]
 
 
-def _take_numbered(subscription: Any) -> list[tuple[Any, int | None]]:
-    """Return what waits, each message with its publisher's count of messages.
+def _take(subscription: Any) -> list[tuple[Any, dict[str, int | None]]]:
+    """Return what waits, each message with what the middleware tells of it.
 
     ``take_message`` is rclpy's half-internal call, the same in Jazzy and Kilted; this is the only
     place that uses it.
@@ -48,8 +48,7 @@ def _take_numbered(subscription: Any) -> list[tuple[Any, int | None]]:
     handle = subscription.handle
     with handle:
         while (pair := handle.take_message(subscription.msg_type, False)) is not None:
-            message, info = pair
-            taken.append((message, info["publication_sequence_number"]))
+            taken.append(pair)
     return taken
 
 
@@ -84,12 +83,14 @@ class PolledSubscription(Generic[M]):
 
         The count is None where the middleware has none.
         """
-        taken = _take_numbered(self._subscription)
-        if taken:
-            self.arrived = time.monotonic()
-            self.count += len(taken)
-            self.number = taken[-1][1]
-        return taken
+        return [(message, info["publication_sequence_number"]) for message, info in self._take()]
+
+    def timed(self) -> list[tuple[M, int]]:
+        """Return what waits, oldest first, each with the time at which it arrived [ns].
+
+        By these times the messages of several topics can be put in their order.
+        """
+        return [(message, info["received_timestamp"] or 0) for message, info in self._take()]
 
     def all(self) -> list[M]:
         """Return what waits, oldest first."""
@@ -107,6 +108,14 @@ class PolledSubscription(Generic[M]):
     def age(self) -> float:
         """Seconds of wall time since the last message; infinite before the first."""
         return float("inf") if self.arrived is None else time.monotonic() - self.arrived
+
+    def _take(self) -> list[tuple[M, dict[str, int | None]]]:
+        taken = _take(self._subscription)
+        if taken:
+            self.arrived = time.monotonic()
+            self.count += len(taken)
+            self.number = taken[-1][1]["publication_sequence_number"]
+        return taken
 
     def destroy(self) -> None:
         """Unsubscribe."""

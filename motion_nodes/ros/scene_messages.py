@@ -82,55 +82,32 @@ class SceneMessages:
 
     # ---- messages in
 
-    def apply(self, scene: Scene, message: PlanningScene) -> tuple[Scene, Findings]:
-        """Return the scene that a message makes of a scene; the same object if it changes nothing.
+    def apply(self, scene: Scene, *messages: Any) -> tuple[Scene, Findings]:
+        """Return the scene that messages make of a scene, one after the other.
 
-        The joint positions in it are not used: where the robot is, its driver tells.
+        The joint positions in them are not used: where the robot is, its driver tells.
+
+        Args:
+            scene: the scene before.
+            messages: PlanningScene, PlanningSceneWorld, CollisionObject, AttachedCollisionObject or
+                RobotState.
+
+        Returns:
+            The scene after, which is the same object if nothing is another, and what to say.
         """
         findings = Findings()
         draft = SceneDraft(scene)
-        findings.warnings += self._frames.fix(message.fixed_frame_transforms)
-        state = message.robot_state
-        if not message.is_diff:
-            draft.objects.clear()
-            draft.allowed = AllowedCollisions()
-        self._change_allowed(draft, message, findings)
-        # What is put down counts before what the world says of it.
-        self._state(draft, state, not message.is_diff, findings)
-        self._world(draft, message.world, findings)
-        for colour in message.object_colors:
-            self._colour(draft, colour, findings)
-        self._name_what_is_not_used(message, findings)
-        if not message.is_diff and findings.refused:
-            return scene, findings
-        return (draft.scene() if draft.changed else scene), findings
-
-    def apply_world(self, scene: Scene, message: PlanningSceneWorld) -> tuple[Scene, Findings]:
-        """Return the scene with all objects of the world replaced, or as it was."""
-        findings = Findings()
-        draft = SceneDraft(scene)
-        draft.objects.clear()
-        self._world(draft, message, findings)
-        if findings.refused:
-            return scene, findings
-        return (draft.scene() if draft.changed else scene), findings
-
-    def apply_object(self, scene: Scene, message: CollisionObject) -> tuple[Scene, Findings]:
-        """Return the scene that a message on one object makes of a scene."""
-        return self._apply_one(scene, message, change_object)
-
-    def apply_attached(
-        self, scene: Scene, message: AttachedCollisionObject
-    ) -> tuple[Scene, Findings]:
-        """Return the scene that a message on something attached makes of a scene."""
-        return self._apply_one(scene, message, change_attached)
-
-    def apply_state(self, scene: Scene, state: RobotState) -> tuple[Scene, Findings]:
-        """Return the scene with what a robot state attaches and detaches, as requests bring it."""
-        findings = Findings()
-        draft = SceneDraft(scene)
-        for body in state.attached_collision_objects:
-            _carry_out(draft, body, self._frames, change_attached, findings)
+        for message in messages:
+            if isinstance(message, CollisionObject):
+                _carry_out(draft, message, self._frames, change_object, findings)
+            elif isinstance(message, AttachedCollisionObject):
+                _carry_out(draft, message, self._frames, change_attached, findings)
+            elif isinstance(message, RobotState):
+                self._state(draft, message, findings)
+            elif isinstance(message, PlanningScene) and message.is_diff:
+                self._scene(draft, message, findings)
+            else:
+                self._whole(draft, message, findings)
         return (draft.scene() if draft.changed else scene), findings
 
     # ---- messages out
@@ -212,24 +189,40 @@ class SceneMessages:
 
     # ---- inside
 
-    def _apply_one(
-        self,
-        scene: Scene,
-        message: Any,
-        change: Callable[[SceneDraft, Any, SceneFrames], list[str]],
-    ) -> tuple[Scene, Findings]:
-        findings = Findings()
-        draft = SceneDraft(scene)
-        _carry_out(draft, message, self._frames, change, findings)
-        return (draft.scene() if draft.changed else scene), findings
-
-    def _state(
-        self, draft: SceneDraft, state: RobotState, whole_scene: bool, findings: Findings
+    def _whole(
+        self, draft: SceneDraft, message: PlanningScene | PlanningSceneWorld, findings: Findings
     ) -> None:
+        """Replace all, or nothing if there is anything wrong with it."""
+        fresh, own = SceneDraft(draft.scene()), Findings()
+        fresh.objects.clear()
+        if isinstance(message, PlanningScene):
+            fresh.allowed = AllowedCollisions()
+            if not message.robot_state.is_diff:
+                fresh.attached.clear()
+            self._scene(fresh, message, own)
+        else:
+            self._world(fresh, message, own)
+        if own.success:
+            draft.objects, draft.attached = fresh.objects, fresh.attached
+            draft.allowed = fresh.allowed
+        findings.refused += own.refused
+        findings.warnings += own.warnings
+
+    def _scene(self, draft: SceneDraft, message: PlanningScene, findings: Findings) -> None:
+        findings.warnings += self._frames.fix(message.fixed_frame_transforms)
+        self._change_allowed(draft, message, findings)
+        # What is put down counts before what the world says of it.
+        self._state(draft, message.robot_state, findings)
+        self._world(draft, message.world, findings)
+        for colour in message.object_colors:
+            self._colour(draft, colour, findings)
+        self._name_what_is_not_used(message, findings)
+
+    def _state(self, draft: SceneDraft, state: RobotState, findings: Findings) -> None:
         """Attach and detach; a state that is no change tells all that is attached."""
         bodies = state.attached_collision_objects
         tells = bodies or state.joint_state.name or state.multi_dof_joint_state.joint_names
-        if not state.is_diff and (whole_scene or tells):
+        if not state.is_diff and tells:
             if any(body.object.operation != ADD for body in bodies):
                 findings.refused.append(
                     "a robot state that detaches or appends must be marked as a change "

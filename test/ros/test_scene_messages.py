@@ -94,8 +94,7 @@ def messages(robot):
 def done(messages, scene, *sent):
     """The scene after messages that must all be carried out without a word."""
     for message in sent:
-        apply = messages.apply_attached if hasattr(message, "link_name") else messages.apply_object
-        scene, findings = apply(scene, message)
+        scene, findings = messages.apply(scene, message)
         assert findings.success, findings.refused
         assert not findings.warnings
     return scene
@@ -103,8 +102,7 @@ def done(messages, scene, *sent):
 
 def refused(messages, scene, message):
     """What is said of a message that must change nothing."""
-    apply = messages.apply_attached if hasattr(message, "link_name") else messages.apply_object
-    after, findings = apply(scene, message)
+    after, findings = messages.apply(scene, message)
     assert after is scene
     (text,) = findings.refused
     return text
@@ -149,7 +147,7 @@ def test_the_shapes_of_pymoveit2_stand_where_it_says(messages):
 def test_a_plane_holds_what_is_below_it(normal, offset, point):
     frames = SceneFrames(KINEMATICS, RobotFrames(KINEMATICS, Tree(), ""), lambda: FRANKA.home)
     message = CollisionObject(id="floor", planes=[Plane(coef=[*normal, offset])])
-    scene, findings = SceneMessages(FRANKA, frames).apply_object(Scene(), message)
+    scene, findings = SceneMessages(FRANKA, frames).apply(Scene(), message)
     assert findings.success
     item = scene.objects["floor"]
     (part,) = item.parts
@@ -227,7 +225,7 @@ def test_removing(messages):
     everything = done(messages, scene, requests.removed(""))
     assert not everything.objects
     assert set(everything.attached) == {"c"}
-    same, findings = messages.apply_object(scene, requests.removed("bb"))
+    same, findings = messages.apply(scene, requests.removed("bb"))
     assert same is scene
     assert findings.success
     assert (
@@ -303,7 +301,7 @@ def test_detaching_all_or_those_of_a_link(messages):
     free = done(messages, scene, requests.detached())
     assert not free.attached
     assert set(free.objects) == {"a", "b", "c"}
-    same, findings = messages.apply_attached(free, requests.detached("a"))
+    same, findings = messages.apply(free, requests.detached("a"))
     assert same is free
     assert "nothing attached is called so" in findings.warnings[0]
     wrong = requests.detached("c")
@@ -395,12 +393,12 @@ def test_where_the_robot_is_must_be_known_for_its_frames_only(messages, robot):
 def test_unknown_touch_links_and_subframes_are_told(messages):
     scene = done(messages, Scene(), requests.box("box", (0.1,) * 3, (0.5, 0.0, 0.2)))
     message = requests.attached("box", HAND, ["panda_leftfinger", "panda_thumb"])
-    scene, findings = messages.apply_attached(scene, message)
+    scene, findings = messages.apply(scene, message)
     assert scene.attached["box"].touch_links == {"panda_leftfinger"}
     assert "'panda_thumb' is not known" in findings.warnings[0]
     named = requests.box("cup", (0.1,) * 3, (0.5, 0.0, 0.2))
     named.subframe_names, named.subframe_poses = ["handle"], [Pose()]
-    assert "subframes" in messages.apply_object(scene, named)[1].warnings[0]
+    assert "subframes" in messages.apply(scene, named)[1].warnings[0]
 
 
 def filled(messages):
@@ -474,8 +472,7 @@ def test_diffs_lead_another_scene_along(messages, robot):
             requests.attached(name, str(rng.choice([HAND, "panda_link3"]))),
             requests.detached(name),
         ][rng.integers(5)]
-        apply = messages.apply_attached if hasattr(sent, "link_name") else messages.apply_object
-        after = apply(now, sent)[0]
+        after = messages.apply(now, sent)[0]
         if rng.random() < 0.3:
             pairs = after.allowed.with_pairs([(name, "panda_hand")], bool(rng.integers(2)))
             after = Scene(after.objects, after.attached, pairs, after.revision + 1)
@@ -519,12 +516,12 @@ def test_a_whole_scene_is_taken_whole_or_not_at_all(messages):
 def test_world_messages_replace_the_world_only(messages):
     scene = filled(messages)
     only = PlanningSceneWorld(collision_objects=[requests.sphere("one", 0.1, (1.0, 0.0, 0.0))])
-    after, findings = messages.apply_world(scene, only)
+    after, findings = messages.apply(scene, only)
     assert findings.success
     assert set(after.objects) == {"one"}
     assert after.attached == scene.attached
     only.collision_objects.append(requests.sphere("two", 0.0, (1.0, 0.0, 0.0)))
-    assert messages.apply_world(scene, only)[0] is scene
+    assert messages.apply(scene, only)[0] is scene
 
 
 def test_attaching_with_the_removal_that_moveits_tutorial_sends_too(messages):
