@@ -40,7 +40,7 @@ def load_robot(name_or_path: str | Path) -> Robot:
         BadConfig: when two robots on the search path have that name.
     """
     file = _find(name_or_path)
-    description = decode(_read_yaml(file), RobotDescription, str(file))
+    description = decode(read_yaml(file), RobotDescription, str(file))
     urdf_file = file.parent / description.urdf
     if not urdf_file.is_file():
         raise BadDescription(
@@ -140,7 +140,7 @@ _Loader.add_implicit_resolver(
 )
 
 
-def _read_yaml(file: Path) -> Any:
+def read_yaml(file: Path) -> Any:
     """Return the mapping in a YAML file."""
     try:
         data = yaml.load(file.read_text(encoding="utf-8"), _Loader)
@@ -173,4 +173,4 @@ def _read_spheres(
             f"{file.parent}."
         )
     kind = dict[str, tuple[tuple[float, float, float, float], ...]]
-    return decode(_read_yaml(spheres_file), kind, str(spheres_file))
+    return decode(read_yaml(spheres_file), kind, str(spheres_file))
