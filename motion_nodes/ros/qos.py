@@ -50,3 +50,9 @@ CLOCK = _profile(1, reliable=False)
 
 DIAGNOSTICS = _profile(10, reliable=True)
 """/diagnostics."""
+
+SCENES = _profile(100, reliable=True)
+"""Planning scenes, whole ones and changes, each of which counts."""
+
+SCENE_OBJECTS = _profile(10_000, reliable=True)
+"""Reader of objects one by one: a client may send thousands at once."""

@@ -89,8 +89,7 @@ class SceneMessages:
 
         Args:
             scene: the scene before.
-            messages: PlanningScene, PlanningSceneWorld, CollisionObject, AttachedCollisionObject or
-                RobotState.
+            messages: PlanningScene, PlanningSceneWorld, CollisionObject or AttachedCollisionObject.
 
         Returns:
             The scene after, which is the same object if nothing is another, and what to say.
@@ -102,8 +101,6 @@ class SceneMessages:
                 _carry_out(draft, message, self._frames, change_object, findings)
             elif isinstance(message, AttachedCollisionObject):
                 _carry_out(draft, message, self._frames, change_attached, findings)
-            elif isinstance(message, RobotState):
-                self._state(draft, message, findings)
             elif isinstance(message, PlanningScene) and message.is_diff:
                 self._scene(draft, message, findings)
             else:

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The planning scene over DDS: services, topics, what others are told, and those who follow."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+import numpy as np
+import pytest
+import scene_requests as requests
+from moveit_msgs.msg import (
+    AttachedCollisionObject,
+    CollisionObject,
+    PlanningScene,
+    PlanningSceneComponents,
+    PlanningSceneWorld,
+)
+from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
+from ros_processes import LATCHED, RELIABLE, RosClient
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import Empty
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
+
+FRANKA = load_robot("franka")
+KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
+HAND = "panda_hand_tcp"
+OWNER = Path(__file__).parents[1] / "scene_owner.py"
+C = PlanningSceneComponents
+
+
+class SceneClient:
+    """The scene as a client sees it."""
+
+    def __init__(self, client: RosClient) -> None:
+        self.client = client
+        self.heard = client.listen(PlanningScene, "/monitored_planning_scene", RELIABLE)
+        self.states = client.node.create_publisher(JointState, "/joint_states", 10)
+        self._publishers: dict[str, Any] = {}
+
+    def get(self, components: int = 0) -> PlanningScene:
+        request = GetPlanningScene.Request()
+        request.components.components = components
+        return self.client.call(GetPlanningScene, "/get_planning_scene", request).scene
+
+    def apply(self, scene: PlanningScene) -> bool:
+        request = ApplyPlanningScene.Request(scene=scene)
+        return self.client.call(ApplyPlanningScene, "/apply_planning_scene", request).success
+
+    def send(self, *messages: Any) -> None:
+        for message in messages:
+            topic = TOPICS[type(message)]
+            if topic not in self._publishers:
+                self._publishers[topic] = self.client.publisher(type(message), topic)
+            self._publishers[topic].publish(message)
+
+    def stand(self, q: np.ndarray) -> None:
+        """Have the owner know where the robot is."""
+        message = JointState(name=list(FRANKA.joint_names), position=q.tolist())
+
+        def known() -> bool:
+            positions = self.get(C.ROBOT_STATE).robot_state.joint_state.position
+            return len(positions) == len(q) and np.allclose(positions, q)
+
+        self.client.repeat(lambda: self.states.publish(message), known, "the robot's state")
+
+    @property
+    def objects(self) -> dict[str, CollisionObject]:
+        return {o.id: o for o in self.get().world.collision_objects}
+
+    @property
+    def attached(self) -> dict[str, AttachedCollisionObject]:
+        return {a.object.id: a for a in self.get().robot_state.attached_collision_objects}
+
+    def wait_for(self, names: set[str]) -> None:
+        self.client.wait(lambda: set(self.objects) == names, f"the objects {names}")
+
+    def changes(self) -> list[PlanningScene]:
+        """What was told, without mere states of the robot."""
+        return [
+            m
+            for m in self.heard.messages
+            if m.world.collision_objects
+            or m.robot_state.attached_collision_objects
+            or m.allowed_collision_matrix.entry_names
+        ]
+
+
+TOPICS = {
+    PlanningScene: "/planning_scene",
+    PlanningSceneWorld: "/planning_scene_world",
+    CollisionObject: "/collision_object",
+    AttachedCollisionObject: "/attached_collision_object",
+}
+
+
+@pytest.fixture(scope="module")
+def shared(module_suite, module_client):
+    """A node that owns a scene, and a client of it."""
+    module_suite.run([sys.executable, str(OWNER), "--ros-args", "-p", "robot:=franka"])
+    made = SceneClient(module_client)
+    module_client.wait_for_diagnosis("/scene_owner", "")
+    made.stand(FRANKA.home)
+    return made
+
+
+@pytest.fixture
+def scene(shared):
+    """The same, with nothing in the scene."""
+    assert shared.apply(PlanningScene())
+    shared.heard.clear()
+    return shared
+
+
+def pose(message) -> np.ndarray:
+    p, r = message.position, message.orientation
+    return from_xyz_quat((p.x, p.y, p.z), (r.x, r.y, r.z, r.w))
+
+
+def test_objects_as_pymoveit2_sends_them(scene):
+    """Box, move, attach, detach and removal, each on its absolute topic without waiting."""
+    scene.send(
+        requests.box("box", (0.05, 0.05, 0.05), (0.5, 0.0, 0.3)),
+        requests.sphere("ball", 0.1, (0.0, 0.5, 0.3)),
+        requests.moved("box", (0.5, 0.1, 0.3)),
+        requests.attached("box", HAND, ["panda_leftfinger", "panda_rightfinger"]),
+        requests.removed("ball"),
+    )
+    scene.client.wait(lambda: "box" in scene.attached, "the box in the hand")
+    assert not scene.objects
+    message = scene.attached["box"]
+    assert message.link_name == HAND
+    assert message.object.header.frame_id == HAND
+    X_WO = KINEMATICS.pose(FRANKA.home, HAND) @ pose(message.object.pose)
+    np.testing.assert_allclose(X_WO, from_xyz_rpy((0.5, 0.1, 0.3)), atol=1e-9)
+    scene.send(requests.detached(), requests.moved("box", (0.5, 0.2, 0.3)))
+    scene.wait_for({"box"})
+    scene.client.wait(
+        lambda: abs(scene.objects["box"].pose.position.y - 0.2) < 1e-9, "the box moved"
+    )
+    scene.send(requests.removed(""))
+    scene.wait_for(set())
+
+
+def test_letting_it_be_touched_and_clearing_as_pymoveit2_does(scene):
+    scene.send(
+        requests.box("box", (0.05,) * 3, (0.5, 0.0, 0.3)), requests.sphere("b", 0.1, (1, 0, 0))
+    )
+    scene.wait_for({"box", "b"})
+    scene.send(requests.attached("b", HAND))
+    scene.wait_for({"box"})
+    assert scene.apply(requests.with_collisions_allowed(scene.get(), "box", True))
+    matrix = scene.get(C.ALLOWED_COLLISION_MATRIX).allowed_collision_matrix
+    names = list(matrix.entry_names)
+    row = matrix.entry_values[names.index("box")].enabled
+    assert row[names.index("panda_hand")]
+    assert row[names.index("panda_link0")]
+    assert set(scene.objects) == {"box"}
+    assert set(scene.attached) == {"b"}
+    assert scene.apply(requests.emptied(scene.get()))
+    assert not scene.objects
+    assert not scene.attached
+
+
+def test_changes_are_told_at_once_and_as_changes(scene):
+    assert scene.apply(requests.diff(requests.box("box", (0.05,) * 3, (0.5, 0.0, 0.3))))
+    assert scene.apply(requests.diff(requests.moved("box", (0.5, 0.0, 0.4))))
+    assert scene.apply(requests.diff(attached=[requests.attached("box", HAND)]))
+    assert scene.apply(requests.diff(attached=[requests.detached("box")]))
+    assert scene.apply(requests.diff(requests.removed("box")))
+    scene.client.wait(lambda: len(scene.changes()) >= 5, "five changes")
+    told = scene.changes()
+    assert all(m.is_diff and m.robot_state.is_diff for m in told)
+    assert [m.world.collision_objects[0].operation if m.world.collision_objects else None
+            for m in told] == [
+        CollisionObject.ADD, CollisionObject.MOVE, None, CollisionObject.ADD,
+        CollisionObject.REMOVE,
+    ]  # fmt: skip
+    bodies = [m.robot_state.attached_collision_objects for m in told]
+    assert [len(b) for b in bodies] == [0, 0, 1, 1, 0]
+    assert bodies[2][0].object.primitives, "RViz needs the shapes"
+    assert bodies[3][0].object.operation == CollisionObject.REMOVE
+
+
+def test_the_robots_state_is_told_while_it_moves(scene):
+    """RViz moves its robot by these."""
+    goal = FRANKA.named_state("transport")
+    message = JointState(name=list(FRANKA.joint_names), position=goal.tolist())
+
+    def told() -> bool:
+        return any(
+            len(m.robot_state.joint_state.position) == len(goal)
+            and np.allclose(m.robot_state.joint_state.position, goal)
+            for m in scene.heard.messages
+        )
+
+    scene.client.repeat(lambda: scene.states.publish(message), told, "the state")
+    newest = scene.heard.newest
+    assert newest.is_diff
+    assert newest.robot_state.is_diff
+    assert list(newest.robot_state.joint_state.name) == list(FRANKA.joint_names)
+    scene.stand(FRANKA.home)
+
+
+def test_refusals_change_nothing_and_kill_nobody(scene):
+    good = requests.box("box", (0.05,) * 3, (0.5, 0.0, 0.3))
+    assert scene.apply(requests.diff(good))
+    nan = float("nan")
+    bad = [
+        requests.box("box", (0.05, nan, 0.05), (0.5, 0.0, 0.3)),
+        requests.moved("box", (nan, 0.0, 0.0)),
+        requests.moved("bax", (0.0, 0.0, 0.0)),
+        requests.box("other", (0.1,) * 3, (0.0, 0.0, 0.0), frame="moon"),
+        requests.primitive("other", 77, (0.1,)),
+        CollisionObject(id="other"),
+    ]
+    for message in bad:
+        assert not scene.apply(requests.diff(message))
+    assert scene.apply(requests.diff(requests.removed("nobody"))), "what is gone may go again"
+    whole = scene.get()
+    whole.world.collision_objects += [requests.sphere("other", -1.0, (0.0, 0.0, 0.0))]
+    assert not scene.apply(whole)
+    scene.send(*bad, requests.attached("nobody", HAND), requests.attached("box", "panda_link99"))
+    scene.send(requests.sphere("last", 0.1, (0.0, 0.5, 0.0)))
+    scene.wait_for({"box", "last"})
+    assert pose(scene.objects["box"].pose)[0, 3] == pytest.approx(0.5)
+
+
+def test_topics_with_whole_scenes_and_worlds(scene):
+    scene.send(requests.box("box", (0.05,) * 3, (0.5, 0.0, 0.3)))
+    scene.wait_for({"box"})
+    scene.send(PlanningSceneWorld(collision_objects=[requests.sphere("a", 0.1, (0.0, 1.0, 0.0))]))
+    scene.wait_for({"a"})
+    scene.send(requests.diff(requests.sphere("b", 0.1, (0.0, 1.0, 0.0))))
+    scene.wait_for({"a", "b"})
+    whole = PlanningScene()
+    whole.world.collision_objects.append(requests.sphere("c", 0.1, (0.0, 1.0, 0.0)))
+    scene.send(whole)
+    scene.wait_for({"c"})
+
+
+def test_thousands_of_objects_sent_one_by_one(scene):
+    names = {f"o{i}" for i in range(3000)}
+    profile_free = [requests.sphere(n, 0.01, (1.0, 0.0, 0.0)) for n in names]
+    sent = iter(profile_free)
+    for batch in range(30):
+        scene.send(*(next(sent) for _ in range(100)))
+        scene.client.spin(0.01)
+        del batch
+    scene.client.wait(
+        lambda: len(scene.get(C.WORLD_OBJECT_NAMES).world.collision_objects) == 3000, "all of them"
+    )
+    assert scene.apply(requests.emptied(scene.get()))
+
+
+def test_semantics_for_clients_that_come_late(scene):
+    heard = scene.client.listen(String, "/robot_description_semantic", LATCHED)
+    scene.client.wait(lambda: heard.newest is not None, "the semantics")
+    root = Xml.fromstring(heard.newest.data)
+    assert root.attrib["name"] == "franka"
+    groups = {g.attrib["name"]: g for g in root.findall("group")}
+    assert {"arm", "panda_arm", "gripper", "hand"} <= set(groups)
+    assert groups["arm"].find("chain").attrib == {"base_link": "panda_link0", "tip_link": HAND}
+
+
+def test_there_is_no_octomap_to_clear(scene):
+    assert scene.client.call(Empty, "/clear_octomap") is not None
