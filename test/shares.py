@@ -9,15 +9,13 @@ from typing import Any
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = {
-    # Simulations and browsers want most of a processor: one of each kind at a time, first of all.
-    "test/journeys/test_browser_journey.py": "browser",
-    "test/journeys/test_drive_pads_journey.py": "browser",
-    "test/browser": "browser",
+    # Simulations and browsers want most of a processor, and come late when they do not get it.
     "test/journeys": "journeys",
+    "test/browser": "journeys",
     # They compile into a folder of their own, which the worker then keeps: see their conftest.py.
     "test/kernels": "kernels",
 }
-"""Files and folders whose tests run in one worker; other tests are together with their file's."""
+"""Folders whose tests run in one worker; other tests are together with their file's."""
 
 FIRST = ("test/journeys", "test/browser", "test/nodes", "test/contracts", "test/bringup")
 """Folders whose tests take longest, mostly waiting; the many short tests fill up the end."""
@@ -26,8 +24,7 @@ FIRST = ("test/journeys", "test/browser", "test/nodes", "test/contracts", "test/
 def share_of(nodeid: str) -> str:
     """Return the name of the share that a test belongs to."""
     file = nodeid.partition("::")[0]
-    found = [name for place, name in TOGETHER.items() if file.startswith(place)]
-    return found[0] if found else file
+    return next((name for place, name in TOGETHER.items() if file.startswith(place)), file)
 
 
 def rank(nodeid: str) -> int:
@@ -38,9 +35,9 @@ def rank(nodeid: str) -> int:
 def workers() -> int:
     """Return how many workers keep this machine busy without making loops late.
 
-    A test of nodes waits two thirds of its time, and what it waits for runs beside it.
+    What a test of nodes waits for runs beside it, so each worker wants about one processor.
     """
-    return min(max(2, 3 * len(os.sched_getaffinity(0)) // 2), 8)
+    return min(max(2, len(os.sched_getaffinity(0))), 8)
 
 
 class Shares(LoadScopeScheduling):
