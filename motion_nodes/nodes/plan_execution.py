@@ -12,13 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
 from action_msgs.msg import GoalStatus
 from control_msgs.action import FollowJointTrajectory
 from moveit_msgs.msg import MoveItErrorCodes
-from trajectory_msgs.msg import JointTrajectory
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from motion_nodes.errors import UnknownJoint
 from motion_nodes.nodes.planner_state import PlannerState
@@ -59,17 +57,20 @@ class Stop(enum.Enum):
 class Motion:
     """What is done for one goal: planned, carried out, or both; may be stopped at any time."""
 
-    def __init__(self, label: str, joints: frozenset[str], client: TrajectoryClient) -> None:
+    def __init__(self, number: int, label: str, client: TrajectoryClient) -> None:
+        self.number = number
+        """Its place in the order of all motions."""
         self.label = label
-        self.joints = joints
+        self.joints: frozenset[str] = frozenset()
         """Joints that it moves; empty where it only plans."""
-        self._client = client
-        self._lock = threading.Lock()
-        self._wake = threading.Event()
         self.stopped: Stop | None = None
         self.why = ""
         """Words for who stopped it."""
-        self.sent: SentTrajectory | None = None
+        self.sent: list[SentTrajectory] = []
+        """Its trajectories so far; the last is the one under way."""
+        self._client = client
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
 
     def stop(self, who: Stop, words: str = "") -> None:
         """End it; only the first one counts."""
@@ -77,23 +78,47 @@ class Motion:
             if self.stopped is not None:
                 return
             self.stopped, self.why = who, words or who.value
-            sent = self.sent
+            sent = self.sent[-1] if self.sent else None
         self._wake.set()
         if sent is not None:
             self._client.cancel(sent)
 
     def begin(self, message: JointTrajectory) -> SentTrajectory:
-        """Send its trajectory; one that was stopped meanwhile is cancelled at once."""
-        with self._lock:
-            sent = self.sent = self._client.send(message)
-            stopped = self.stopped
-        if stopped is not None:
-            self._client.cancel(sent)
-        return sent
+        """Send a trajectory.
 
-    def pause(self, duration: float) -> bool:
-        """Wait [s]; return at once, and False, where it is stopped."""
-        return not self._wake.wait(duration)
+        Raises:
+            Refusal: the motion was stopped meanwhile.
+        """
+        with self._lock:
+            if self.stopped is not None:
+                raise Refusal(Codes.PREEMPTED, self.why)
+            self.sent.append(self._client.send(message))
+            return self.sent[-1]
+
+    def go_on(self) -> None:
+        """Raise a Refusal where it was stopped."""
+        if self.stopped is not None:
+            raise Refusal(Codes.PREEMPTED, self.why)
+
+    def pause(self, duration: float) -> None:
+        """Wait [s]; a stop ends that with a Refusal."""
+        self._wake.wait(duration)
+        self.go_on()
+
+    def executed(self) -> JointTrajectory:
+        """Return what the controller measured while it followed the trajectories."""
+        message = JointTrajectory()
+        heard = [entry for sent in self.sent for entry in sent.heard]
+        if not heard:
+            return message
+        message.joint_names = list(self.sent[0].joints)
+        for when, positions in heard:
+            point = JointTrajectoryPoint(positions=positions)
+            fraction, whole = math.modf(max(0.0, when - heard[0][0]))
+            point.time_from_start.sec = int(whole)
+            point.time_from_start.nanosec = int(fraction * 1e9)
+            message.points.append(point)
+        return message
 
 
 @dataclass(frozen=True)
@@ -127,6 +152,7 @@ class PlanExecution:
         self._state = state
         self._start_tolerance = start_tolerance
         self._motions: list[Motion] = []
+        self._count = 0
         self._lock = threading.Lock()
 
     @property
@@ -135,15 +161,27 @@ class PlanExecution:
         with self._lock:
             return [motion.label for motion in self._motions]
 
-    def enter(self, label: str, joints: Sequence[str] = ()) -> Motion:
-        """Begin a motion, and stop those that move any of its joints."""
-        motion = Motion(label, frozenset(joints), self._client)
+    def enter(self, label: str) -> Motion:
+        """Begin a motion that moves nothing yet."""
         with self._lock:
-            others = [other for other in self._motions if other.joints & motion.joints]
+            self._count += 1
+            motion = Motion(self._count, label, self._client)
             self._motions.append(motion)
-        for other in others:
-            other.stop(Stop.NEWER, f"{Stop.NEWER.value}: {label}")
         return motion
+
+    def claim(self, motion: Motion, joints: Sequence[str]) -> None:
+        """Let a motion move joints; of those that move the same ones the newest goes on.
+
+        Raises:
+            Refusal: that is another one.
+        """
+        with self._lock:
+            motion.joints = frozenset(joints)
+            others = [m for m in self._motions if m is not motion and m.joints & motion.joints]
+        for other in others:
+            older, newer = sorted((motion, other), key=lambda m: m.number)
+            older.stop(Stop.NEWER, f"{Stop.NEWER.value}: {newer.label}")
+        motion.go_on()
 
     def leave(self, motion: Motion) -> None:
         """A motion has its result."""
@@ -164,13 +202,12 @@ class PlanExecution:
         Raises:
             Refusal: they go on moving, or nothing is known of them.
         """
+        self._state.wait()
         end = time.monotonic() + REST_TIMEOUT
         while True:
             speed, joint = self._state.speed(motion.joints)
             if speed < REST_SPEED:
                 return
-            if motion.stopped is not None:
-                raise Refusal(Codes.PREEMPTED, motion.why)
             if time.monotonic() > end:
                 raise Refusal(
                     Codes.START_STATE_INVALID,
@@ -233,12 +270,15 @@ class PlanExecution:
         """
         try:
             self.check(message)
+            sent = motion.begin(message)
         except Refusal as refusal:
             return Ending(refusal.code, str(refusal))
-        sent = motion.begin(message)
         obstacle = ""
         while not self._client.look(sent):
             sent.ended.wait(LOOK_PERIOD)
+            if motion.stopped is Stop.NODE:
+                # The executor that would hear of the end is waiting for us.
+                break
             if not obstacle and motion.stopped is None and not sent.ended.is_set():
                 obstacle = blocked(sent)
                 if obstacle:
@@ -261,22 +301,3 @@ def _ending(motion: Motion, sent: SentTrajectory, obstacle: str) -> Ending:
     code = CONTROLLER_CODES.get(sent.code, Codes.CONTROL_FAILED)
     code = Codes.CONTROL_FAILED if code == Codes.SUCCESS else code
     return Ending(code, f"the controller gave up: {sent.text or f'error code {sent.code}'}")
-
-
-def executed_trajectory(sent: SentTrajectory | None) -> Any:
-    """Return what the controller measured while it followed a trajectory."""
-    from trajectory_msgs.msg import JointTrajectoryPoint
-
-    message = JointTrajectory()
-    if sent is None or not sent.heard:
-        return message
-    message.joint_names = list(sent.joints)
-    begin = sent.heard[0][0]
-    for when, positions in sent.heard:
-        if not np.isfinite(positions).all():
-            continue
-        point = JointTrajectoryPoint(positions=positions)
-        fraction, whole = math.modf(max(0.0, when - begin))
-        point.time_from_start.sec, point.time_from_start.nanosec = int(whole), int(fraction * 1e9)
-        message.points.append(point)
-    return message

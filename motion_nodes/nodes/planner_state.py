@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection
 
 import numpy as np
@@ -14,6 +15,9 @@ from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.moveit_messages import Refusal
 
 Array = NDArray[np.float64]
+
+FIRST_STATE = 1.0
+"""[s] How long a motion waits for joint_states before it is refused."""
 
 
 class PlannerState:
@@ -55,6 +59,17 @@ class PlannerState:
         if trouble:
             raise Refusal(MoveItErrorCodes.ROBOT_STATE_STALE, f"the robot's state: {trouble}")
         return position
+
+    def wait(self) -> None:
+        """Give a robot that is not heard of yet the time to be heard."""
+        end = time.monotonic() + FIRST_STATE
+        while time.monotonic() < end:
+            try:
+                self.fresh()
+            except Refusal:
+                time.sleep(0.01)
+            else:
+                return
 
     def speed(self, joints: Collection[str]) -> tuple[float, str]:
         """Return the greatest speed of some joints [rad/s or m/s], and whose it is.

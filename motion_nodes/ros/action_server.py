@@ -42,6 +42,9 @@ class Goal:
         self._canceled = threading.Event()
         self.request = handle.request
         """What the client wants."""
+        self.result = server.kind.Result()
+        """To be filled in by whoever works on the goal."""
+        self.feedback_type = server.kind.Feedback
         self.label = bytes(handle.goal_id.uuid).hex()[:8]
         """Short name of the goal, for logs."""
 
@@ -95,6 +98,7 @@ class GoalServer:
                 needs its result.
         """
         self.jobs = jobs
+        self.kind = kind
         self._node = node
         self._begin = begin
         self._cancel = cancel

@@ -16,6 +16,9 @@ BASE_CONTROLLERS = {
 BASE_NAVIGATOR = "base_navigator"
 """Moves a wheeled robot to poses and along paths."""
 
+PLANNER = "move_group"
+"""Plans motions, keeps the scene, and carries plans out."""
+
 CONTROLLER_MANAGER = "controller_manager"
 """The node that lists and switches a robot's controllers."""
 

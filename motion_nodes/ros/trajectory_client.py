@@ -49,7 +49,6 @@ class SentTrajectory:
         self.heard: list[tuple[float, list[float]]] = []
         """Time [s] and measured positions of the joints, from the controller's feedback."""
         self.cancel_wanted = False
-        self.sent_at = time.monotonic()
         self.heard_at = time.monotonic()
         self.accepted = False
         self._handle: Any = None
@@ -57,7 +56,8 @@ class SentTrajectory:
     @property
     def succeeded(self) -> bool:
         """Whether the controller led it to its end."""
-        return self.status == GoalStatus.STATUS_SUCCEEDED and self.code == Codes.SUCCESSFUL
+        ok: bool = self.status == GoalStatus.STATUS_SUCCEEDED and self.code == Codes.SUCCESSFUL
+        return ok
 
 
 class TrajectoryClient:
@@ -96,10 +96,11 @@ class TrajectoryClient:
     def look(self, sent: SentTrajectory) -> bool:
         """Return whether it has ended; it has, too, once the controller is silent for too long."""
         if not sent.ended.is_set():
-            silent = time.monotonic() - sent.heard_at > ANSWER_TIMEOUT
-            # A controller whose time stands has nothing to report.
-            if silent and not (sent.accepted and self._node.time_stands and self.ready):
-                what = "did not answer" if not sent.accepted else "is silent"
+            if sent.accepted and self._node.time_stands and self.ready:
+                # A controller whose time stands has nothing to report.
+                sent.heard_at = time.monotonic()
+            elif time.monotonic() - sent.heard_at > ANSWER_TIMEOUT:
+                what = "is silent" if sent.accepted else "did not answer"
                 sent.lost = f"controller {self.action} {what} for {ANSWER_TIMEOUT:g} s"
                 self.cancel(sent)
                 sent.ended.set()

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the rest of a path that is being followed is still free, as the world changes."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.tree import Array
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import Scene
+
+AHEAD = 1.0
+"""[s] Between two looks, the robot comes no farther than this along the path."""
+
+
+class PathWatch:
+    """Follows a robot along a path and checks what lies ahead of it; for one thread."""
+
+    def __init__(self, checker: CollisionChecker, times: ArrayLike, path: ArrayLike) -> None:
+        """Watch one path.
+
+        Args:
+            checker: of the path's joints; it is changed, so give it away.
+            times: when the robot is at each point [s], shape (m,), rising.
+            path: joint values in the checker's order [rad or m], shape (m, n).
+
+        Raises:
+            BadCommand: for no points, or shapes that do not fit together.
+        """
+        self._checker = checker
+        self._times = np.asarray(times, dtype=np.float64)
+        self._path = np.asarray(path, dtype=np.float64)
+        n = len(checker.joint_names)
+        if self._path.ndim != 2 or self._path.shape != (len(self._times), n) or not len(self._path):
+            raise BadCommand(
+                f"a path to watch needs points of {n} joints; got {self._path.shape} and "
+                f"{len(self._times)} times"
+            )
+        self._revision: int | None = None
+        self._scene: Scene | None = None
+        self.index = 0
+        """The point of the path that the robot has come to."""
+
+    def advance(self, q: ArrayLike) -> None:
+        """Note where the robot is, shape (n,); it is taken to move on, never back."""
+        end = int(np.searchsorted(self._times, self._times[self.index] + AHEAD, side="right"))
+        ahead = self._path[self.index : max(end, self.index + 1)]
+        away = np.abs(ahead - np.asarray(q)).max(axis=1)
+        self.index += int(np.argmin(away))
+
+    def obstacle(self, scene: Scene) -> str:
+        """Return what is in the way in a scene, in words, or nothing.
+
+        A scene that was looked at already costs nothing.
+        """
+        if scene is self._scene:
+            return ""
+        self._scene = scene
+        self._checker.set_scene(scene)
+        rest = self._path[self.index :]
+        free = self._checker.are_free(rest)
+        for i in range(len(rest)):
+            if not free[i]:
+                return self._words(rest[i])
+            if i and not self._checker.edge_free(rest[i - 1], rest[i]):
+                return self._words(rest[i])
+        return ""
+
+    def _words(self, q: Array) -> str:
+        contacts = self._checker.explain(q)
+        if not contacts:
+            return "the path ahead is blocked"
+        a, b = contacts[0].pair
+        return f"{a} would touch {b}"
