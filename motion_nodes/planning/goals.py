@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From goals to configurations that fulfil them and are free, or why there are none.
+
+A joint goal without tolerance is one configuration; with tolerance, and for poses, several are
+looked for, all of which become roots of a search: which of them is easy to get to shows there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.pose_samples import PoseSampler
+from motion_nodes.planning.problem import Goal, JointGoal, PlanRequest, PlanStatus, PoseGoal
+from motion_nodes.planning.start import configuration, in_words
+from motion_nodes.scene.checker import CollisionChecker
+
+ROUNDING = 1e-6
+"""A joint goal without tolerance may be so far outside a limit; it is moved to it [rad or m]."""
+_SAME = 0.05
+"""Configurations that differ less are one goal [rad or m]."""
+
+
+@dataclass(frozen=True)
+class GoalOptions:
+    """How much is done to find configurations."""
+
+    configurations: int = 8
+    """As many are looked for, for each goal."""
+    samples: int = 200
+    """Tries for each goal with tolerances."""
+    share: float = 0.5
+    """Part of the time for planning that may pass until the first one is found."""
+    more_time: float = 0.02
+    """Greatest duration of looking for more, once there is one [s]."""
+
+
+@dataclass(frozen=True, eq=False)
+class GoalConfigurations:
+    """Configurations that fulfil goals, or why there are none."""
+
+    Q: Array
+    """Free and within limits, shape (m, n)."""
+    index: tuple[int, ...]
+    """Which goal each fulfils."""
+    status: PlanStatus | None = None
+    """None: there are some."""
+    reason: str = ""
+
+
+@dataclass
+class _Found:
+    """What was found for one goal."""
+
+    Q: list[Array] = field(default_factory=list)
+    status: PlanStatus = PlanStatus.GOAL_UNREACHABLE
+    reason: str = ""
+
+
+def goal_configurations(
+    request: PlanRequest, start: Array, options: GoalOptions | None = None
+) -> GoalConfigurations:
+    """Return configurations for the goals of a request.
+
+    Equal requests get equal answers, unless the time runs out.
+
+    Args:
+        request: the goals, and what they are checked with.
+        start: from where; solutions near to it come first.
+        options: how much is done.
+
+    Raises:
+        BadCommand: a goal of wrong length, or a pose that is none.
+        UnknownFrame: a pose for a link that the robot has not.
+        BadConfig: a pose for a link that none of the joints moves.
+    """
+    options = options or GoalOptions()
+    n = len(request.checker.joint_names)
+    if not request.goals:
+        return GoalConfigurations(np.empty((0, n)), (), PlanStatus.NO_GOAL, "no goal was given")
+    began = time.perf_counter()
+    latest = began + options.share * request.timeout
+    all_found: list[_Found] = []
+    for number, goal in enumerate(request.goals):
+        rng = np.random.default_rng([request.random_seed, number])
+        anything = any(found.Q for found in all_found)
+        end = min(latest, time.perf_counter() + options.more_time) if anything else latest
+        all_found.append(_configurations(request.checker, goal, start, rng, options, end))
+        if request.cancelled():
+            return GoalConfigurations(np.empty((0, n)), (), PlanStatus.CANCELLED, "cancelled")
+    index = tuple(k for k, found in enumerate(all_found) for _ in found.Q)
+    if index:
+        return GoalConfigurations(np.array([q for f in all_found for q in f.Q]), index)
+    status, reason = _why_none(all_found)
+    return GoalConfigurations(np.empty((0, n)), (), status, reason)
+
+
+def _why_none(all_found: Sequence[_Found]) -> tuple[PlanStatus, str]:
+    """Return the status of the goal that was nearest to be of use, and all reasons."""
+    order = (
+        PlanStatus.TIMED_OUT,
+        PlanStatus.GOAL_IN_COLLISION,
+        PlanStatus.GOAL_OUTSIDE_LIMITS,
+        PlanStatus.GOAL_UNREACHABLE,
+    )
+    status = min((found.status for found in all_found), key=order.index)
+    reasons = list(dict.fromkeys(found.reason for found in all_found))
+    more = f" (and {len(reasons) - 3} more goals)" if len(reasons) > 3 else ""
+    return status, "; ".join(reasons[:3]) + more
+
+
+def _configurations(
+    checker: CollisionChecker,
+    goal: Goal,
+    start: Array,
+    rng: np.random.Generator,
+    options: GoalOptions,
+    end: float,
+) -> _Found:
+    if isinstance(goal, JointGoal):
+        return _of_joint_goal(checker, goal, rng, options, end)
+    return _of_pose_goal(checker, goal, start, rng, options, end)
+
+
+def _of_joint_goal(
+    checker: CollisionChecker,
+    goal: JointGoal,
+    rng: np.random.Generator,
+    options: GoalOptions,
+    end: float,
+) -> _Found:
+    limits, found = checker.limits, _Found()
+    q = configuration(checker, goal.q, "a joint goal")
+    if not np.isfinite(q).all():
+        found.status, found.reason = PlanStatus.GOAL_OUTSIDE_LIMITS, "the goal is not finite"
+        return found
+    below, above = (np.broadcast_to(np.abs(x), q.shape) for x in (goal.below, goal.above))
+    low = np.maximum(q - below, limits.lower)
+    high = np.minimum(q + above, limits.upper)
+    outside = (low > high + ROUNDING).any()
+    if outside or not np.isfinite(below + above).all():
+        wrong = "; ".join(limits.violations(q)) or "a tolerance is not finite"
+        found.status = PlanStatus.GOAL_OUTSIDE_LIMITS
+        found.reason = f"the goal is outside the limits: {wrong}"
+        return found
+    low, high = np.minimum(low, high), np.maximum(low, high)
+    # What is within rounding of a limit ends at it; else the goal is what was asked for to the bit.
+    nominal = limits.clip(np.clip(q, low, high))
+    wide = bool((high - low > ROUNDING).any())
+    for sample in _samples(nominal, low, high, rng, options.samples if wide else 0):
+        if checker.is_free(sample):
+            _add(found, sample)
+            if len(found.Q) >= options.configurations:
+                break
+        if time.perf_counter() > end:
+            break
+    if not found.Q:
+        tried = (
+            f", nor is any other of {options.samples} within the tolerances free" if wide else ""
+        )
+        found.status = PlanStatus.GOAL_IN_COLLISION
+        found.reason = f"the goal is in collision: {in_words(checker, nominal)}{tried}"
+    return found
+
+
+def _samples(
+    nominal: Array, low: Array, high: Array, rng: np.random.Generator, count: int
+) -> Iterator[Array]:
+    """Yield the nominal values, then random ones, at first near to them and then further away."""
+    yield nominal
+    for k in range(count):
+        reach = min(1.0, 0.1 + k / 50.0)
+        drawn = low + rng.uniform(size=len(low)) * (high - low)
+        yield nominal + reach * (drawn - nominal)
+
+
+def _of_pose_goal(
+    checker: CollisionChecker,
+    goal: PoseGoal,
+    start: Array,
+    rng: np.random.Generator,
+    options: GoalOptions,
+    end: float,
+) -> _Found:
+    found = _Found()
+    sampler = PoseSampler(checker, goal, start, rng)
+    for k in range(options.samples):
+        left = end - time.perf_counter()
+        if left <= 0.0:
+            break
+        q = sampler.draw(first=k == 0, timeout=left)
+        if q is not None:
+            if not found.Q:
+                end = min(end, time.perf_counter() + options.more_time)
+            _add(found, q)
+            if len(found.Q) >= options.configurations:
+                break
+        elif sampler.hopeless:
+            break
+    if not found.Q:
+        found.status, found.reason = sampler.why_none()
+    return found
+
+
+def _add(found: _Found, q: Array) -> None:
+    if all(np.abs(q - known).max() > _SAME for known in found.Q):
+        found.Q.append(q)

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The space that is planned in: joints, their limits, which of them wrap, how far apart two are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, JointKind, frozen
+
+TURN = 2.0 * math.pi
+
+
+@dataclass(frozen=True, eq=False)
+class JointSpace:
+    """n joints; all arrays have shape (n,), configurations shape (..., n) [rad or m]."""
+
+    names: tuple[str, ...]
+    lower: Array
+    """Lower limits, -inf for none."""
+    upper: Array
+    """Upper limits, inf for none."""
+    wraps: NDArray[np.bool_]
+    """Which joints turn without end, so that a full turn more is the same place."""
+    prismatic: NDArray[np.bool_]
+    """Which joints slide, so that their numbers are metres."""
+    weights: Array = field(default_factory=lambda: np.empty(0))
+    """Of the joints in distances; none given: 1 each."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers, make them read-only."""
+        n = len(self.names)
+        weights = np.ones(n) if np.size(self.weights) == 0 else np.asarray(self.weights, float)
+        if weights.shape != (n,) or not (np.isfinite(weights) & (weights > 0.0)).all():
+            raise BadConfig(
+                f"weights of joint distances must be {n} finite numbers above 0 "
+                f"({', '.join(self.names)}), got {self.weights!r}."
+            )
+        object.__setattr__(self, "weights", frozen(weights))
+        for name in ("lower", "upper"):
+            object.__setattr__(self, name, frozen(getattr(self, name), (n,)))
+
+    @classmethod
+    def of_robot(
+        cls, robot: Robot, joints: Sequence[str], weights: ArrayLike | None = None
+    ) -> JointSpace:
+        """Return the space of some of a robot's joints.
+
+        Raises:
+            UnknownJoint: a joint that the robot does not have.
+            BadConfig: weights of wrong length or sign.
+        """
+        limits = robot.limits.select(joints)
+        kinds = [robot.tree.joint(name).kind for name in joints]
+        return cls(
+            tuple(joints),
+            limits.lower,
+            limits.upper,
+            np.array([k is JointKind.CONTINUOUS for k in kinds], bool)
+            & np.isinf(limits.upper - limits.lower),
+            np.array([k is JointKind.PRISMATIC for k in kinds], bool),
+            np.empty(0) if weights is None else np.asarray(weights, float),
+        )
+
+    def difference(self, a: ArrayLike, b: ArrayLike) -> Array:
+        """Return the way from a to b, the shorter one around for joints that wrap, shape (..., n).
+
+        Of a half turn both ways are equally short; the positive one is returned.
+        """
+        way = np.asarray(b, np.float64) - np.asarray(a, np.float64)
+        turns = np.where(self.wraps, np.ceil((way - math.pi) / TURN), 0.0)
+        return np.asarray(way - turns * TURN)
+
+    def distance(self, a: ArrayLike, b: ArrayLike, norm: float = 2.0) -> Array:
+        """Return the p-norm of the weighted difference, shape (...)."""
+        way = np.abs(self.difference(a, b)) * self.weights
+        if math.isinf(norm):
+            return np.asarray(way.max(axis=-1))
+        return np.asarray((way**norm).sum(axis=-1) ** (1.0 / norm))
+
+    def length(self, path: ArrayLike, norm: float = 2.0) -> float:
+        """Return the sum of the distances between waypoints, shape (k, n)."""
+        points = np.asarray(path, np.float64)
+        return float(self.distance(points[:-1], points[1:], norm).sum())
+
+    def unwrapped(self, path: ArrayLike) -> Array:
+        """Return waypoints such that straight lines between them are the way that is meant.
+
+        Joints that wrap are turned by full turns; the first waypoint stays as it is to the bit, and
+        so do all others where nothing wraps.
+        """
+        points = np.array(path, np.float64)
+        for k in np.flatnonzero(self.wraps):
+            steps = np.diff(points[:, k])
+            turns = np.cumsum(np.ceil((steps - math.pi) / TURN))
+            points[1:, k] -= turns * TURN
+        return points
+
+    def bounds(self, *points: ArrayLike) -> tuple[Array, Array]:
+        """Return finite bounds to draw samples from.
+
+        A joint that wraps is drawn within one turn; one that has no end otherwise within one radian
+        or metre around the points.
+        """
+        known = np.concatenate([np.atleast_2d(np.asarray(p, float)) for p in points])
+        low = np.where(np.isinf(self.lower), known.min(axis=0) - 1.0, self.lower)
+        high = np.where(np.isinf(self.upper), known.max(axis=0) + 1.0, self.upper)
+        low, high = np.where(self.wraps, -math.pi, low), np.where(self.wraps, math.pi, high)
+        return low, high
+
+    def checked(self, q: ArrayLike, what: str) -> Array:
+        """Return a configuration as a new array.
+
+        Raises:
+            BadCommand: wrong length, or a number that is not finite.
+        """
+        return self._checked(q, what, 1)
+
+    def checked_path(self, path: ArrayLike, what: str = "the path") -> Array:
+        """Return waypoints as a new array, shape (k, n).
+
+        Raises:
+            BadCommand: no waypoint, wrong length, or a number that is not finite.
+        """
+        points = self._checked(path, what, 2)
+        if not len(points):
+            raise BadCommand(f"{what} has no waypoint.")
+        return points
+
+    def _checked(self, value: ArrayLike, what: str, dimensions: int) -> Array:
+        try:
+            array = np.array(value, dtype=np.float64, order="C")
+        except (TypeError, ValueError):
+            array = np.empty((0,) * 5)
+        names = ", ".join(self.names)
+        if array.ndim != dimensions or array.shape[-1] != len(self.names):
+            rows = "rows of " if dimensions == 2 else ""
+            raise BadCommand(
+                f"{what} must be {rows}{len(self.names)} joint values ({names}), got {value!r}."
+            )
+        if not np.isfinite(array).all():
+            raise BadCommand(
+                f"{what} holds numbers that are not finite: {array.tolist()} ({names})."
+            )
+        return array
+
+
+def generic_space(
+    lower: ArrayLike, upper: ArrayLike, weights: ArrayLike | None = None
+) -> JointSpace:
+    """Return a space of plain numbers between bounds, such as the places of a point robot.
+
+    Args:
+        lower: shape (n,).
+        upper: shape (n,).
+        weights: of distances, shape (n,).
+    """
+    low, high = np.asarray(lower, np.float64), np.asarray(upper, np.float64)
+    n = len(low)
+    return JointSpace(
+        tuple(f"x{k + 1}" for k in range(n)),
+        low,
+        high,
+        np.zeros(n, bool),
+        np.ones(n, bool),
+        np.empty(0) if weights is None else np.asarray(weights, float),
+    )

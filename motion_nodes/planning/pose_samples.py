@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configurations for a pose goal, drawn by inverse kinematics."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+import numpy as np
+
+from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.problem import IkRequest, IkSettings, IkSolver, IkStatus, IkTolerance, as_pose
+from motion_nodes.ik.solvers import make_solver
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.poses import inverse, rotation_about
+from motion_nodes.model.tree import Array, KinematicTree
+from motion_nodes.planning.problem import PlanStatus, PoseGoal
+from motion_nodes.planning.start import in_words
+from motion_nodes.scene.checker import CollisionChecker
+
+_ATTEMPTS = 100
+_LONGEST = 0.05
+"""Greatest duration of one search [s]; goals that are hard get several."""
+_INSIDE = 0.9
+"""Samples of a region use so much of it, so that the solver's error does not lead outside."""
+
+
+class PoseSampler:
+    """Draws free configurations that bring a link to a pose; for one thread."""
+
+    def __init__(
+        self, checker: CollisionChecker, goal: PoseGoal, start: Array, rng: np.random.Generator
+    ) -> None:
+        """Prepare.
+
+        Args:
+            checker: robot and scene.
+            goal: where to.
+            start: joint values now, shape (n,); joints that do not move the link stay there.
+            rng: what decides the starts of searches and samples of regions.
+
+        Raises:
+            BadCommand: a pose that is none.
+            UnknownFrame: the robot has no such link.
+            BadConfig: none of the joints moves it.
+        """
+        self._checker, self._goal, self._start, self._rng = checker, goal, start, rng
+        self._solver, self._columns = pose_solver(checker, goal.link)
+        self._X_BT = as_pose(goal.X_BT, f"the goal of {goal.link}")
+        if not np.isfinite(self._X_BT).all():
+            raise BadCommand(f"the goal of {goal.link} holds numbers that are not finite.")
+        self._X_TL = None if goal.X_LT is None else inverse(as_pose(goal.X_LT, "X_LT"))
+        self._statuses: set[IkStatus] = set()
+        self._reason = ""
+        self._collision = ""
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether more draws lead to nothing: the target is out of reach."""
+        return self._statuses == {IkStatus.OUT_OF_REACH}
+
+    def draw(self, *, first: bool, timeout: float) -> Array | None:
+        """Return a configuration, shape (n,), or None if this try did not find one.
+
+        Args:
+            first: look near to the start, at the very pose; else from random starts and all over
+                the goal's tolerances.
+            timeout: greatest duration [s].
+        """
+        X_BL, tolerance = self._target(first)
+        settings = IkSettings(
+            tolerance=tolerance,
+            attempts=_ATTEMPTS,
+            timeout=max(1e-4, min(timeout, _LONGEST)),
+            random_seed=int(self._rng.integers(2**31)),
+        )
+        seed = self._start[self._columns] if first else None
+        request = IkRequest(X_BL, seed=seed, validity=self._validity, settings=settings)
+        result = self._solver.solve(request)
+        self._statuses.add(result.status)
+        if not result.success:
+            self._reason = result.reason
+            return None
+        return self._whole(result.q)
+
+    def why_none(self) -> tuple[PlanStatus, str]:
+        """Return status and words after no draw found anything."""
+        where = f"the goal of {self._goal.link}"
+        if self._collision:
+            return PlanStatus.GOAL_IN_COLLISION, f"{where} is in collision: {self._collision}"
+        if self._statuses <= {IkStatus.TIMED_OUT}:
+            return PlanStatus.TIMED_OUT, f"{where}: no joint values were found in the time given"
+        return PlanStatus.GOAL_UNREACHABLE, f"{where} cannot be reached: {self._reason}"
+
+    def _validity(self, q: Array) -> bool | str:
+        whole = self._whole(q)
+        if self._checker.is_free(whole):
+            return True
+        if not self._collision:
+            self._collision = in_words(self._checker, whole)
+        return self._collision
+
+    def _whole(self, q: Array) -> Array:
+        whole = self._start.copy()
+        whole[self._columns] = q
+        return self._checker.limits.clip(whole)
+
+    def _target(self, first: bool) -> tuple[Array, IkTolerance]:
+        """Return a pose of the link to get to, and how exactly.
+
+        What is meant may be a point beside the link's origin. Where the orientation is not fixed
+        the origin then has no certain place, so one orientation is drawn and kept to.
+        """
+        tolerance = self._goal.tolerance
+        if self._X_TL is None:
+            if first or not _wide(tolerance):
+                return self._X_BT, tolerance
+            # The solver only goes to the border of a region; samples from its inside spread more.
+            return self._drawn(tolerance)
+        X_BT, tight = (self._X_BT, _tight(tolerance)) if first else self._drawn(tolerance)
+        return X_BT @ self._X_TL, tight
+
+    def _drawn(self, tolerance: IkTolerance) -> tuple[Array, IkTolerance]:
+        """Return a pose somewhere within the tolerances, and exact tolerances for it."""
+        spread = _INSIDE * tolerance.axes
+        lengths = _INSIDE * tolerance.lengths
+        drawn = self._rng.uniform(-1.0, 1.0, 6)
+        reach = np.where(np.isfinite(spread), spread, np.repeat(lengths, 3))
+        free = tolerance.free
+        offset = np.where(free, 0.0, np.where(np.isfinite(reach), reach, 0.0) * drawn)
+        for part, length in ((slice(0, 3), lengths[0]), (slice(3, 6), lengths[1])):
+            size = float(np.linalg.norm(offset[part]))
+            if np.isfinite(length) and size > length:
+                offset[part] *= length / size
+        offset[3:] = np.where(free[3:], np.pi * drawn[3:], offset[3:])
+        if free[3:].all():
+            R = _random_rotation(self._rng)
+        else:
+            angle = float(np.linalg.norm(offset[3:]))
+            R = rotation_about(offset[3:] / angle, np.array(angle)) if angle > 0.0 else np.eye(3)
+        X_BT = self._X_BT.copy()
+        X_BT[:3, 3] += X_BT[:3, :3] @ offset[:3]
+        X_BT[:3, :3] = X_BT[:3, :3] @ R
+        if self._X_TL is None:
+            # Free axes stay free: then nothing says where on them to be.
+            position = np.where(free[:3], np.inf, _narrow(tolerance.axes[:3], lengths[0]))
+            turning = np.where(free[3:], np.inf, _narrow(tolerance.axes[3:], lengths[1]))
+            return X_BT, IkTolerance(tuple(position), tuple(turning))
+        return X_BT, _tight(tolerance)
+
+
+def _wide(tolerance: IkTolerance) -> bool:
+    """Return whether a tolerance is so great that it is a region rather than a precision."""
+    sizes = np.minimum(tolerance.axes, np.repeat(tolerance.lengths, 3))
+    return bool((np.isfinite(sizes) & (sizes > 0.02)).any())
+
+
+def _narrow(axes: Array, length: float) -> Array:
+    """Return a tenth of what is allowed, as what is left of it around a drawn sample."""
+    return np.asarray((1.0 - _INSIDE) * np.minimum(axes, length / _INSIDE) / np.sqrt(3.0))
+
+
+def _tight(tolerance: IkTolerance) -> IkTolerance:
+    """Return a tolerance that fixes the whole pose and is within the given one."""
+    least = np.minimum(tolerance.axes, np.repeat(tolerance.lengths, 3))
+    position, turning = float(least[:3].min()), float(least[3:].min())
+    return IkTolerance(min(1e-3, 0.3 * position), min(1e-3, 0.3 * turning))
+
+
+def _random_rotation(rng: np.random.Generator) -> Array:
+    """Return a uniformly drawn rotation matrix: that of a quaternion of four normal numbers."""
+    x, y, z, w = (q := rng.normal(size=4)) / np.linalg.norm(q)
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def pose_solver(checker: CollisionChecker, link: str) -> tuple[IkSolver, list[int]]:
+    """Return a solver for a link in the robot's base, and which of the checker's joints it solves.
+
+    Raises:
+        UnknownFrame: the robot has no such link.
+        BadConfig: none of the joints moves it.
+    """
+    robot = checker.robot
+    chain_joints = _moving(robot.tree, robot.base_frame, link)
+    joints = tuple(name for name in checker.joint_names if name in chain_joints)
+    if not joints:
+        raise BadConfig(
+            f"{robot.name}: none of {', '.join(checker.joint_names)} moves '{link}'; a pose can be "
+            "planned for links that they move."
+        )
+    values = zip(robot.joint_names, checker.positions, strict=True)
+    fixed = tuple((n, float(x)) for n, x in values if n in chain_joints and n not in joints)
+    solver = _solver(robot.tree, robot.limits, robot.base_frame, link, joints, fixed)
+    return solver, [checker.joint_names.index(name) for name in joints]
+
+
+@functools.lru_cache(maxsize=64)
+def _moving(tree: KinematicTree, base: str, link: str) -> frozenset[str]:
+    """Return the actuated joints that move a link relative to the base; none if nothing does."""
+    try:
+        return frozenset(IkChain(tree, base, link).joint_names)
+    except BadConfig:
+        return frozenset()
+
+
+@functools.lru_cache(maxsize=64)
+def _solver(
+    tree: KinematicTree,
+    limits: JointLimits,
+    base: str,
+    link: str,
+    joints: tuple[str, ...],
+    fixed: tuple[tuple[str, float], ...],
+) -> IkSolver:
+    chain = IkChain(tree, base, link, joints, limits=limits, fixed=dict(fixed))
+    return make_solver(chain, settings=replace(IkSettings(), attempts=_ATTEMPTS))

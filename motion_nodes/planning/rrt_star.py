@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The optimal rapidly-exploring random tree: paths get shorter the longer it may search."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.kernels.tree_star import Costs, StarOptions, grow_star
+from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus
+from motion_nodes.planning.rrt import RrtSettings
+from motion_nodes.planning.tree_search import SOLVED, Found, Search, TreePlanner, check_number
+
+Progress = Callable[[int, float], None]
+"""Told iteration and length of the best path, whenever that got shorter."""
+
+
+@dataclass(frozen=True)
+class RrtStarSettings(RrtSettings):
+    """How the tree grows, and how long."""
+
+    neighbours: Literal["nearest", "radius"] = "nearest"
+    """Which nodes may become parents: about ``e (1 + 1/n) log k`` nearest of k nodes, or those
+    within ``gamma (log(k) / k)^(1/n)``, with the least gamma that keeps the search optimal."""
+    rewire_radius: float = math.inf
+    """Greatest distance of such nodes; optimality may be lost if it is smaller."""
+    search_time: float | None = None
+    """The search ends with the best path after this [s]; None: when the request's time is over."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        super().__post_init__()
+        if self.neighbours not in ("nearest", "radius"):
+            raise BadConfig(f"neighbours is {self.neighbours!r}; allowed are nearest, radius.")
+        if not self.rewire_radius > 0.0:
+            raise BadConfig(f"rewire_radius is {self.rewire_radius}; it must be above 0.")
+        if self.search_time is not None:
+            check_number("search_time", self.search_time, 0.0)
+
+
+class RrtStar(TreePlanner):
+    """Searches as long as it may, and returns the shortest path it found."""
+
+    name = "RRTstar"
+
+    def __init__(
+        self, settings: RrtStarSettings | None = None, progress: Progress | None = None
+    ) -> None:
+        super().__init__()
+        self.settings = settings or RrtStarSettings()
+        self._progress = progress
+
+    def plan(self, request: PlanRequest) -> PlanResult:
+        """Search until time or iterations are used up, or it is cancelled."""
+        settings = self.settings
+        iterations, tries = settings.max_iterations, settings.max_sampling
+        weights = settings.distance_metric_weights
+        return self.run(request, weights, iterations, tries, room=iterations + 1)
+
+    def search(self, search: Search) -> Found:
+        """Grow the tree and return the best path in it."""
+        room = len(search.tree.nodes)
+        costs = Costs(
+            np.zeros(room),
+            np.full(room, -1, np.int64),
+            np.full(room, -1, np.int64),
+            np.zeros((room, 2), np.int64),
+            np.zeros(room),
+            np.array([0, -1], np.int64),
+        )
+        options, least = self._options(search), [math.inf]
+        until = None if self.settings.search_time is None else self.settings.search_time
+
+        def batch(iterations: int) -> int:
+            return grow_star(
+                search.tree,
+                costs,
+                search.kernel_space,
+                search.checker,
+                search.goals,
+                options,
+                iterations,
+            )
+
+        def done() -> bool:
+            cost = best_cost(costs)
+            if cost < least[0]:
+                least[0] = cost
+                if self._progress is not None:
+                    self._progress(int(search.tree.count[1]), cost)
+            found = math.isfinite(cost)
+            shortest = found and cost <= search.shortest * (1.0 + 1e-9)
+            return shortest or (found and until is not None and search.growth.spent > until)
+
+        outcome = search.growth.run(batch, search.tree, done)
+        done()
+        end = int(costs.best[1])
+        if end < 0 or outcome.status is PlanStatus.CANCELLED:
+            return Found(outcome)
+        node, goal = (int(x) for x in costs.ends[end])
+        return Found(SOLVED, search.path_to(node, search.goals[goal]), goal)
+
+    def _options(self, search: Search) -> StarOptions:
+        settings, space = self.settings, search.kernel_space
+        n = len(space.low)
+        gamma = 0.0
+        if settings.neighbours == "radius":
+            # Karaman and Frazzoli, theorem 38; all of the space counts as free, which is safe.
+            ball = math.pi ** (n / 2.0) / math.gamma(n / 2.0 + 1.0)
+            volume = float(np.prod((space.high - space.low) * space.weights))
+            gamma = 1.001 * (2.0 * (1.0 + 1.0 / n) * volume / ball) ** (1.0 / n)
+        return StarOptions(
+            settings.step_size,
+            settings.goal_bias,
+            gamma,
+            settings.rewire_radius,
+            settings.max_sampling,
+        )
+
+
+def best_cost(costs: Costs) -> float:
+    """Return the length of the best path, inf if there is none."""
+    end = int(costs.best[1])
+    return float(costs.cost[costs.ends[end, 0]] + costs.rest[end]) if end >= 0 else math.inf

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tree planners share: start and goals of a request, batches of work, paths out of trees."""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.kernels.checker_calls import Checker
+from motion_nodes.kernels.tree_parts import CONTINUE, FOUND, FULL, NO_SAMPLE, Space, Tree
+from motion_nodes.model.tree import Array, frozen
+from motion_nodes.planning.goals import GoalConfigurations, goal_configurations
+from motion_nodes.planning.joint_space import JointSpace
+from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus
+from motion_nodes.planning.start import check_start
+
+_BATCH_TIME = 2e-3
+"""About so long a kernel runs before Python looks at clock and cancelling [s]."""
+
+
+@dataclass(frozen=True, eq=False)
+class SearchTree:
+    """A tree as it can be drawn."""
+
+    nodes: Array
+    """Shape (m, n)."""
+    parents: NDArray[np.int64]
+    """Index of each node's parent, -1 for roots, shape (m,)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """Where a search may start and end."""
+
+    start: Array
+    """Free and inside the limits, shape (n,)."""
+    goals: GoalConfigurations
+
+
+def find_ends(request: PlanRequest) -> Ends | PlanResult:
+    """Return start and goals of a request, or the result that says what is wrong with them."""
+    began = time.perf_counter()
+    start = check_start(request.checker, request.start)
+    if start.status is not None:
+        return PlanResult(start.status, None, start.reason, time=time.perf_counter() - began)
+    goals = goal_configurations(request, start.q)
+    if goals.status is not None:
+        return PlanResult(goals.status, None, goals.reason, time=time.perf_counter() - began)
+    return Ends(start.q, goals)
+
+
+def space_of(request: PlanRequest, weights: ArrayLike | None) -> JointSpace:
+    """Return the joints of a request with weights, none given: 1 each.
+
+    Raises:
+        BadConfig: weights of wrong length or sign.
+    """
+    chosen = None if weights is None or np.size(weights) == 0 else weights
+    return JointSpace.of_robot(request.checker.robot, request.checker.joint_names, chosen)
+
+
+def kernel_space(space: JointSpace, *points: ArrayLike) -> Space:
+    """Return a space as kernels take it; points tell where to draw where a joint has no end."""
+    low, high = space.bounds(*points)
+    return Space(low, high, space.wraps.copy(), np.array(space.weights))
+
+
+def new_tree(root: Array, room: int, seed: int) -> Tree:
+    """Return a tree of one node with room for more."""
+    nodes = np.empty((room, len(root)))
+    parent = np.full(room, -1, np.int64)
+    nodes[0] = root
+    count = np.array([1, 0], np.int64)
+    return Tree(nodes, parent, count, np.array([seed % 2**64], np.uint64))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a search ended."""
+
+    found: bool
+    status: PlanStatus
+    reason: str
+
+
+SOLVED = Outcome(True, PlanStatus.SOLVED, "")
+
+
+class Growth:
+    """Grows a tree in batches until something is found or it has to end."""
+
+    def __init__(self, request: PlanRequest, began: float, max_iterations: int, tries: int) -> None:
+        self._request, self._began = request, began
+        self._most, self._tries = max_iterations, tries
+        self._batch = 4
+
+    @property
+    def spent(self) -> float:
+        """Time since planning began [s]."""
+        return time.perf_counter() - self._began
+
+    def run(
+        self,
+        grow: Callable[[int], int],
+        tree: Tree,
+        done: Callable[[], bool] = lambda: False,
+    ) -> Outcome:
+        """Call ``grow`` with numbers of iterations until it finds something or has to end.
+
+        Args:
+            grow: grows the tree and returns one of the kernels' outcomes.
+            tree: that grows.
+            done: asked after each batch; True ends the search.
+        """
+        request = self._request
+        while True:
+            left = self._most - int(tree.count[1])
+            if left <= 0:
+                words = f"no path in {self._most} iterations; more may find one"
+                return Outcome(False, PlanStatus.ITERATION_LIMIT, words)
+            if request.cancelled():
+                return Outcome(False, PlanStatus.CANCELLED, "cancelled")
+            now = time.perf_counter()
+            if now > self._began + request.timeout:
+                words = f"no path in {request.timeout:.3g} s; more time may find one"
+                return Outcome(False, PlanStatus.TIMED_OUT, words)
+            code = grow(min(self._batch, left))
+            if code == FOUND:
+                return SOLVED
+            if code == FULL:
+                words = f"no path with {len(tree.nodes)} nodes; the tree has no room for more"
+                return Outcome(False, PlanStatus.ITERATION_LIMIT, words)
+            if code == NO_SAMPLE:
+                words = f"none of {self._tries} random configurations is free of collisions"
+                return Outcome(False, PlanStatus.ITERATION_LIMIT, words)
+            assert code == CONTINUE
+            if done():
+                return SOLVED
+            spent = time.perf_counter() - now
+            factor = _BATCH_TIME / spent if spent > 0.0 else 2.0
+            self._batch = max(1, int(self._batch * min(2.0, max(0.25, factor))))
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """One search for one request."""
+
+    request: PlanRequest
+    space: JointSpace
+    start: Array
+    goals: Array
+    """Configurations, any of which will do, shape (g, n)."""
+    tree: Tree
+    kernel_space: Space
+    checker: Checker
+    growth: Growth
+
+    @property
+    def shortest(self) -> float:
+        """Length of the straight way to the nearest goal; no path is shorter."""
+        return float(self.space.distance(self.goals, self.start).min())
+
+    def path_to(self, node: int, end: Array | None = None) -> Array:
+        """Return the way from the root to a node, and on to an end; ends are exact to the bit."""
+        parent = self.tree.parent
+        rows = [node]
+        while parent[rows[-1]] >= 0:
+            rows.append(int(parent[rows[-1]]))
+        points = self.tree.nodes[rows[::-1]]
+        if end is not None:
+            points = np.concatenate([points, end[np.newaxis]])
+        return self.space.unwrapped(points)
+
+
+class Found(NamedTuple):
+    """What a search led to."""
+
+    outcome: Outcome
+    path: Array | None = None
+    goal: int = 0
+    """Which row of the goals, or which goal, the path leads to."""
+
+
+class TreePlanner(ABC):
+    """Plans with one tree from the start to configurations that fulfil the goals."""
+
+    name: str
+
+    def __init__(self) -> None:
+        self._tree: SearchTree | None = None
+
+    def tree(self) -> SearchTree | None:
+        """Return the tree of the last search, to draw."""
+        return self._tree
+
+    def run(
+        self,
+        request: PlanRequest,
+        weights: Sequence[float],
+        max_iterations: int,
+        max_sampling: int,
+        room: int,
+    ) -> PlanResult:
+        """Check start and goals, search, and return what was found."""
+        began = time.perf_counter()
+        space = space_of(request, weights)
+        ends = find_ends(request)
+        if isinstance(ends, PlanResult):
+            return replace(ends, planner=self.name)
+        started = time.perf_counter()
+        goals = ends.goals.Q
+        kernel = request.checker.kernel()
+        search = Search(
+            request,
+            space,
+            ends.start,
+            goals,
+            new_tree(ends.start, room, request.random_seed),
+            kernel_space(space, ends.start, goals),
+            Checker(kernel.state, kernel.edge, kernel.memory),
+            Growth(request, began, max_iterations, max_sampling),
+        )
+        here = int(np.argmin(space.distance(goals, ends.start)))
+        if space.distance(goals[here], ends.start) == 0.0:
+            found = Found(SOLVED, np.stack([ends.start, goals[here]]), here)
+        else:
+            found = self.search(search)
+        del kernel
+        return self.result(search, found, ends.goals.index, began, started)
+
+    def result(
+        self,
+        search: Search,
+        found: Found,
+        goal_index: Sequence[int],
+        began: float,
+        started: float,
+    ) -> PlanResult:
+        """Return what was found as a result, and keep the tree."""
+        self._tree = drawn(search.tree)
+        now = time.perf_counter()
+        return PlanResult(
+            found.outcome.status,
+            found.path,
+            found.outcome.reason,
+            self.name,
+            int(search.tree.count[1]),
+            (int(search.tree.count[0]), 0),
+            search.space.length(found.path) if found.path is not None else math.inf,
+            now - started,
+            now - began,
+            goal_index[found.goal] if found.path is not None else None,
+        )
+
+    @abstractmethod
+    def search(self, search: Search) -> Found:
+        """Search; the start is no goal."""
+
+
+def drawn(tree: Tree) -> SearchTree:
+    """Return a copy of a tree, to draw."""
+    count = int(tree.count[0])
+    return SearchTree(frozen(tree.nodes[:count]), tree.parent[:count].copy())
+
+
+def check_number(name: str, value: float, least: float, most: float = math.inf) -> None:
+    """Raise BadConfig unless a setting is a finite number between bounds."""
+    if not (least <= value <= most) or not math.isfinite(value):
+        allowed = f"at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
+        raise BadConfig(f"{name} is {value!r}; it must be {allowed}.")
