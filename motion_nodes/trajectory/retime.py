@@ -13,6 +13,7 @@ from motion_nodes.errors import BadCommand, BadConfig
 from motion_nodes.kernels.time_optimal import fastest_speeds
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.blended_path import CornerBlending, blended_path
+from motion_nodes.trajectory.jerk_limited import jerk_limited
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath, checked_waypoints
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.validate import POSITION_TOLERANCE, check_point_count
@@ -67,26 +68,29 @@ def time_optimal(
 ) -> TimedPath:
     """Return the fastest motion along a path from rest to rest.
 
+    Where a joint has a jerk limit, accelerations are continuous.
+
     Args:
         path: with continuous second derivatives between its stops.
         limits: of its joints; those of the position are not looked at.
         intervals: of the grid on which the speed is found; finer is a little faster.
     """
+    if np.isfinite(limits.jerk).any():
+        return jerk_limited(path, limits, intervals // 2)
     grid, piece = speed_grid(path, intervals)
     velocity = np.tile(limits.velocity, (len(piece), 1))
     acceleration = np.tile(limits.acceleration, (len(piece), 1))
     free = np.full(len(grid), np.inf)
     free[[0, -1]] = 0.0
     free[np.searchsorted(grid, path.stops)] = 0.0
-    speedy = dataclasses.replace(limits, jerk=np.full(len(limits.names), np.inf))
     for _ in range(_ROUNDS):
         x, u = free.copy(), np.empty(len(piece))
         fastest_speeds(path.breaks, path.coefficients, grid, piece, velocity, acceleration, x, u)
         motion = _with_constant_accelerations(path, grid, piece, x, u)
-        use = motion.interval_use(speedy)
+        use = motion.interval_use(limits)
         velocity /= np.maximum(use[:, 0:1], 1.0)
         acceleration /= np.maximum(use[:, 1:2], 1.0)
-    return motion.stretched(max(1.0, motion.limit_use(speedy).stretch))
+    return motion.stretched(max(1.0, motion.limit_use(limits).stretch))
 
 
 def speed_grid(path: JointPath, intervals: int) -> tuple[Array, IndexArray]:

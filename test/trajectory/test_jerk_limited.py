@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fastest motions with jerk limits: Ruckig as oracle on lines, dense checks on paths."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import ruckig
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trajectory.retime_limits import JERK, arm_limits, excess, limits_of
+
+from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.retime import retime
+
+
+def least_time(way, velocity, acceleration, jerk):
+    """Return the time of one joint from rest to rest, as Ruckig finds it."""
+    task = ruckig.InputParameter(1)
+    task.current_position, task.target_position = [0.0], [way]
+    task.max_velocity, task.max_acceleration, task.max_jerk = [velocity], [acceleration], [jerk]
+    answer = ruckig.Trajectory(1)
+    ruckig.Ruckig(1).calculate(task, answer)
+    return answer.duration
+
+
+@pytest.mark.parametrize("way", [1e-3, 0.05, 1.0, 6.0])
+@pytest.mark.parametrize(
+    ("velocity", "acceleration", "jerk"),
+    [(2.175, 15.0, 7500.0), (2.175, 15.0, 100.0), (1.0, 2.0, 4.0), (0.3, 20.0, 5.0)],
+)
+def test_one_line_takes_as_long_as_ruckig(way, velocity, acceleration, jerk):
+    trajectory = retime([[0.0], [way]], limits_of(velocity, acceleration, jerk))
+    best = least_time(way, velocity, acceleration, jerk)
+    assert best * (1.0 - 1e-6) <= trajectory.duration <= best * 1.005
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.1, 0.01])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("deviation", [0.0, 0.02, 0.3])
+def test_no_limit_is_exceeded(seed, scale, deviation):
+    waypoints = np.random.default_rng(seed).uniform(-2.5, 2.5, (6, 7))
+    limits = arm_limits(JERK * scale)
+    blending = CornerBlending(deviation)
+    trajectory = retime(waypoints, limits, blending=blending)
+    assert excess(trajectory, limits) <= 1e-6
+    use = trajectory.limit_use(limits)
+    assert max(use) > 0.98
+    free = retime(waypoints, limits, blending=blending, jerk_limited=False)
+    assert trajectory.duration > 0.99 * free.duration
+    q, v, a, _ = trajectory.states([0.0, trajectory.end_time])
+    np.testing.assert_allclose(q, waypoints[[0, -1]], atol=1e-9)
+    np.testing.assert_allclose(v, 0.0, atol=1e-9)
+    np.testing.assert_allclose(a, 0.0, atol=1e-5)
+
+
+def test_accelerations_are_continuous_and_jerk_is_their_derivative():
+    waypoints = np.random.default_rng(5).uniform(-2.0, 2.0, (5, 7))
+    trajectory = retime(waypoints, arm_limits(JERK * 0.05), blending=CornerBlending(0.05))
+    edges, h = trajectory.times[1:-1], 1e-9
+    before, after = trajectory.states(edges - h), trajectory.states(edges + h)
+    for order in range(3):
+        np.testing.assert_allclose(before[order], after[order], atol=1e-5)
+    times, h = np.linspace(0.01, trajectory.end_time - 0.01, 300), 1e-6
+    times = times[np.abs(times[:, None] - trajectory.times).min(axis=1) > 2.0 * h]
+    (_, _, low, _), (_, _, _, jerk), (_, _, high, _) = (
+        trajectory.states(times + d) for d in (-h, 0.0, h)
+    )
+    np.testing.assert_allclose(jerk, (high - low) / (2.0 * h), rtol=1e-3, atol=1e-2)
+
+
+def test_lower_jerks_take_longer():
+    waypoints = np.random.default_rng(6).uniform(-2.0, 2.0, (5, 7))
+    durations = [
+        retime(waypoints, arm_limits(JERK * scale), blending=CornerBlending(0.1)).duration
+        for scale in (1.0, 0.1, 0.01, 0.001)
+    ]
+    assert durations == sorted(durations)
+
+
+def test_joints_without_jerk_limit_do_not_slow_down_the_others():
+    limits = limits_of([1.0, 1.0], 5.0, [50.0, np.inf])
+    alone = retime([[0.0], [1.0]], limits_of(1.0, 5.0, 50.0)).duration
+    both = retime([[0.0, 0.0], [1.0, 0.1]], limits).duration
+    assert both == pytest.approx(alone, rel=1e-3)
+    second = retime([[0.0, 0.0], [0.0, 1.0]], limits)
+    assert second.duration == pytest.approx(1.0 + 1.0 / 5.0, rel=1e-2)
+
+
+@settings(derandomize=True, deadline=None, max_examples=40)
+@given(st.integers(2, 12), st.integers(1, 8), st.integers(0, 10_000), st.floats(-5.0, 0.5))
+def test_any_path_is_timed_within_limits_of_jerk(count, n, seed, size):
+    rng = np.random.default_rng(seed)
+    waypoints = 10.0**size * rng.normal(size=(count, n)).clip(-3.0, 3.0)
+    waypoints[rng.random(count) < 0.2] = waypoints[0]
+    if np.ptp(waypoints, axis=0).max() < 1e-6:
+        return
+    limits = limits_of(rng.uniform(0.1, 5.0, n), rng.uniform(0.5, 30.0, n))
+    limits = dataclasses.replace(limits, jerk=10.0 ** rng.uniform(0.5, 4.0, n))
+    trajectory = retime(waypoints, limits, blending=CornerBlending(rng.choice([0.0, 0.01, 0.3])))
+    assert np.all(np.diff(trajectory.times) > 0.0)
+    assert excess(trajectory, limits) <= 1e-6
