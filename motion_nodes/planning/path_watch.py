@@ -69,7 +69,7 @@ class PathWatch:
         return ""
 
     def _words(self, q: Array) -> str:
-        contacts = self._checker.explain(q)
+        contacts = [c for c in self._checker.explain(q) if c.kind != "limit"]
         if not contacts:
             return "the path ahead is blocked"
         a, b = contacts[0].pair

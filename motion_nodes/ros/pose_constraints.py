@@ -29,7 +29,7 @@ ALIGNED = 1e-3
 """[rad] Axes of a box that are turned by less than this against those of the goal are the same."""
 
 # Tried in turn: how much of the tolerances is used where they are given as Euler angles.
-SHARES = (1.0, 0.99, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.35, 0.2, 0.1)
+SHARES = (1.0, 0.999, 0.99, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.35, 0.2, 0.1)
 
 
 def pose_goals(places: Sequence[Any], turns: Sequence[Any], context: GoalContext) -> list[PoseGoal]:
