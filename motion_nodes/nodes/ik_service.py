@@ -23,6 +23,8 @@ from motion_nodes.ik.solvers import DEFAULT, solver_names
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.nodes.ik_chains import IkChains
 from motion_nodes.nodes.kinematics_requests import KinematicsRequests, Present
+from motion_nodes.nodes.solution_checks import Judging
+from motion_nodes.nodes.state_checks import StateChecks
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
@@ -33,6 +35,7 @@ from motion_nodes.ros.request_threads import RequestThreads
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.robot_node import RobotNode, RobotParams
 from motion_nodes.ros.run import run_node
+from motion_nodes.ros.scene_follower import SceneFollower
 from motion_nodes.ros.stamps import command_time
 from motion_nodes.ros.transform_tree import TransformTree
 
@@ -69,6 +72,9 @@ class IkServiceParams(RobotParams):
     )
     position_only_ik: bool = param(False, doc="Any orientation will do.")
     random_seed: int = param(123456, doc="Equal seeds give equal answers.", ge=0, le=2**31 - 1)
+    avoid_collisions: bool = param(
+        True, doc="Refuse a ~/target_pose where the robot would touch itself or the scene."
+    )
     target_group: str = param(
         "", doc="Group that ~/target_pose moves; empty: the only one with a tip."
     )
@@ -90,6 +96,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         super().__init__("ik_service", ros_args=ros_args)
         self._threads: RequestThreads | None = None
         self._frames: TransformTree | None = None
+        self._scene: SceneFollower | None = None
 
     def configure(self) -> None:
         """Compile kinematics and solvers, offer the services."""
@@ -104,13 +111,20 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         )
         self._reading = threading.Lock()
         frames = self._frames = TransformTree(self)
+        robot_frames = RobotFrames(kinematics, frames, prefix)
+        scene = self._scene = SceneFollower(self, robot, kinematics, robot_frames)
+        checks = StateChecks(robot)
+        checks.warm_up()
         self._requests = KinematicsRequests(
             robot,
             kinematics,
-            RobotFrames(kinematics, frames, prefix),
+            robot_frames,
             self._chains(params),
             lambda: self._settings,
             self._present,
+            scene.scene_at,
+            checks,
+            lambda: scene.note,
         )
         self._counts = {"solved": 0, "failed": 0}
         self._target = self.poll(PoseStamped, "~/target_pose")
@@ -129,6 +143,9 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         if self._threads is not None:
             self._threads.destroy()
             self._threads = None
+        if self._scene is not None:
+            self._scene.destroy()
+            self._scene = None
         if self._frames is not None:
             self._frames.destroy()
             self._frames = None
@@ -140,7 +157,9 @@ class IkServiceNode(RobotNode[IkServiceParams]):
             self._requests = dataclasses.replace(self._requests, chains=self._chains(params))
 
     def tick(self, dt: float) -> None:
-        """Follow the newest target pose."""
+        """Follow the scene and the newest target pose."""
+        assert self._scene is not None
+        self._scene.update()
         message = self._target.newest()
         if message is None:
             return
@@ -160,6 +179,8 @@ class IkServiceNode(RobotNode[IkServiceParams]):
             report.note("OK", "requests must bring a whole robot state: no joint_states yet")
         for word, count in self._counts.items():
             report.value(f"inverse kinematics {word}", count)
+        if self._scene is not None:
+            self._scene.diagnose(report)
         report.value("age of joint_states [s]", self._state.age())
 
     def _chains(self, params: IkServiceParams) -> IkChains:
@@ -184,7 +205,10 @@ class IkServiceNode(RobotNode[IkServiceParams]):
             self.warn("target quaternion", note)
         X_WT = requests.frames.pose(message.header.frame_id, present.q) @ X_FT
         group = requests.group(self.params.target_group)
-        result, names = requests.solve(group, "", X_WT, present.q)
+        judging: Judging = lambda _: None  # noqa: E731
+        if self.params.avoid_collisions and self._scene is not None:
+            judging = requests.collisions(group, present.q, self._scene.scene).judge
+        result, names = requests.solve(group, "", X_WT, present.q, validity=judging)
         self._count(result.success)
         if not result.success:
             raise Refusal(MoveItErrorCodes.NO_IK_SOLUTION, result.reason)

@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,11 +13,20 @@ from moveit_msgs.msg import ConstraintEvalResult, ContactInformation, MoveItErro
 from numpy.typing import NDArray
 
 from motion_nodes.errors import BadCommand, UnknownFrame, UnknownGroup
-from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkStatus, Validity
+from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkStatus
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.nodes.ik_chains import IkChains
+from motion_nodes.nodes.solution_checks import (
+    CollisionJudge,
+    Judging,
+    all_of,
+    allowed,
+    beyond,
+    supported,
+)
+from motion_nodes.nodes.state_checks import StateChecks, contact_message
 from motion_nodes.ros.moveit_messages import (
     Refusal,
     fill_robot_state,
@@ -28,6 +36,7 @@ from motion_nodes.ros.moveit_messages import (
     seconds_of,
 )
 from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.scene.scene import Scene
 
 Array = NDArray[np.float64]
 Codes = MoveItErrorCodes
@@ -41,8 +50,6 @@ CODES = {
     IkStatus.REFUSED: Codes.NO_IK_SOLUTION,
 }
 """MoveIt's code for each way that a search ends."""
-
-NOT_CHECKED = "collisions are not checked, for there is no model of the world yet"
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,12 @@ class KinematicsRequests:
     settings: Callable[[], IkSettings]
     """The settings now in force."""
     present: Callable[[], Present]
+    scene: Callable[[RobotState, Array], Scene]
+    """The scene now, with what a request's state attaches; it and where all joints are are given.
+    Raises Refusal."""
+    checks: StateChecks
+    scene_note: Callable[[], str]
+    """What a client should know of the scene, if anything."""
 
     def group(self, name: str) -> Group:
         """Return a group by name or alias; no name means the only one that has a tip.
@@ -126,13 +139,27 @@ class KinematicsRequests:
         X_WT = self.frames.pose(stamped.header.frame_id, q) @ X_FT
         timeout = seconds_of(request.timeout, "timeout")
         everywhere = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
-        validity = allowed(request.constraints, everywhere)
-        result, names = self.solve(group, link, X_WT, q, timeout, validity)
+        judges = [allowed(request.constraints, everywhere)]
+        collisions = None
+        if request.avoid_collisions:
+            collisions = self.collisions(group, q, self.scene(request.robot_state, q))
+            judges.append(collisions.judge)
+            note = "; ".join(filter(None, (note, self.scene_note())))
+        result, names = self.solve(group, link, X_WT, q, timeout, all_of(judges))
         if not result.success:
-            raise Refusal(CODES[result.status], "; ".join(filter(None, (result.reason, note))))
+            code = CODES[result.status]
+            if collisions is not None and collisions.refused:
+                # The pose is reached; that time ran out over it is said in the words.
+                code = Codes.NO_IK_SOLUTION
+            raise Refusal(code, "; ".join(filter(None, (result.reason, note))))
         solution = dict(zip(names, result.q.tolist(), strict=True))
         fill_robot_state(response.solution, everywhere | solution)
-        return "; ".join(filter(None, (note, NOT_CHECKED if request.avoid_collisions else "")))
+        return note
+
+    def collisions(self, group: Group, q: Array, scene: Scene) -> CollisionJudge:
+        """Return what judges solutions for a group by what they touch."""
+        checker = self.checks.checker(group.joints, q, scene)
+        return CollisionJudge(checker, self.robot.joint_names, q)
 
     def solve(
         self,
@@ -141,7 +168,7 @@ class KinematicsRequests:
         X_WT: Array,
         q: Array,
         timeout: float = 0.0,
-        validity: Callable[[Sequence[str]], Validity | None] = lambda _: None,
+        validity: Judging = lambda _: None,
     ) -> tuple[IkResult, tuple[str, ...]]:
         """Return what the search found and the joints of its ``q``.
 
@@ -199,24 +226,31 @@ class KinematicsRequests:
             response.fk_link_names.append(given)
 
     def valid(self, request: Any, response: Any) -> None:
-        """Answer GetStateValidity: limits and joint constraints, each violation by name.
+        """Answer GetStateValidity: limits, collisions, joint constraints, each by name.
+
+        With a group, only its limits count, and what it can bring together.
 
         Raises:
             Refusal: for a state that cannot be used or an unknown group.
         """
         q = self.state(request.robot_state, "the state")
         names = self.robot.joint_names
+        of_group: tuple[str, ...] = ()
         if request.group_name:
-            names = self.group(request.group_name).joints
+            names = of_group = self.group(request.group_name).joints
         indices = self.robot.indices(names)
         limits = self.robot.limits.select(names)
         values = dict(zip(names, q[indices].tolist(), strict=True))
         for k, name in enumerate(names):
-            beyond = max(limits.lower[k] - values[name], values[name] - limits.upper[k])
-            if beyond > 0.0:
-                response.contacts.append(_limit_contact(self.robot, name, float(beyond)))
+            outside = max(limits.lower[k] - values[name], values[name] - limits.upper[k])
+            if outside > 0.0:
+                response.contacts.append(_limit_contact(self.robot, name, float(outside)))
+        scene = self.scene(request.robot_state, q)
+        for contact in self.checks.checker(of_group, q, scene).explain(q):
+            if contact.kind != "limit":
+                response.contacts.append(contact_message(contact, scene, self.kinematics.base))
         for constraint in supported(request.constraints):
-            distance = _distance(constraint, values)
+            distance = beyond(constraint, values)
             response.constraint_result.append(
                 ConstraintEvalResult(result=distance <= 0.0, distance=max(distance, 0.0))
             )
@@ -225,75 +259,8 @@ class KinematicsRequests:
         )
 
 
-def supported(constraints: Any) -> Sequence[Any]:
-    """Return the joint constraints, the only ones that are understood.
-
-    Raises:
-        Refusal: for constraints of another kind, which must not be ignored.
-    """
-    for kind in ("position", "orientation", "visibility"):
-        if getattr(constraints, f"{kind}_constraints"):
-            raise Refusal(
-                Codes.INVALID_GOAL_CONSTRAINTS,
-                f"{kind} constraints are not understood here; only joint constraints are",
-            )
-    return list(constraints.joint_constraints)
-
-
-def allowed(
-    constraints: Any, everywhere: Mapping[str, float]
-) -> Callable[[Sequence[str]], Validity | None]:
-    """Return what makes, for the joints of a solution, the check of joint constraints.
-
-    Args:
-        constraints: of the request.
-        everywhere: where all joints are [rad or m]; those that are not solved for stay there.
-
-    Raises:
-        Refusal: for constraints of another kind, or of a joint that there is not.
-    """
-    wanted = supported(constraints)
-    for constraint in wanted:
-        _distance(constraint, everywhere)
-
-    def check_for(names: Sequence[str]) -> Validity | None:
-        def check(q: Array) -> bool | str:
-            values = {**everywhere, **dict(zip(names, q.tolist(), strict=True))}
-            for constraint in wanted:
-                name = constraint.joint_name
-                if _distance(constraint, values) > 0.0:
-                    return f"{name} at {values[name]:.4f} breaks its constraint"
-            return True
-
-        return check if wanted else None
-
-    return check_for
-
-
-def _distance(constraint: Any, values: Mapping[str, float]) -> float:
-    """Return how far a joint is beyond its constraint [rad or m]; 0 or less is inside.
-
-    Raises:
-        Refusal: for a joint that there is not, or numbers that are not finite.
-    """
-    name = constraint.joint_name
-    if name not in values:
-        raise Refusal(
-            Codes.INVALID_GOAL_CONSTRAINTS,
-            f"a constraint names joint '{name}'; there are: {', '.join(values)}",
-        )
-    numbers = (constraint.position, constraint.tolerance_above, constraint.tolerance_below)
-    if not all(map(math.isfinite, numbers)):
-        raise Refusal(
-            Codes.INVALID_GOAL_CONSTRAINTS,
-            f"the constraint of joint '{name}' holds numbers that are not finite: {numbers}",
-        )
-    off = values[name] - constraint.position
-    return float(max(off - constraint.tolerance_above, -off - constraint.tolerance_below))
-
-
 def _limit_contact(robot: Robot, joint: str, beyond: float) -> ContactInformation:
-    """Return a violated limit as the one thing that this service has for reasons."""
+    """Return a violated limit among the contacts, the one place that the answer has for reasons."""
     return ContactInformation(
         contact_body_1=robot.tree.joint(joint).child,
         contact_body_2=f"limit of {joint}",

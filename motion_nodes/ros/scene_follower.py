@@ -14,13 +14,15 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from moveit_msgs.msg import PlanningScene
+from moveit_msgs.msg import MoveItErrorCodes, PlanningScene, RobotState
 from moveit_msgs.srv import GetPlanningScene
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.moveit_messages import Refusal
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.polled import PolledSubscription
 from motion_nodes.ros.robot_frames import RobotFrames
@@ -80,6 +82,38 @@ class SceneFollower:
         self.update()
         return self.world.scene
 
+    def scene_at(self, state: RobotState, positions: Array) -> Scene:
+        """Return the scene with what a request's robot state attaches.
+
+        Args:
+            state: of the request.
+            positions: where all joints are in it, shape (n,).
+
+        Raises:
+            Refusal: for what cannot be attached.
+        """
+        bodies = state.attached_collision_objects
+        if not bodies:
+            return self.scene
+        scene, findings = self.messages.standing(positions).apply(self.scene, *bodies)
+        if findings.refused:
+            raise Refusal(
+                MoveItErrorCodes.INVALID_ROBOT_STATE,
+                f"attached to the robot state: {'; '.join(findings.refused)}",
+            )
+        return scene
+
+    @property
+    def note(self) -> str:
+        """What a client should know of the scene; nothing if it is as its owner has it."""
+        if self.synchronised:
+            return ""
+        if self.owned:
+            return "the planning scene is not known yet: what is known of it was checked"
+        if self.world.revision:
+            return "nobody tells of the planning scene any more: its last state was checked"
+        return "nobody tells of a planning scene: only the robot itself was checked"
+
     def update(self) -> None:
         """Take what has come, and ask for the whole scene where it is needed."""
         with self._lock:
@@ -105,14 +139,10 @@ class SceneFollower:
         """Say how far the scene is known."""
         report.value("objects", len(self.world.scene.objects))
         report.value("attached objects", len(self.world.scene.attached))
-        if self.synchronised:
-            return
-        if self.owned:
-            report.note("WARN", "the planning scene is not known yet: get_planning_scene is asked")
-        elif self.world.revision:
-            report.note("WARN", "nobody tells of the planning scene any more; the last one counts")
-        else:
-            report.note("OK", "nobody tells of a planning scene: the robot is checked by itself")
+        note = self.note
+        if note:
+            alone = not self.owned and not self.world.revision
+            report.note("OK" if alone else "WARN", note)
 
     def destroy(self) -> None:
         """Unsubscribe."""

@@ -44,6 +44,10 @@ class SceneFrames:
         """The planning frame."""
         return self._kinematics.base
 
+    def standing(self, positions: Array) -> SceneFrames:
+        """Return the same for a robot whose joints are somewhere, shape (n,)."""
+        return SceneFrames(self._kinematics, self._frames, lambda: positions)
+
     def own(self, name: str) -> str:
         """Return a frame's own name, without the prefix that the robot's have on /tf."""
         return self._frames.name_of(name)

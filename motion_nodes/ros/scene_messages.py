@@ -8,6 +8,7 @@ not at all.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ from moveit_msgs.msg import (
 
 from motion_nodes.errors import BadCommand, MotionError
 from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
 from motion_nodes.ros.collision_objects import (
     ADD,
     attached_message,
@@ -79,6 +81,12 @@ class SceneMessages:
             if (i, j) not in set(checked)
         )
         """Pairs of these links that the robot's model leaves out."""
+
+    def standing(self, positions: Array) -> SceneMessages:
+        """Return the same for a robot that stands somewhere, shape (n,): in a request, say."""
+        other = copy.copy(self)
+        other._frames = self._frames.standing(positions)
+        return other
 
     # ---- messages in
 

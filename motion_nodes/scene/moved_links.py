@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a group of joints can bring together; pairs that it cannot are left out.
+
+A robot's foot stands on the floor and its fingers hold each other, and no motion of the arm changes
+that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from motion_nodes.model.robot import Robot
+from motion_nodes.scene.allowed import Pair, pair_of
+from motion_nodes.scene.robot_spheres import link_bodies
+from motion_nodes.scene.scene import Scene
+
+
+def carriers(robot: Robot, joints: Collection[str]) -> Mapping[str, str]:
+    """Return for each link the topmost one that it does not move against, if only some joints move.
+
+    Args:
+        robot: whose links.
+        joints: those that move, and with them those that mimic them.
+    """
+    tree = robot.tree
+    found: dict[str, str] = {}
+    for link in tree.frame_names:
+        joint = tree.parent_joint.get(link)
+        if joint is None:
+            found[link] = link
+            continue
+        leads = joint.mimic.joint if joint.mimic is not None else joint.name
+        found[link] = link if leads in joints else found[joint.parent]
+    return found
+
+
+def scene_for(robot: Robot, joints: Collection[str], scene: Scene) -> Scene:
+    """Return a scene in which nothing counts that some joints cannot change.
+
+    Two things may touch if the joints do not move them against each other; what the scene itself
+    says of a pair stays.
+
+    Args:
+        robot: that the scene is around.
+        joints: those that move.
+        scene: with all that counts for the robot as a whole.
+    """
+    carrier = carriers(robot, joints)
+    bodies = {body.name: carrier[body.name] for body in link_bodies(robot)}
+    bodies |= {body.name: carrier[body.link] for body in scene.attached.values()}
+    still = [name for name, on in bodies.items() if on == robot.tree.root]
+    pairs: set[Pair] = {pair_of(name, item) for name in still for item in scene.objects}
+    names = list(bodies)
+    for i, a in enumerate(names):
+        pairs.update(pair_of(a, b) for b in names[i + 1 :] if bodies[a] == bodies[b])
+    return replace(scene, allowed=scene.allowed.with_pairs(pairs.difference(scene.allowed.pairs)))
