@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import copy
 import ctypes
+import logging
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +23,11 @@ from motion_nodes.scene.generic_checks import GenericChecks, PairDistances
 from motion_nodes.scene.robot_spheres import Body, carried_body, checked_pairs, link_bodies
 from motion_nodes.scene.scene import Scene, checked_pose
 
+if TYPE_CHECKING:
+    from motion_nodes.kernels.collision_calls import CollisionTable
+    from motion_nodes.scene.compiled_checks import CompiledChecks
+
+_LOG = logging.getLogger(__name__)
 _NOWHERE = frozen(np.full(3, np.nan))
 _ORDER = {"limit": 0, "self": 1, "attached": 2, "world": 3}
 
@@ -96,6 +103,8 @@ class CollisionChecker:
         self.clearance = 0.0
         self._bodies = self._links
         self._generic: GenericChecks | None = None
+        self._compiled = None if generic else _compiled_checks(robot, self.joint_names)
+        self._table: CollisionTable | None = None
         if X_WB is not None:
             self.set_base_pose(X_WB)
         self.set_clearance(clearance)
@@ -113,9 +122,12 @@ class CollisionChecker:
         for item in scene.attached.values():
             self.robot.tree.link(item.link)
             carried.append(known.get(item) or carried_body(item))
-        self._bodies = (*self._links, *carried)
+        bodies = (*self._links, *carried)
+        if bodies != self._bodies:  # the same objects: then what is packed of them can stay
+            self._bodies = bodies
+        self._pairs_to_check = checked_pairs(self.robot, self._bodies, scene.allowed)
         self.scene = scene
-        self._generic = None
+        self._generic = self._table = None
 
     def set_positions(self, positions: Mapping[str, float] | ArrayLike) -> None:
         """Set where the joints stand that are not in a configuration.
@@ -144,6 +156,7 @@ class CollisionChecker:
         if bad:
             raise BadCommand(f"the position of {', '.join(bad)} is not a finite number.")
         self._positions = values
+        self._table = None
 
     def set_base_pose(self, X_WB: ArrayLike) -> None:
         """Set the pose of the robot's base frame in the world, shape (4, 4).
@@ -152,6 +165,7 @@ class CollisionChecker:
             BadCommand: it is no pose.
         """
         self._X_WB = checked_pose(np.asarray(X_WB, dtype=np.float64), "base of the robot")
+        self._table = None
 
     def set_clearance(self, clearance: float) -> None:
         """Set how near pairs may be [m].
@@ -162,6 +176,7 @@ class CollisionChecker:
         if not (np.isfinite(clearance) and clearance >= 0.0):
             raise BadConfig(f"clearance is {clearance} m; it must be finite and not negative.")
         self.clearance = float(clearance)
+        self._table = None
 
     @property
     def positions(self) -> Array:
@@ -187,11 +202,17 @@ class CollisionChecker:
         Raises:
             BadCommand: wrong number of positions.
         """
-        return self._is_free(self._checked(q, 1))
+        values = self._checked(q, 1)
+        if self._compiled is None:
+            return self._is_free(values)
+        return self._compiled.calls.is_free(values, self._packed())
 
     def are_free(self, Q: ArrayLike) -> NDArray[np.bool_]:
         """Return the same for many configurations, shape (m, n), as shape (m,)."""
-        return np.array([self._is_free(q) for q in self._checked(Q, 2)], dtype=np.bool_)
+        values = self._checked(Q, 2)
+        if self._compiled is None:
+            return np.array([self._is_free(q) for q in values], dtype=np.bool_)
+        return self._compiled.calls.are_free(values, self._packed())
 
     def edge_free(self, a: ArrayLike, b: ArrayLike) -> bool:
         """Return whether the straight way from ``a`` to ``b`` is free, ``b`` included, ``a`` not.
@@ -204,6 +225,8 @@ class CollisionChecker:
             BadCommand: wrong number of positions.
         """
         start, end = self._checked(a, 1), self._checked(b, 1)
+        if self._compiled is not None:
+            return self._compiled.calls.edge_free(start, end, self._packed())
         count = edge_step_count(end - start, self.resolution)
         if count is None:
             return False
@@ -287,6 +310,10 @@ class CollisionChecker:
 
     def kernel(self) -> KernelChecker:
         """Return the checks as machine code; later changes here do not reach it."""
+        if self._compiled is not None:
+            table, calls = self._packed(), self._compiled.calls
+            keep = (table, calls)
+            return KernelChecker(calls.state_address, calls.edge_address, table.address, keep)
         frozen_checker = self.snapshot()
         n = len(self.joint_names)
         numbers = ctypes.POINTER(ctypes.c_double)
@@ -307,7 +334,9 @@ class CollisionChecker:
 
     def snapshot(self) -> CollisionChecker:
         """Return an independent copy, for another thread; compiled code is shared."""
-        return copy.copy(self)  # what changes is replaced, never written to
+        other = copy.copy(self)  # what changes is replaced, never written to
+        other._compiled = copy.copy(self._compiled)
+        return other
 
     def _steps(self, resolution: float | ArrayLike | None) -> Array:
         given = np.asarray(TRAVEL if resolution is None else resolution, dtype=np.float64)
@@ -334,9 +363,23 @@ class CollisionChecker:
 
     def _checks(self) -> GenericChecks:
         if self._generic is None:
-            pairs = checked_pairs(self.robot, self._bodies, self.scene.allowed)
-            self._generic = GenericChecks(self._bodies, pairs, self.scene)
+            self._generic = GenericChecks(self._bodies, self._pairs_to_check, self.scene)
         return self._generic
+
+    def _packed(self) -> CollisionTable:
+        assert self._compiled is not None
+        table = self._table
+        if table is None:
+            table = self._table = self._compiled.table(
+                self._bodies,
+                self._pairs_to_check,
+                self._positions,
+                self.clearance,
+                self.resolution,
+                self.scene,
+                self._X_WB,
+            )
+        return table
 
     def _poses(self, q: Array) -> dict[str, Array]:
         full = self._positions.copy()
@@ -379,6 +422,18 @@ class CollisionChecker:
             f"{first} is {-overlap * 1000.0:.1f} mm away from {second}, "
             f"wanted are {self.clearance * 1000.0:.1f} mm"
         )
+
+
+def _compiled_checks(robot: Robot, joints: tuple[str, ...]) -> CompiledChecks | None:
+    """Return the generated checks, or None where no code can be compiled."""
+    try:
+        # Imported here: without llvmlite the generic checks have to do.
+        from motion_nodes.scene.compiled_checks import CompiledChecks
+
+        return CompiledChecks(robot, joints)
+    except (ImportError, OSError, RuntimeError) as error:
+        _LOG.warning("generic collision checks in use: %s", error)
+        return None
 
 
 __all__ = ["Body", "Clearance", "CollisionChecker", "Contact", "KernelChecker", "SphereDistances"]

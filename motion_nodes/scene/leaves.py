@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects as leaves: the simple pieces that the kernels test spheres against.
+
+Most solids are one leaf, and the test is exact. A convex mesh is the triangles of its hull and one
+leaf that tells the inside: exact, too. Any other mesh is its triangles, and, if it is closed, boxes
+that fill its inside: spheres of at least ``FILLING`` of the mesh's size are never lost in it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.kernels.collision_memory import (
+    BOX,
+    CAPSULE,
+    CONE,
+    CYLINDER,
+    HALF_SPACE,
+    PLANES,
+    SPHERE,
+    TRIANGLE,
+)
+from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.scene.mesh_distance import Surface, surface_of
+from motion_nodes.scene.scene import Part
+from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
+
+FILLING = 1.0 / 16.0
+"""Edge of the cells that fill a closed mesh, as a share of its longest side. A sphere with a radius
+of sqrt(3) cells cannot be inside without touching a box or the surface."""
+
+
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """Pieces of an object, in the object's frame."""
+
+    kind: Array
+    """Shape (k,)."""
+    X_OL: Array
+    """Pose of each leaf, shape (k, 4, 4)."""
+    size: Array
+    """See ``collision_memory.PARAMETERS``, shape (k, 3)."""
+    planes: Array
+    """Of the leaves of that kind, shape (p, 4)."""
+    middle: Array
+    """Centre of the box around the leaf's straight part, in the leaf's frame, shape (k, 3)."""
+    half: Array
+    """Half edges of that box, shape (k, 3)."""
+    rounding: Array
+    """How far the leaf reaches beyond the straight part, shape (k,)."""
+    disc: Array
+    """Radius of the disc that is moved along z from end to end, shape (k,)."""
+
+
+def leaves_of(parts: tuple[Part, ...]) -> Leaves:
+    """Return the leaves of an object's parts."""
+    return joined([_placed(_leaves_of(part.solid), part.X_OS) for part in parts])
+
+
+def joined(all_leaves: list[Leaves]) -> Leaves:
+    """Return leaves of several parts as one; planes keep their places."""
+    if len(all_leaves) == 1:
+        return all_leaves[0]
+    start, sizes = 0, []
+    for leaves in all_leaves:
+        size = leaves.size.copy()
+        size[leaves.kind == PLANES, 0] += start
+        sizes.append(size)
+        start += len(leaves.planes)
+
+    def stacked(name: str) -> Array:
+        return np.concatenate([getattr(leaves, name) for leaves in all_leaves])
+
+    names = ("planes", "middle", "half", "rounding", "disc")
+    return Leaves(
+        stacked("kind"), stacked("X_OL"), np.concatenate(sizes), *(stacked(n) for n in names)
+    )
+
+
+def _placed(leaves: Leaves, X: Array) -> Leaves:
+    planes = leaves.planes @ np.eye(4)
+    if len(planes):
+        planes[:, :3] = planes[:, :3] @ X[:3, :3].T
+        planes[:, 3] += planes[:, :3] @ X[:3, 3]
+    rest = (leaves.middle, leaves.half, leaves.rounding, leaves.disc)
+    return Leaves(leaves.kind, X @ leaves.X_OL, leaves.size, planes, *rest)
+
+
+_known: weakref.WeakKeyDictionary[Solid, Leaves] = weakref.WeakKeyDictionary()
+
+
+def _leaves_of(solid: Solid) -> Leaves:
+    known = _known.get(solid)
+    if known is None:
+        known = _known[solid] = _mesh(solid) if isinstance(solid, TriangleMesh) else _one(solid)
+    return known
+
+
+def _one(solid: Solid) -> Leaves:
+    half, size, rounding, disc = np.zeros(3), np.zeros(3), 0.0, 0.0
+    if isinstance(solid, Sphere):
+        kind, size[0], rounding = SPHERE, solid.radius, solid.radius
+    elif isinstance(solid, Box):
+        kind, size = BOX, 0.5 * np.asarray(solid.size)
+        half = size
+    elif isinstance(solid, Capsule):
+        kind, size[:2], rounding = CAPSULE, (solid.radius, 0.5 * solid.length), solid.radius
+        half[2] = size[1]
+    elif isinstance(solid, Cylinder):
+        kind, size[:2], disc = CYLINDER, (solid.radius, 0.5 * solid.length), solid.radius
+        half[2] = size[1]
+    elif isinstance(solid, Cone):
+        kind, size[:2], disc = CONE, (solid.radius, 0.5 * solid.height), solid.radius
+        half[2] = size[1]
+    else:
+        assert isinstance(solid, HalfSpace)
+        kind, rounding = HALF_SPACE, np.inf
+    return _leaves(
+        np.array([kind]),
+        np.eye(4)[None],
+        size[None],
+        half=half[None],
+        rounding=np.array([rounding]),
+        disc=np.array([disc]),
+    )
+
+
+def _leaves(
+    kind: Array,
+    X: Array,
+    size: Array,
+    *,
+    half: Array,
+    middle: Array | None = None,
+    rounding: Array | None = None,
+    disc: Array | None = None,
+    planes: Array | None = None,
+) -> Leaves:
+    count = len(kind)
+    zeros = np.zeros(count)
+    return Leaves(
+        kind,
+        X,
+        size,
+        np.empty((0, 4)) if planes is None else planes,
+        np.zeros((count, 3)) if middle is None else middle,
+        half,
+        zeros if rounding is None else rounding,
+        zeros if disc is None else disc,
+    )
+
+
+def _mesh(mesh: TriangleMesh) -> Leaves:
+    surface = surface_of(mesh)
+    pieces = [_triangles(surface.corners)]
+    if surface.planes is not None:
+        low, high = surface.corners.min(axis=(0, 1)), surface.corners.max(axis=(0, 1))
+        size = np.array([[0.0, len(surface.planes), 0.0]])
+        middle, half = 0.5 * (low + high)[None], 0.5 * (high - low)[None]
+        inside = _leaves(
+            np.array([PLANES]),
+            np.eye(4)[None],
+            size,
+            half=half,
+            middle=middle,
+            planes=surface.planes,
+        )
+        pieces.append(inside)
+    elif surface.closed:
+        boxes = _filling(surface)
+        if len(boxes):
+            X = np.tile(np.eye(4), (len(boxes), 1, 1))
+            X[:, :3, 3] = 0.5 * (boxes[:, 0] + boxes[:, 1])
+            half = 0.5 * (boxes[:, 1] - boxes[:, 0])
+            pieces.append(_leaves(np.full(len(boxes), BOX), X, half, half=half))
+    return joined(pieces)
+
+
+def _triangles(corners: Array) -> Leaves:
+    """Return each triangle in a frame of its own: x along its first edge, z along its normal."""
+    a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
+    normal = np.cross(b - a, c - a)
+    x, z = b - a, normal
+    x, z = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in (x, z))
+    y = np.cross(z, x)
+    X = np.tile(np.eye(4), (len(corners), 1, 1))
+    X[:, :3, 0], X[:, :3, 1], X[:, :3, 2], X[:, :3, 3] = x, y, z, a
+    along, across = (np.einsum("ti,ti->t", c - a, v) for v in (x, y))
+    size = np.column_stack((np.linalg.norm(b - a, axis=1), along, across))
+    low = np.minimum(0.0, along)
+    high = np.maximum(size[:, 0], along)
+    zero = np.zeros(len(corners))
+    middle = np.column_stack((0.5 * (low + high), 0.5 * across, zero))
+    half = np.column_stack((0.5 * (high - low), 0.5 * across, zero))
+    return _leaves(np.full(len(corners), TRIANGLE), X, size, half=half, middle=middle)
+
+
+def _filling(surface: Surface) -> Array:
+    """Return boxes inside of a closed surface: rows of cells whose centres are inside.
+
+    Returns:
+        Least and greatest corner, shape (b, 2, 3).
+    """
+    low, high = surface.corners.min(axis=(0, 1)), surface.corners.max(axis=(0, 1))
+    edge = FILLING * float((high - low).max())
+    counts = np.maximum(1, np.ceil((high - low) / edge)).astype(int)
+    size = (high - low) / counts
+    axes = [low[k] + (np.arange(counts[k]) + 0.5) * size[k] for k in range(3)]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
+    nearest, _ = surface.nearest(grid)
+    # Only cells that no surface crosses: their spheres would reach out of the solid.
+    whole = np.linalg.norm(nearest - grid, axis=1) >= 0.5 * np.linalg.norm(size)
+    cells = ((surface.inside(grid) > 0.5) & whole).reshape(counts)
+    boxes = []
+    for i, j in np.argwhere(cells.any(axis=2)):
+        steps = np.flatnonzero(np.diff(np.concatenate(([0], cells[i, j].astype(int), [0]))))
+        for first, last in steps.reshape(-1, 2):
+            corner = low + np.array([i, j, first]) * size
+            boxes.append((corner, low + np.array([i + 1, j + 1, last]) * size))
+    return np.array(boxes).reshape(-1, 2, 3)
