@@ -201,7 +201,7 @@ def _neighbours(
     if options.gamma > 0.0:
         radius = min(radius, options.gamma * (logarithm / (count + 1.0)) ** (1.0 / n))
     else:
-        most = min(count, int(math.ceil(math.e * (1.0 + 1.0 / n) * logarithm)))
+        most = min(count, math.ceil(math.e * (1.0 + 1.0 / n) * logarithm))
     kept = 0
     for i in range(count):
         d = distance(space, nodes[i], q)
@@ -223,13 +223,21 @@ def _neighbours(
 
 @part
 def _sort_by_cost(costs: Costs, near: Any, away: Array, count: int) -> None:
-    totals = np.empty(count)
-    for i in range(count):
-        totals[i] = costs.cost[near[i]] + away[i]
-    order = np.argsort(totals)
-    nodes, lengths = near[:count].copy(), away[:count].copy()
-    for i in range(count):
-        near[i], away[i] = nodes[order[i]], lengths[order[i]]
+    """Sort by the length of the way through each neighbour.
+
+    Source: D. Shell, "A high-speed sorting procedure", CACM 2(7), 1959.
+    """
+    gap = count // 2
+    while gap > 0:
+        for i in range(gap, count):
+            node, length = near[i], away[i]
+            total = costs.cost[node] + length
+            at = i
+            while at >= gap and costs.cost[near[at - gap]] + away[at - gap] > total:
+                near[at], away[at] = near[at - gap], away[at - gap]
+                at -= gap
+            near[at], away[at] = node, length
+        gap //= 2
 
 
 @part

@@ -38,8 +38,8 @@ class Tip(NamedTuple):
 
     both: int
     """Address of ``both_one(q, pose, jacobian)`` of its link."""
-    offset: Array
-    """The point in the link, shape (3,)."""
+    X_LT: Array
+    """Its frame in the link, shape (4, 4)."""
 
 
 class Targets(NamedTuple):
@@ -194,10 +194,13 @@ def _note(
 def _tip(tip: Tip, q: Array, X: Array, J: Array) -> None:
     """Write pose and Jacobian of the tip."""
     call_both(tip.both, q.ctypes.data, X.ctypes.data, J.ctypes.data)
-    p = tip.offset
-    r0 = X[0, 0] * p[0] + X[0, 1] * p[1] + X[0, 2] * p[2]
-    r1 = X[1, 0] * p[0] + X[1, 1] * p[1] + X[1, 2] * p[2]
-    r2 = X[2, 0] * p[0] + X[2, 1] * p[1] + X[2, 2] * p[2]
+    T, R = tip.X_LT, X[:3, :3].copy()
+    r0 = R[0, 0] * T[0, 3] + R[0, 1] * T[1, 3] + R[0, 2] * T[2, 3]
+    r1 = R[1, 0] * T[0, 3] + R[1, 1] * T[1, 3] + R[1, 2] * T[2, 3]
+    r2 = R[2, 0] * T[0, 3] + R[2, 1] * T[1, 3] + R[2, 2] * T[2, 3]
+    for i in range(3):
+        for j in range(3):
+            X[i, j] = R[i, 0] * T[0, j] + R[i, 1] * T[1, j] + R[i, 2] * T[2, j]
     X[0, 3] += r0
     X[1, 3] += r1
     X[2, 3] += r2

@@ -12,9 +12,9 @@ from motion_nodes.errors import BadCommand, BadConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkSolver, IkStatus, IkTolerance, as_pose
 from motion_nodes.ik.solvers import make_solver
-from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.poses import inverse, rotation_about
-from motion_nodes.model.tree import Array, KinematicTree
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
 from motion_nodes.planning.problem import PlanStatus, PoseGoal
 from motion_nodes.planning.start import in_words
 from motion_nodes.scene.checker import CollisionChecker
@@ -188,7 +188,7 @@ def pose_solver(checker: CollisionChecker, link: str) -> tuple[IkSolver, list[in
         BadConfig: none of the joints moves it.
     """
     robot = checker.robot
-    chain_joints = _moving(robot.tree, robot.base_frame, link)
+    chain_joints = _moving(robot, link)
     joints = tuple(name for name in checker.joint_names if name in chain_joints)
     if not joints:
         raise BadConfig(
@@ -197,27 +197,27 @@ def pose_solver(checker: CollisionChecker, link: str) -> tuple[IkSolver, list[in
         )
     values = zip(robot.joint_names, checker.positions, strict=True)
     fixed = tuple((n, float(x)) for n, x in values if n in chain_joints and n not in joints)
-    solver = _solver(robot.tree, robot.limits, robot.base_frame, link, joints, fixed)
+    solver = _solver(robot, link, joints, fixed)
     return solver, [checker.joint_names.index(name) for name in joints]
 
 
 @functools.lru_cache(maxsize=64)
-def _moving(tree: KinematicTree, base: str, link: str) -> frozenset[str]:
+def _moving(robot: Robot, link: str) -> frozenset[str]:
     """Return the actuated joints that move a link relative to the base; none if nothing does."""
     try:
-        return frozenset(IkChain(tree, base, link).joint_names)
+        return frozenset(IkChain(robot.tree, robot.base_frame, link).joint_names)
     except BadConfig:
         return frozenset()
 
 
 @functools.lru_cache(maxsize=64)
 def _solver(
-    tree: KinematicTree,
-    limits: JointLimits,
-    base: str,
+    robot: Robot,
     link: str,
     joints: tuple[str, ...],
     fixed: tuple[tuple[str, float], ...],
 ) -> IkSolver:
-    chain = IkChain(tree, base, link, joints, limits=limits, fixed=dict(fixed))
+    chain = IkChain(
+        robot.tree, robot.base_frame, link, joints, limits=robot.limits, fixed=dict(fixed)
+    )
     return make_solver(chain, settings=replace(IkSettings(), attempts=_ATTEMPTS))

@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of the planner for task-space targets and of its configuration file.
+
+Names and defaults are those of the files of NVIDIA's Lula RRT and cuMotion, so that such a file
+does what it did; older spellings are understood.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.model.planner_file import read_planner_file
+
+_Range = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class CSpacePlanning:
+    """How the search for joint targets goes about."""
+
+    exploration_fraction: float = 0.5
+    """Share of the extensions towards random places; the rest connect the trees, 0 to 1."""
+
+
+@dataclass(frozen=True)
+class TaskSpacePlanning:
+    """How the search for poses goes about."""
+
+    translation_target_zone_tolerance: float = 0.05
+    """Nearer than this, inverse kinematics does the rest [m]."""
+    orientation_target_zone_tolerance: float = 0.09
+    """The same for the orientation [rad]."""
+    translation_target_final_tolerance: float = 1e-4
+    """What may be left at the end [m]."""
+    orientation_target_final_tolerance: float = 0.005
+    """The same for the orientation [rad]."""
+    translation_gradient_weight: float = 1.0
+    """Of the position in the gradient that leads to a target."""
+    orientation_gradient_weight: float = 0.125
+    """Of the orientation in it."""
+    nn_translation_distance_weight: float = 1.0
+    """Of the position in the distance between tip and target."""
+    nn_orientation_distance_weight: float = 0.125
+    """Of the orientation in it."""
+    task_space_exploitation_fraction: float = 0.4
+    """Share of the iterations that go for the target."""
+    task_space_exploration_fraction: float = 0.1
+    """Share of the iterations that go for a random place of the tip; the rest go for random
+    configurations."""
+    max_extension_substeps_away_from_target: int = 6
+    """Steps of one iteration, in joint space too."""
+    max_extension_substeps_near_target: int = 50
+    """Steps of one iteration that goes for a near target."""
+    extension_substep_target_region_scale_factor: float = 2.0
+    """A target is near within so many times its zone tolerance."""
+    unexploited_nodes_culling_scalar: float = 1.0
+    """A node from which the target was gone for is not taken again, nor are those nearer to it than
+    so many times the step size."""
+    gradient_substep_size: float = 0.025
+    """Length of a step down the gradient in joint space [rad or m]."""
+
+
+@dataclass(frozen=True)
+class RrtConfig:
+    """All that a configuration file says."""
+
+    seed: int = 123456
+    """Of the random numbers."""
+    step_size: float = 0.05
+    """Length of a step in joint space, in the weighted metric."""
+    max_iterations: int = 50_000
+    max_sampling: int = 10_000
+    """Tries for a sample that is free of collisions."""
+    distance_metric_weights: tuple[float, ...] = ()
+    """Of the joints in distances; none given: 1 each."""
+    task_space_frame_name: str = ""
+    """Link that targets are for; none given: the one that the planner was made with."""
+    task_space_limits: tuple[_Range, _Range, _Range] = ((-1.0, 1.0),) * 3
+    """Box in the robot's base in which random places of the tip are drawn [m]."""
+    c_space_planning_params: CSpacePlanning = field(default_factory=CSpacePlanning)
+    task_space_planning_params: TaskSpacePlanning = field(default_factory=TaskSpacePlanning)
+    enable_self_collision_checking: bool = True
+    """False: links of the robot may pass through each other."""
+
+    def __post_init__(self) -> None:
+        """Check what hangs together."""
+        task = self.task_space_planning_params
+        share = task.task_space_exploitation_fraction + task.task_space_exploration_fraction
+        if share > 1.0 + 1e-9:
+            raise BadConfig(
+                "task_space_exploitation_fraction and task_space_exploration_fraction add up to "
+                f"{share:.4g}; allowed is 1 at most."
+            )
+
+    def with_param(self, name: str, value: object) -> RrtConfig:
+        """Return the same with another value.
+
+        Args:
+            name: of the setting; inside blocks with "/", such as
+                ``task_space_planning_params/gradient_substep_size``.
+            value: its new value.
+
+        Raises:
+            BadConfig: there is no such setting, or the value is not allowed.
+        """
+        block, _, leaf = _current_name(name).rpartition("/")
+        if block and block not in _BLOCKS:
+            raise BadConfig(f"there is no parameter '{name}'.{did_you_mean(name, param_names())}")
+        owner: Any = getattr(self, block) if block else self
+        known = {f.name for f in dataclasses.fields(owner)} - set(_BLOCKS)
+        if leaf not in known:
+            raise BadConfig(f"there is no parameter '{name}'.{did_you_mean(name, param_names())}")
+        changed = replace(owner, **{leaf: _checked(leaf, value)})
+        return replace(self, **{block: changed}) if block else changed
+
+
+_BLOCKS = ("c_space_planning_params", "task_space_planning_params")
+_OTHER_SPELLINGS = {
+    "cspace_planning_params": "c_space_planning_params",
+    "x_target_zone_tolerance": "translation_target_zone_tolerance",
+    "x_target_final_tolerance": "translation_target_final_tolerance",
+    "x_zone_target_tolerance": "translation_target_zone_tolerance",
+    "x_zone_final_tolerance": "translation_target_final_tolerance",
+}
+_WITHOUT_EFFECT = ("cuda_tree_params",)
+"""Of the search on graphics cards; there is none here."""
+
+
+def param_names() -> tuple[str, ...]:
+    """Return the names of all settings, those in blocks with "/"."""
+    config = RrtConfig()
+    names = [f.name for f in dataclasses.fields(config) if f.name not in _BLOCKS]
+    for block in _BLOCKS:
+        names += [f"{block}/{f.name}" for f in dataclasses.fields(getattr(config, block))]
+    return tuple(names)
+
+
+def read_rrt_config(file: str | Path) -> tuple[RrtConfig, tuple[str, ...]]:
+    """Return the settings in a file, and notes on what of it has no effect.
+
+    Raises:
+        BadDescription: the file cannot be read, or is not YAML.
+        BadConfig: a value is not allowed; names file and setting.
+    """
+    return rrt_config(read_planner_file(file), str(file))
+
+
+def rrt_config(data: Mapping[str, Any], where: str) -> tuple[RrtConfig, tuple[str, ...]]:
+    """Return settings from plain data, and notes on what of it has no effect.
+
+    Raises:
+        BadConfig: a value is not allowed; names ``where`` and the setting.
+    """
+    config, notes = RrtConfig(), []
+    leaves = []
+    for name, value in data.items():
+        if str(name) in _WITHOUT_EFFECT:
+            notes.append(f"{where}: {name} has no effect: the search runs on the processor.")
+        elif isinstance(value, Mapping):
+            leaves += [(f"{name}/{inner}", x) for inner, x in value.items()]
+        else:
+            leaves.append((str(name), value))
+    names = param_names()
+    # The two shares are bounded by their sum, so the file's are set at once.
+    shares = {}
+    for name, value in leaves:
+        current = _current_name(name)
+        if current not in names:
+            notes.append(f"{where}: {name} is not known and ignored.{did_you_mean(name, names)}")
+        elif current.endswith("_fraction") and current.startswith("task_space"):
+            shares[current.rpartition("/")[2]] = value
+        else:
+            config = _set(config, name, value, where)
+    if shares:
+        try:
+            values = {leaf: _checked(leaf, value) for leaf, value in shares.items()}
+            task = replace(config.task_space_planning_params, **values)
+            config = replace(config, task_space_planning_params=task)
+        except BadConfig as error:
+            raise BadConfig(f"{where}: {error}") from None
+    return config, tuple(notes)
+
+
+def _set(config: RrtConfig, name: str, value: object, where: str) -> RrtConfig:
+    try:
+        return config.with_param(name, value)
+    except BadConfig as error:
+        raise BadConfig(f"{where}: {error}") from None
+
+
+def _current_name(name: str) -> str:
+    return "/".join(_OTHER_SPELLINGS.get(part, part) for part in str(name).split("/"))
+
+
+_MAY_BE_ZERO = ("unexploited_nodes_culling_scalar", "seed")
+
+
+def _checked(name: str, value: Any) -> Any:
+    """Return a value as its setting holds it.
+
+    Raises:
+        BadConfig: says what is allowed.
+    """
+    if name == "enable_self_collision_checking":
+        if not isinstance(value, bool | np.bool_):
+            raise BadConfig(f"{name} is {value!r}; allowed are true and false.")
+        return bool(value)
+    if name == "task_space_frame_name":
+        if not isinstance(value, str):
+            raise BadConfig(f"{name} is {value!r}; it must be the name of a link.")
+        return value
+    if name == "distance_metric_weights":
+        return tuple(_numbers(name, value, None, above=0.0))
+    if name == "task_space_limits":
+        rows = _numbers(name, value, 6)
+        low, high = rows[0::2], rows[1::2]
+        if any(a > b for a, b in zip(low, high, strict=True)):
+            raise BadConfig(f"{name} is {value!r}; each axis needs its lower bound first.")
+        return tuple(zip(low, high, strict=True))
+    number = _number(name, value)
+    if name in ("seed", "max_iterations", "max_sampling") or name.startswith("max_extension"):
+        least = 1 if name in ("max_iterations", "max_sampling") else 0
+        if number != int(number) or number < least:
+            raise BadConfig(f"{name} is {value!r}; it must be a whole number of at least {least}.")
+        return int(number)
+    if name.endswith("_fraction") and not 0.0 <= number <= 1.0:
+        raise BadConfig(f"{name} is {value!r}; it must be from 0 to 1.")
+    if name == "extension_substep_target_region_scale_factor" and number < 1.0:
+        raise BadConfig(f"{name} is {value!r}; it must be at least 1.")
+    zero = name in _MAY_BE_ZERO or name.endswith("_fraction")
+    if number < 0.0 or (number == 0.0 and not zero):
+        raise BadConfig(f"{name} is {value!r}; it must be {'at least' if zero else 'above'} 0.")
+    return number
+
+
+def _number(name: str, value: Any) -> float:
+    # YAML 1.1 takes 1e-4 (without a point) for text, and files have it.
+    try:
+        number = float(value) if not isinstance(value, bool) else math.nan
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise BadConfig(f"{name} is {value!r}; it must be a finite number.")
+    return number
+
+
+def _numbers(name: str, value: Any, count: int | None, above: float = -math.inf) -> list[float]:
+    try:
+        numbers = np.asarray(value, np.float64).ravel()
+    except (TypeError, ValueError):
+        numbers = np.array([math.nan])
+    right = count is None or numbers.size == count
+    if not (right and np.isfinite(numbers).all() and (numbers > above).all()):
+        wanted = "finite numbers" if count is None else f"{count} finite numbers (three pairs)"
+        more = f" above {above:g}" if math.isfinite(above) else ""
+        raise BadConfig(f"{name} is {value!r}; it must hold {wanted}{more}.")
+    return [float(x) for x in numbers]

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planning to poses without goal configurations: a tree led by the transposed Jacobian."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose, bad_pose
+from motion_nodes.kernels.checker_calls import Checker
+from motion_nodes.kernels.packed import pack, reroot
+from motion_nodes.kernels.robot_code import CodeGenerationError, RobotCode
+from motion_nodes.kernels.tree_task_space import Targets, TaskNodes, TaskOptions, Tip, grow_to_pose
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.pose_samples import pose_solver
+from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus, PoseGoal
+from motion_nodes.planning.rrt_config import RrtConfig
+from motion_nodes.planning.start import check_start
+from motion_nodes.planning.tree_search import (
+    SOLVED,
+    Found,
+    Growth,
+    Outcome,
+    Search,
+    TreePlanner,
+    kernel_space,
+    new_tree,
+    space_of,
+)
+
+_ANGLE = 1e-3
+"""How exactly an orientation that is free, but chosen, is kept [rad]."""
+
+
+class TaskSpaceRrt(TreePlanner):
+    """Plans to poses of one link, position or orientation or both, any of several.
+
+    Once a node is in the zone of a target, inverse kinematics goes the rest; where the straight way
+    to its solution is not free, the search goes on.
+    """
+
+    name = "TaskSpaceRRT"
+
+    def __init__(self, config: RrtConfig | None = None) -> None:
+        super().__init__()
+        self.config = config or RrtConfig()
+
+    def plan(self, request: PlanRequest) -> PlanResult:
+        """Search a path to a pose.
+
+        Returns:
+            The result; a request with other goals than poses of one link is refused in words.
+        """
+        began, config = time.perf_counter(), self.config
+        start = check_start(request.checker, request.start)
+        if start.status is not None:
+            spent = time.perf_counter() - began
+            return PlanResult(start.status, None, start.reason, self.name, time=spent)
+        goals = pose_goals(request)
+        if goals is None:
+            words = "no goal was given" if not request.goals else "needs poses of one link as goals"
+            return PlanResult(PlanStatus.NO_GOAL, None, f"{self.name}: {words}", self.name)
+        space = space_of(request, config.distance_metric_weights)
+        started = time.perf_counter()
+        kernel = request.checker.kernel()
+        search = Search(
+            request,
+            space,
+            start.q,
+            np.empty((0, len(start.q))),
+            new_tree(start.q, config.max_iterations + 1, request.random_seed),
+            kernel_space(space, start.q),
+            Checker(kernel.state, kernel.edge, kernel.memory),
+            Growth(request, began, config.max_iterations, config.max_sampling),
+        )
+        found = _Targets(search, goals, config).search()
+        del kernel
+        return self.result(search, found, range(len(goals)), began, started)
+
+    def search(self, search: Search) -> Found:
+        """Not used: this planner has no goal configurations."""
+        raise NotImplementedError
+
+
+def pose_goals(request: PlanRequest) -> tuple[PoseGoal, ...] | None:
+    """Return the goals of a request if all are poses of one link, with one point of it meant."""
+    poses = tuple(goal for goal in request.goals if isinstance(goal, PoseGoal))
+    if not poses or len(poses) != len(request.goals):
+        return None
+    frames = {(goal.link, np.asarray(_frame(goal)).tobytes()) for goal in poses}
+    return poses if len(frames) == 1 else None
+
+
+def _frame(goal: PoseGoal) -> Array:
+    return np.eye(4) if goal.X_LT is None else as_pose(goal.X_LT, "X_LT")
+
+
+class _Targets:
+    """One search for poses."""
+
+    def __init__(self, search: Search, goals: tuple[PoseGoal, ...], config: RrtConfig) -> None:
+        self._search, self._goals, self._config = search, goals, config
+        checker = search.request.checker
+        self._link, self._X_LT = goals[0].link, _frame(goals[0])
+        self._solver, self._columns = pose_solver(checker, self._link)
+        self._tip = Tip(_both(search.request, self._link), np.ascontiguousarray(self._X_LT))
+        self._tolerances = [_final(goal.tolerance, config) for goal in goals]
+        poses = [as_pose(goal.X_BT, f"the goal of {goal.link}") for goal in goals]
+        for X in poses:
+            if not np.isfinite(X).all() or np.abs(X[:3, :3] @ X[:3, :3].T - np.eye(3)).max() > 1e-3:
+                raise bad_pose(X, f"the goal of {self._link}")
+        self._targets = Targets(
+            np.array(poses),
+            np.array([_slack(t) for t in self._tolerances]),
+            np.array([np.where(np.isfinite(t.lengths), t.lengths, 0.0) for t in self._tolerances]),
+        )
+        room = len(search.tree.nodes)
+        self._nodes = TaskNodes(
+            np.empty((room, 3)), np.empty((room, len(goals))), np.zeros(room, np.uint8)
+        )
+
+    def search(self) -> Found:
+        """Grow the tree until a pose is got to."""
+        found, options, search = np.zeros(2, np.int64), _options(self._config), self._search
+
+        def batch(iterations: int) -> int:
+            return grow_to_pose(
+                search.tree,
+                self._nodes,
+                search.kernel_space,
+                search.checker,
+                self._tip,
+                self._targets,
+                options,
+                iterations,
+                found,
+            )
+
+        in_zone = 0
+        while True:
+            outcome = search.growth.run(batch, search.tree)
+            if not outcome.found:
+                return Found(replace(outcome, reason=self._in_words(outcome, in_zone)))
+            in_zone += 1
+            node, goal = int(found[0]), int(found[1])
+            self._nodes.used[node] = 1
+            end = self._polished(search.tree.nodes[node], goal)
+            if end is not None:
+                return Found(SOLVED, search.path_to(node, end), goal)
+            # A search that begins in the zone must not find its root again.
+            search.tree.count[1] = max(1, int(search.tree.count[1]))
+
+    def _polished(self, q: Array, goal: int) -> Array | None:
+        """Return a configuration exactly at a goal, to which a straight way leads; or None."""
+        checker, tolerance = self._search.request.checker, self._tolerances[goal]
+        X_BT = self._targets.poses[goal].copy()
+        if not self._X_LT[:3, 3].any():
+            target = X_BT.copy()
+            target[:3, :3] = X_BT[:3, :3] @ self._X_LT[:3, :3].T
+        else:
+            # The link's origin has a place only once the orientation is chosen: the node's.
+            if tolerance.free[3:].any():
+                X_BT[:3, :3] = self._tip_pose(q)[:3, :3]
+            target = X_BT @ np.linalg.inv(self._X_LT)
+            least = float(np.minimum(tolerance.axes[:3], tolerance.lengths[0]).min())
+            reach = float(np.linalg.norm(self._X_LT[:3, 3]))
+            tolerance = IkTolerance(0.5 * least, min(_ANGLE, 0.5 * least / reach))
+        settings = IkSettings(tolerance=tolerance, attempts=1, timeout=0.05)
+        result = self._solver.solve(IkRequest(target, seed=q[self._columns], settings=settings))
+        if not result.success:
+            return None
+        end = q.copy()
+        end[self._columns] = result.q
+        end = q + self._search.space.difference(q, checker.limits.clip(end))
+        return end if checker.edge_free(q, end) else None
+
+    def _tip_pose(self, q: Array) -> Array:
+        chain: IkChain = self._solver.chain  # type: ignore[attr-defined]
+        return np.asarray(chain.kinematics.pose(q[self._columns], self._link) @ self._X_LT)
+
+    def _in_words(self, outcome: Outcome, in_zone: int) -> str:
+        if outcome.status is PlanStatus.CANCELLED:
+            return outcome.reason
+        best = self._nodes.away[: int(self._search.tree.count[0])]
+        near = f"; came to {float(best.min()):.3g} (weighted) of it" if best.size else ""
+        tried = f"; {in_zone} times in its zone, but not to it" if in_zone else ""
+        return f"{outcome.reason}{near}{tried}"
+
+
+def _final(tolerance: IkTolerance, config: RrtConfig) -> IkTolerance:
+    """Return what may be left at the end: the goal's tolerance, or the settings' if smaller."""
+    task = config.task_space_planning_params
+    finals = (task.translation_target_final_tolerance, task.orientation_target_final_tolerance)
+    position, turn = (
+        min(given, final) if isinstance(given, float) and np.isfinite(given) else given
+        for given, final in zip((tolerance.position, tolerance.orientation), finals, strict=True)
+    )
+    return IkTolerance(position, turn)
+
+
+def _slack(tolerance: IkTolerance) -> Array:
+    """Return what of each component of an error does not matter, shape (6,)."""
+    return np.where(np.isfinite(tolerance.axes), tolerance.axes, 0.0) + np.where(
+        tolerance.free, np.inf, 0.0
+    )
+
+
+def _options(config: RrtConfig) -> TaskOptions:
+    task = config.task_space_planning_params
+    low, high = np.array(config.task_space_limits).T.copy()
+    return TaskOptions(
+        config.step_size,
+        config.max_sampling,
+        task.task_space_exploitation_fraction,
+        task.task_space_exploration_fraction,
+        low,
+        high,
+        np.array([task.translation_target_zone_tolerance, task.orientation_target_zone_tolerance]),
+        np.array([task.translation_gradient_weight, task.orientation_gradient_weight]),
+        np.array([task.nn_translation_distance_weight, task.nn_orientation_distance_weight]),
+        task.max_extension_substeps_away_from_target,
+        task.max_extension_substeps_near_target,
+        task.extension_substep_target_region_scale_factor,
+        task.unexploited_nodes_culling_scalar,
+        task.gradient_substep_size,
+    )
+
+
+def _both(request: PlanRequest, link: str) -> int:
+    """Return the address of the link's pose and Jacobian over the request's joints.
+
+    Raises:
+        BadConfig: no code can be generated on this machine.
+    """
+    checker = request.checker
+    robot = checker.robot
+    values = zip(robot.joint_names, checker.positions, strict=True)
+    above = {joint.name for joint in robot.chain(robot.tree.root, link)}
+    fixed = {n: float(x) for n, x in values if n in above and n not in checker.joint_names}
+    arrays = pack(robot.tree.packed, checker.joint_names, fixed)
+    base = robot.tree.frame_names.index(robot.base_frame)
+    if base:
+        arrays = reroot(arrays, base)
+    try:
+        row = arrays.frame_rows[robot.tree.frame_names.index(link)]
+        return RobotCode(arrays).address("both_one", row)
+    except CodeGenerationError as error:
+        raise BadConfig(f"the task-space planner needs generated code: {error}") from None
