@@ -9,13 +9,14 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import BadConfig
 from motion_nodes.kernels.time_optimal import fastest_speeds
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.blended_path import CornerBlending, blended_path
 from motion_nodes.trajectory.jerk_limited import jerk_limited
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath, checked_waypoints
 from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.trajectory.trajectory import Infeasible
 from motion_nodes.trajectory.validate import POSITION_TOLERANCE, check_point_count
 
 Array = NDArray[np.float64]
@@ -55,7 +56,7 @@ def retime(
     """
     points = checked_waypoints(path, limits.names, least=2)
     check_point_count(len(points))
-    _check_inside(points, limits)
+    check_inside(points, limits)
     points = distinct_waypoints(points)
     scaled = scaled_limits(limits, velocity_scaling, acceleration_scaling, jerk_limited)
     corners = CornerBlending() if blending is None else blending
@@ -112,11 +113,11 @@ def distinct_waypoints(points: Array) -> Array:
     """Return waypoints without those that equal the one before.
 
     Raises:
-        BadCommand: where all are equal.
+        Infeasible: where all are equal.
     """
     moved = np.max(np.abs(np.diff(points, axis=0)), axis=1) > _SAME
     if not moved.any():
-        raise BadCommand(
+        raise Infeasible(
             f"all {len(points)} waypoints are equal: there is nothing to move, and a motion of no "
             "duration is not made"
         )
@@ -159,12 +160,17 @@ def _check_limit(what: str, values: Array, names: tuple[str, ...]) -> None:
             )
 
 
-def _check_inside(points: Array, limits: JointLimits) -> None:
+def check_inside(points: Array, limits: JointLimits) -> None:
+    """Refuse waypoints outside the position limits.
+
+    Raises:
+        Infeasible: names the first one, its joint, value and limits.
+    """
     low, high = limits.lower - POSITION_TOLERANCE, limits.upper + POSITION_TOLERANCE
     wrong = np.argwhere((points < low) | (points > high))
     if len(wrong):
         i, j = wrong[0]
-        raise BadCommand(
+        raise Infeasible(
             f"waypoint {i} has joint {limits.names[j]} at {points[i, j]:.6g}; its limits are "
             f"{limits.lower[j]:.6g} to {limits.upper[j]:.6g}"
         )

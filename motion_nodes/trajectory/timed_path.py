@@ -40,7 +40,7 @@ class TimedPath(Trajectory):
 
     path: JointPath
     times: Array
-    """Bounds of the clock's intervals, from 0, rising [s], shape (N + 1,)."""
+    """Bounds of the clock's intervals, rising [s], shape (N + 1,)."""
     clock: Array
     """Distance along the path in the time into an interval, lowest power first, shape (N, 6)."""
     piece: IndexArray
@@ -53,8 +53,8 @@ class TimedPath(Trajectory):
 
     @property
     def start_time(self) -> float:
-        """Time at which it begins: 0 [s]."""
-        return 0.0
+        """Time at which it begins [s]."""
+        return float(self.times[0])
 
     @property
     def end_time(self) -> float:

@@ -15,6 +15,10 @@ from motion_nodes.errors import BadCommand
 Array = NDArray[np.float64]
 
 
+class Infeasible(BadCommand):
+    """A request of good form that cannot be fulfilled within the limits."""
+
+
 class JointSample(NamedTuple):
     """Where the joints of a trajectory shall be at one time; arrays of shape (n,)."""
 

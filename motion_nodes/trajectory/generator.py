@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectories through waypoints of joints, with limits and settings that can be set by name."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.joint_path import checked_waypoints
+from motion_nodes.trajectory.retime import (
+    check_inside,
+    distinct_waypoints,
+    scaled_limits,
+    time_optimal,
+)
+from motion_nodes.trajectory.saturation import SaturationSettings, saturated_spline
+from motion_nodes.trajectory.spline import (
+    position_excess,
+    segment_shares,
+    spline_path,
+    timestamped_trajectory,
+)
+from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.trajectory.trajectory import Infeasible
+from motion_nodes.trajectory.validate import check_point_count
+
+Array = NDArray[np.float64]
+
+METHODS = ("time_optimal", "saturation")
+
+
+class JointTrajectoryGenerator:
+    """Makes trajectories for some joints of a robot; nothing of it moves them.
+
+    Requests of a wrong form raise; those that cannot be fulfilled give None and
+    :attr:`failure` says why.
+    """
+
+    def __init__(self, limits: JointLimits, method: str = "time_optimal") -> None:
+        """Begin with a robot's limits.
+
+        Args:
+            limits: of the joints; velocities must be finite.
+            method: ``time_optimal``: as fast as the limits allow along a spline through the
+                waypoints; ``saturation``: a cubic spline over time that reaches a limit somewhere.
+
+        Raises:
+            BadConfig: for an unknown method.
+        """
+        if method not in METHODS:
+            raise BadConfig(f"method '{method}'.{did_you_mean(method, METHODS)}")
+        self.method = method
+        self.limits = limits
+        self.settings = SaturationSettings()
+        self.failure = ""
+        """Why the last request gave None; empty if it did not."""
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Joints in the order of waypoints."""
+        return self.limits.names
+
+    def compute_c_space_trajectory(self, waypoints: ArrayLike) -> TimedPath | None:
+        """Return the trajectory through all waypoints, at rest at both ends.
+
+        Args:
+            waypoints: shape (k, n), k >= 2; those equal to the one before are left out.
+
+        Returns:
+            The trajectory, or None.
+
+        Raises:
+            BadCommand: waypoints of another shape or that are not finite.
+            BadConfig: for the method ``time_optimal``, accelerations without limit.
+        """
+        points = checked_waypoints(waypoints, self.limits.names, least=2)
+        check_point_count(len(points))
+        return self._attempt(lambda: self._through(points))
+
+    def compute_timestamped_c_space_trajectory(
+        self, waypoints: ArrayLike, times: ArrayLike, interpolation_mode: str = "cubic_spline"
+    ) -> TimedPath | None:
+        """Return the trajectory that is at each waypoint at its time, or None.
+
+        Args:
+            waypoints: shape (k, n), k >= 2.
+            times: rising [s], shape (k,).
+            interpolation_mode: ``cubic_spline`` or ``linear``.
+        """
+        points = checked_waypoints(waypoints, self.limits.names, least=2)
+        check_point_count(len(points))
+        return self._attempt(
+            lambda: timestamped_trajectory(points, times, self.limits, interpolation_mode)
+        )
+
+    def _attempt(self, make: Callable[[], TimedPath]) -> TimedPath | None:
+        self.failure = ""
+        try:
+            return make()
+        except Infeasible as error:
+            self.failure = str(error)
+            return None
+
+    def _through(self, points: Array) -> TimedPath:
+        check_inside(points, self.limits)
+        points = distinct_waypoints(points)
+        if self.method == "saturation":
+            motion = saturated_spline(points, self.limits, self.settings)
+            if motion is None:
+                raise Infeasible(
+                    "no spline within the limits was found in "
+                    f"{self.settings.max_dilation_iterations} dilations"
+                )
+            path = motion.path
+        else:
+            limits = scaled_limits(self.limits, 1.0, 1.0)
+            shares = segment_shares(points, "centripetal", limits.velocity)
+            path = spline_path(limits.names, points, shares)
+            motion = time_optimal(path, limits)
+        problem = position_excess(path, self.limits)
+        if problem is not None:
+            raise Infeasible(problem + "; give waypoints nearer to each other there")
+        return motion
+
+    def set_c_space_position_limits(self, lower: ArrayLike, upper: ArrayLike) -> None:
+        """Set position limits [rad or m], each of shape (n,)."""
+        low, high = self._values("lower limits", lower), self._values("upper limits", upper)
+        wrong = np.flatnonzero(~(low < high))
+        if len(wrong):
+            j = int(wrong[0])
+            raise BadConfig(
+                f"position limits of joint {self.joint_names[j]} are {low[j]} to {high[j]}; the "
+                "lower must be less than the upper"
+            )
+        self.limits = dataclasses.replace(self.limits, lower=low, upper=high)
+
+    def get_c_space_position_limits(self) -> tuple[Array, Array]:
+        """Return lower and upper limits [rad or m], each of shape (n,)."""
+        return self.limits.lower, self.limits.upper
+
+    def set_c_space_velocity_limits(self, limits: ArrayLike) -> None:
+        """Set velocity limits [rad/s or m/s], shape (n,), positive and finite."""
+        values = self._positive("velocity", limits)
+        if not np.isfinite(values).all():
+            raise BadConfig("velocity limits must be finite")
+        self.limits = dataclasses.replace(self.limits, velocity=values)
+
+    def get_c_space_velocity_limits(self) -> Array:
+        """Return velocity limits [rad/s or m/s], shape (n,)."""
+        return self.limits.velocity
+
+    def set_c_space_acceleration_limits(self, limits: ArrayLike) -> None:
+        """Set acceleration limits [rad/s^2 or m/s^2], shape (n,), positive; infinite: none."""
+        values = self._positive("acceleration", limits)
+        self.limits = dataclasses.replace(self.limits, acceleration=values)
+
+    def get_c_space_acceleration_limits(self) -> Array:
+        """Return acceleration limits [rad/s^2 or m/s^2], shape (n,)."""
+        return self.limits.acceleration
+
+    def set_c_space_jerk_limits(self, limits: ArrayLike) -> None:
+        """Set jerk limits [rad/s^3 or m/s^3], shape (n,), positive; infinite: none."""
+        self.limits = dataclasses.replace(self.limits, jerk=self._positive("jerk", limits))
+
+    def get_c_space_jerk_limits(self) -> Array:
+        """Return jerk limits [rad/s^3 or m/s^3], shape (n,)."""
+        return self.limits.jerk
+
+    def set_solver_param(self, name: str, value: float | str) -> bool:
+        """Set a setting of the saturation method.
+
+        Args:
+            name: a field of :class:`~motion_nodes.trajectory.saturation.SaturationSettings`.
+            value: its new value.
+
+        Returns:
+            Whether the setting exists and may have this value; if not, nothing changed.
+        """
+        if name not in {field.name for field in dataclasses.fields(self.settings)}:
+            return False
+        try:
+            self.settings = SaturationSettings(
+                **(dataclasses.asdict(self.settings) | {name: value})
+            )
+        except BadConfig:
+            return False
+        return True
+
+    def _values(self, what: str, values: ArrayLike) -> Array:
+        array = np.asarray(values, dtype=np.float64)
+        if array.shape != (len(self.joint_names),):
+            raise BadConfig(
+                f"{what} have shape {array.shape}; there are {len(self.joint_names)} joints: "
+                f"{', '.join(self.joint_names)}"
+            )
+        return array
+
+    def _positive(self, what: str, values: ArrayLike) -> Array:
+        array = self._values(f"{what} limits", values)
+        for name, value in zip(self.joint_names, array, strict=True):
+            if math.isnan(value) or value <= 0.0:
+                raise BadConfig(f"{what} limit of joint {name} is {value}; it must be above 0")
+        return array

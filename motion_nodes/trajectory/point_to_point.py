@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fastest motion from one state of the joints to another, with jerk limits, along no path.
+
+Computed by Ruckig (Berscheid and Kröger, "Jerk-limited real-time trajectory generation with
+arbitrary target states", RSS 2021) from state to state; nothing in between is ever asked of it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import ruckig
+from numpy.typing import ArrayLike, NDArray
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.retime import scaled_limits
+from motion_nodes.trajectory.trajectory import Infeasible, JointSample, Trajectory
+
+Array = NDArray[np.float64]
+
+_AT_REST = 1e-9
+"""Differences below this are none [rad, m, or per second]."""
+_BEYOND = 1e-6
+"""[rad or m] So far outside a position limit counts as on it."""
+
+
+class PointToPoint(Trajectory):
+    """A motion from state to state; made by :func:`point_to_point`."""
+
+    def __init__(self, joint_names: tuple[str, ...], motion: ruckig.Trajectory) -> None:
+        """Keep what Ruckig found."""
+        self.joint_names = joint_names
+        self._motion = motion
+
+    @property
+    def start_time(self) -> float:
+        """Time at which it begins: 0 [s]."""
+        return 0.0
+
+    @property
+    def end_time(self) -> float:
+        """Time at which it ends [s]."""
+        return float(self._motion.duration)
+
+    def sample(self, time: float) -> JointSample:
+        """Return position, velocity and acceleration at a time [s].
+
+        Before it begins and after it ends the joints stand.
+        """
+        q, v, a = (np.asarray(x) for x in self._motion.at_time(min(max(time, 0.0), self.end_time)))
+        if not 0.0 <= time <= self.end_time:
+            return JointSample(q, np.zeros_like(v), np.zeros_like(a))
+        return JointSample(q, v, a)
+
+
+def point_to_point(
+    start: ArrayLike | JointSample,
+    goal: ArrayLike | JointSample,
+    limits: JointLimits,
+    *,
+    velocity_scaling: float = 1.0,
+    acceleration_scaling: float = 1.0,
+) -> PointToPoint:
+    """Return the fastest motion from a state to a state; all joints arrive together.
+
+    Args:
+        start: positions [rad or m] of joints at rest, shape (n,), or a state.
+        goal: the same for where to get.
+        limits: of the n joints; velocities and accelerations must be finite.
+        velocity_scaling: share of the velocity limits to use, above 0 to 1; 0 means 1.
+        acceleration_scaling: share of the acceleration and jerk limits to use; 0 means 1.
+
+    Raises:
+        BadCommand: states of another shape or that are not finite.
+        Infeasible: states beyond the limits, equal ones, or a motion that leaves them on its way.
+        BadConfig: limits that are missing, scalings out of range.
+    """
+    scaled = scaled_limits(limits, velocity_scaling, acceleration_scaling)
+    begin, end = _state("start", start, scaled), _state("goal", goal, scaled)
+    changes = [np.abs(b - a).max() for a, b in zip(begin, end, strict=True)]
+    if max(changes) <= _AT_REST and not begin.velocity.any() and not begin.acceleration.any():
+        raise Infeasible("start and goal are the same state: there is nothing to move")
+    task = ruckig.InputParameter(len(scaled.names))
+    task.current_position = begin.position.tolist()
+    task.current_velocity = begin.velocity.tolist()
+    task.current_acceleration = begin.acceleration.tolist()
+    task.target_position = end.position.tolist()
+    task.target_velocity = end.velocity.tolist()
+    task.target_acceleration = end.acceleration.tolist()
+    task.max_velocity = scaled.velocity.tolist()
+    task.max_acceleration = scaled.acceleration.tolist()
+    task.max_jerk = scaled.jerk.tolist()
+    motion = ruckig.Trajectory(len(scaled.names))
+    try:
+        result = ruckig.Ruckig(len(scaled.names)).calculate(task, motion)
+    except RuntimeError as error:
+        raise Infeasible(f"no motion from start to goal exists: {error}") from None
+    if result not in (ruckig.Result.Working, ruckig.Result.Finished):
+        raise Infeasible(f"no motion from start to goal was found ({result.name})")
+    _check_way(motion, scaled)
+    return PointToPoint(scaled.names, motion)
+
+
+def _state(what: str, given: ArrayLike | JointSample, limits: JointLimits) -> JointSample:
+    """Return a state, checked for form and limits."""
+    parts = given if isinstance(given, JointSample) else (given,)
+    arrays = []
+    for name, part in zip(JointSample._fields, parts, strict=False):
+        values = np.asarray(part, dtype=np.float64)
+        if values.shape != (len(limits.names),):
+            raise BadCommand(
+                f"{name} of the {what} has shape {values.shape}; there are {len(limits.names)} "
+                f"joints: {', '.join(limits.names)}"
+            )
+        for joint, value in zip(limits.names, values, strict=True):
+            if not math.isfinite(value):
+                raise BadCommand(f"{name} of joint {joint} at the {what} is {value}")
+        arrays.append(values)
+    while len(arrays) < 3:
+        arrays.append(np.zeros(len(limits.names)))
+    state = JointSample(*arrays)
+    outside = limits.violations(state.position, _BEYOND)
+    if outside:
+        raise Infeasible(f"at the {what} {'; '.join(outside)}")
+    for name, values, most in (
+        ("velocity", state.velocity, limits.velocity),
+        ("acceleration", state.acceleration, limits.acceleration),
+    ):
+        over = np.flatnonzero(np.abs(values) > most)
+        if len(over):
+            j = int(over[0])
+            raise Infeasible(
+                f"{name} of joint {limits.names[j]} at the {what} is {values[j]:.6g}; its limit is "
+                f"{most[j]:.6g}"
+            )
+    return state
+
+
+def _check_way(motion: ruckig.Trajectory, limits: JointLimits) -> None:
+    """Refuse a motion that leaves the position limits on its way."""
+    for j, extremes in enumerate(motion.position_extrema):
+        for value in (extremes.min, extremes.max):
+            if not limits.lower[j] - _BEYOND <= value <= limits.upper[j] + _BEYOND:
+                raise Infeasible(
+                    f"on the way joint {limits.names[j]} would get to {value:.6g}; its limits are "
+                    f"{limits.lower[j]:.6g} to {limits.upper[j]:.6g}: begin or end slower"
+                )
