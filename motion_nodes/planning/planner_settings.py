@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of planners as clients read and write them: words, for all groups or for one."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from motion_nodes.errors import BadConfig, did_you_mean
+
+
+class PlannerSettings:
+    """What clients have set, over the planners' own defaults; may be used from any thread."""
+
+    def __init__(self, defaults: Mapping[str, Any]) -> None:
+        """Begin with the settings object of each planner, a frozen dataclass, by its name."""
+        self._defaults = dict(defaults)
+        self._given: dict[tuple[str, str], dict[str, str]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def planners(self) -> tuple[str, ...]:
+        """Names of the planners that have settings."""
+        return tuple(self._defaults)
+
+    def settings(self, planner: str, group: str) -> Any:
+        """Return the settings of a planner for a group: its own, else those for all groups."""
+        default = self._default(planner)
+        with self._lock:
+            given = self._given.get((planner, "")), self._given.get((planner, group))
+        for values in given:
+            default = _changed(default, values or {})
+        return default
+
+    def words(self, planner: str, group: str) -> dict[str, str]:
+        """Return the settings as words; those of blocks have names with "/".
+
+        Raises:
+            BadConfig: there is no such planner.
+        """
+        return {name: _word(value) for name, value in _leaves(self.settings(planner, group))}
+
+    def set(self, planner: str, group: str, values: Mapping[str, str], replace: bool) -> None:
+        """Set some, or none where one of them is wrong.
+
+        Args:
+            planner: which one.
+            group: for which group; empty: for all that have none of their own.
+            values: words by name.
+            replace: True to forget what was set before for this planner and group.
+
+        Raises:
+            BadConfig: there is no such planner or setting, or a word that is not understood.
+        """
+        default = self._default(planner)
+        with self._lock:
+            before = {} if replace else self._given.get((planner, group), {})
+            merged = {**before, **values}
+            _changed(default, merged)
+            self._given[planner, group] = merged
+
+    def _default(self, planner: str) -> Any:
+        if planner not in self._defaults:
+            raise BadConfig(
+                f"there is no planner '{planner}'.{did_you_mean(planner, self._defaults)}"
+            )
+        return self._defaults[planner]
+
+
+def _leaves(settings: Any, prefix: str = "") -> list[tuple[str, Any]]:
+    found = []
+    for entry in dataclasses.fields(settings):
+        value = getattr(settings, entry.name)
+        if dataclasses.is_dataclass(value):
+            found += _leaves(value, f"{prefix}{entry.name}/")
+        else:
+            found.append((prefix + entry.name, value))
+    return found
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _changed(settings: Any, words: Mapping[str, str]) -> Any:
+    """Return settings with some of them as words say."""
+    names = [name for name, _ in _leaves(settings)]
+    for name, word in words.items():
+        if name not in names:
+            raise BadConfig(f"there is no setting '{name}'.{did_you_mean(name, names)}")
+        settings = _replaced(settings, name.split("/"), word, name)
+    return settings
+
+
+def _replaced(settings: Any, path: list[str], word: str, name: str) -> Any:
+    now = getattr(settings, path[0])
+    value = _replaced(now, path[1:], word, name) if path[1:] else _value(word, now, name)
+    return dataclasses.replace(settings, **{path[0]: value})
+
+
+def _value(word: str, like: Any, name: str) -> Any:
+    """Return a word as a value of the type that the setting has."""
+    if isinstance(like, str):
+        return word
+    try:
+        value = json.loads(word.strip().lower())
+    except ValueError:
+        value = None
+    if isinstance(like, bool):
+        fits = isinstance(value, bool) or value in (0, 1)
+        value = bool(value)
+    elif isinstance(value, bool):
+        fits = False
+    elif isinstance(like, int):
+        fits = isinstance(value, int | float) and float(value).is_integer()
+        value = int(value) if fits else value
+    elif isinstance(like, float):
+        fits = isinstance(value, int | float)
+        value = float(value) if fits else value
+    else:
+        fits = isinstance(value, list)
+        value = _frozen(value)
+    if not fits:
+        raise BadConfig(f"{name} is '{word}'; it must be like {_word(like)}")
+    return value
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
