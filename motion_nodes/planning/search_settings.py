@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of RRT-Connect, of shortening paths and of making them better while time lasts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from motion_nodes.planning.tree_search import check_number
+
+
+@dataclass(frozen=True)
+class RrtConnectSettings:
+    """How two trees grow towards each other; the defaults suit arms of six and seven joints."""
+
+    step_size: float = 0.0
+    """Greatest length of an edge, in the weighted metric; 0: a thirteenth of the space's diagonal.
+
+    Edges are checked all along, so long ones are as safe as short ones."""
+    max_iterations: int = 50_000
+    """Extensions towards samples that are tried."""
+    max_sampling: int = 10_000
+    """Samples that may be out of reach of the trees before one is tried all the same."""
+    distance_metric_weights: tuple[float, ...] = ()
+    """Of the joints in distances; none given: 1 each."""
+    exploration_fraction: float = 0.5
+    """Share of the steps that go to samples; the others go from one tree to the other. Below 0.5
+    further steps start at random nodes; above it not each new node is tried."""
+    focus: float = 0.75
+    """Share of the samples from the box around start and goals, 0..1."""
+    focus_margin: float = 0.17
+    """How far that box goes beyond them, as a part of the joints' ranges."""
+    dynamic_domain: bool = True
+    """Whether nodes at obstacles are extended only towards samples near to them."""
+    threads: int = 1
+    """Searches with different seeds side by side, of which the first to succeed wins. With more
+    than one, equal seeds no longer mean equal paths."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        check_number("step_size", self.step_size, 0.0)
+        check_number("max_iterations", self.max_iterations, 1)
+        check_number("max_sampling", self.max_sampling, 1)
+        check_number("exploration_fraction", self.exploration_fraction, 0.0, 1.0)
+        check_number("focus", self.focus, 0.0, 1.0)
+        check_number("focus_margin", self.focus_margin, 0.0, 1.0)
+        check_number("threads", self.threads, 1, 64)
