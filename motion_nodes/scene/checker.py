@@ -178,6 +178,15 @@ class CollisionChecker:
         self.clearance = float(clearance)
         self._table = None
 
+    def set_resolution(self, resolution: float | ArrayLike | None) -> None:
+        """Set how finely edges are checked; see the argument of the same name when it is made.
+
+        Raises:
+            BadConfig: it is not positive or finite.
+        """
+        self.resolution = self._steps(resolution)
+        self._table = None
+
     @property
     def positions(self) -> Array:
         """Where all joints stand that are not in a configuration, over ``robot.joint_names``."""
