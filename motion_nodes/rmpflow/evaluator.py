@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accelerations that RMPflow asks for, by generated code where possible, else in NumPy."""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+
+from motion_nodes.kernels.python_form import Run
+from motion_nodes.kernels.rmp_memory import (
+    BLOCK,
+    Obstacles,
+    RmpModel,
+    empty_obstacles,
+    new_memory,
+    padded,
+    rmp_layout,
+    sphere_places,
+)
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.rmpflow_settings import RmpflowSettings
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, frozen
+from motion_nodes.rmpflow.evaluation import (
+    Evaluation,
+    Goal,
+    JointBounds,
+    PointMotion,
+    Surroundings,
+    evaluate,
+    resolve,
+)
+from motion_nodes.rmpflow.obstacle_distance import distances
+from motion_nodes.rmpflow.packing import (
+    buffered_limits,
+    pack_capsules,
+    parameter_numbers,
+    rmp_model,
+)
+
+_LOG = logging.getLogger(__name__)
+_SOLVABLE = 1e-11  # least pivot of a factorisation, relative, that gives a useful solution
+
+
+class Evaluator:
+    """One robot's leaves: what they ask for in a state. Everything is in the robot's base frame.
+
+    ``q`` and ``qd`` hold all joints in the order of ``joint_names``, the active ones first; they
+    must be finite.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        active: tuple[str, ...],
+        tool: str,
+        settings: RmpflowSettings,
+        *,
+        generic: bool = False,
+    ) -> None:
+        """Prepare; code is compiled the first time for a robot.
+
+        Args:
+            robot: with collision spheres or collision geometry.
+            active: joints that move.
+            tool: frame that targets are for.
+            settings: parameters.
+            generic: True to use no generated code.
+
+        Raises:
+            UnknownJoint, UnknownFrame: for a name that the robot has not.
+            BadConfig: settings that do not fit the robot.
+        """
+        robot.indices(active)
+        self.active = active
+        self.watched = tuple(name for name in robot.joint_names if name not in active)
+        self.limits: JointLimits = robot.limits.select(active)
+        self.model, self.spheres = rmp_model(robot, active, tool, settings)
+        self._at = rmp_layout(self.model)
+        self._memory = new_memory(self.model)
+        self._whole = self._memory.view(np.int64)
+        self._run = None if generic else _generated(self.model)
+        self._carried = np.empty((0, 4))
+        self.obstacles = empty_obstacles()
+        self.goal = Goal(frozen(robot.home[robot.indices(active)]))
+        self._put("radius", self.spheres.radii)
+        self.set_settings(settings)
+        self.set_obstacles(self.obstacles)
+        self.set_goal(self.goal)
+        self.set_carried(self._carried)
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """All joints of a state."""
+        return (*self.active, *self.watched)
+
+    @property
+    def generated(self) -> bool:
+        """Whether generated code runs."""
+        return self._run is not None
+
+    def set_settings(self, settings: RmpflowSettings) -> None:
+        """Use other parameters from now on; frames of controllers stay as they were.
+
+        Raises:
+            BadConfig: they do not fit the robot; then the parameters before stay.
+        """
+        lower, upper = buffered_limits(self.limits.lower, self.limits.upper, settings, self.active)
+        cap = settings.joint_velocity_cap_rmp
+        fastest = np.minimum(self.limits.velocity, cap.max_velocity)
+        region = fastest * (cap.velocity_damping_region / cap.max_velocity)
+        self.settings = settings
+        self.bounds = JointBounds(lower, upper, fastest, region)
+        for name in ("lower", "upper", "max_velocity", "region"):
+            self._put(name, getattr(self.bounds, name))
+        self._put("parameters", parameter_numbers(settings))
+        self._capsules = pack_capsules(settings.body_cylinders)
+        self._point_to("capsules", self._capsules)
+        radii = np.array([item.radius for item in settings.body_collision_controllers])
+        self._guard_radii = radii[: len(self.model.guard_rows)]
+        self._put("radius", self._guard_radii, sphere_places(self.model)[1])
+
+    def set_obstacles(self, obstacles: Obstacles) -> None:
+        """Keep away from other obstacles from now on."""
+        self.obstacles = obstacles
+        self._point_to("boxes", obstacles.boxes)
+        self._point_to("rounds", obstacles.rounds)
+
+    def set_carried(self, spheres: Array) -> None:
+        """Keep what the tool carries away from obstacles, too.
+
+        Args:
+            spheres: centre in the tool's frame and radius [m], shape (c, 4).
+        """
+        self._carried = spheres
+        start, _, total = sphere_places(self.model)
+        centres = self._memory[self._at["centre"] :][: 3 * total].reshape(3, total)
+        radii = self._memory[self._at["radius"] :][:total]
+        radii[start : sphere_places(self.model)[1]] = -1e6
+        centres[:, start : start + len(spheres)] = spheres[:, :3].T
+        radii[start : start + len(spheres)] = spheres[:, 3]
+        self._whole[self._at["blocks"]] = padded(start + len(spheres)) // BLOCK
+
+    def set_goal(self, goal: Goal) -> None:
+        """Go somewhere else from now on."""
+        self.goal = goal
+        self._put("posture", goal.posture)
+        self._put("has_goal", [goal.position is not None, goal.rotation is not None])
+        if goal.position is not None:
+            self._put("goal", goal.position)
+        if goal.rotation is not None:
+            self._put("goal_axes", goal.rotation)
+
+    def acceleration(self, q: Array, qd: Array) -> Array:
+        """Return accelerations of the active joints, norm capped [rad/s^2 or m/s^2], shape (n,)."""
+        if self._run is None:
+            return self.report(q, qd).qdd
+        self._put("q", q)
+        self._put("qd", qd)
+        self._run(self._memory)
+        n, at = self.model.active, self._at
+        solution = self._memory[at["qdd"] : at["qdd"] + n].copy()
+        if self._memory[at["least_pivot"]] > _SOLVABLE and np.isfinite(solution).all():
+            return solution
+        M = self._memory[at["M"] : at["M"] + n * n].reshape(n, n)
+        rhs = self._memory[at["rhs"] : at["rhs"] + n]
+        if not (np.isfinite(M).all() and np.isfinite(rhs).all()):
+            return np.zeros(n)
+        return resolve(M, rhs, self.settings.canonical_resolve.max_acceleration_norm)
+
+    def report(self, q: Array, qd: Array) -> Evaluation:
+        """Return accelerations and what each leaf contributes; takes milliseconds."""
+        model = self.model
+        carried = len(self._carried)
+        around = Surroundings(
+            (*model.sphere_rows, *(model.tool_row,) * carried),
+            np.concatenate((model.sphere_centres, self._carried[:, :3])),
+            np.concatenate((self.spheres.radii, self._carried[:, 3])),
+            self.obstacles,
+            model.guard_rows,
+            self._guard_radii,
+            self._capsules,
+        )
+        return evaluate(model, self.settings, self.bounds, around, self.goal, q, qd)
+
+    def tool_pose(self, q: Array) -> Array:
+        """Return the pose of the tool in the base frame, shape (4, 4)."""
+        motion = PointMotion(self.model.arrays, self.model.active, q, np.zeros(len(q)))
+        X = np.eye(4)
+        X[:3, :3], X[:3, 3] = motion.R[self.model.tool_row], motion.p[self.model.tool_row]
+        return X
+
+    def clearances(self, q: Array) -> Array:
+        """Return the least signed distance of each sphere from all obstacles, shape (s + c,).
+
+        Spheres are those of the robot, then what is carried; infinity without obstacles.
+        """
+        model = self.model
+        motion = PointMotion(model.arrays, model.active, q, np.zeros(len(q)))
+        rows = (*model.sphere_rows, *(model.tool_row,) * len(self._carried))
+        centres = np.concatenate((model.sphere_centres, self._carried[:, :3]))
+        radii = np.concatenate((self.spheres.radii, self._carried[:, 3]))
+        found = []
+        for row, centre, radius in zip(rows, centres, radii, strict=True):
+            p, v, _ = motion.point(row, centre)
+            found.append(distances(self.obstacles, p, v).value.min(initial=np.inf) - radius)
+        return np.array(found)
+
+    def sphere_positions(self, q: Array) -> Array:
+        """Return the robot's spheres and what is carried in the base frame, shape (s + c, 4)."""
+        model = self.model
+        motion = PointMotion(model.arrays, model.active, q, np.zeros(len(q)))
+        rows = (*model.sphere_rows, *(model.tool_row,) * len(self._carried))
+        centres = np.concatenate((model.sphere_centres, self._carried[:, :3]))
+        radii = np.concatenate((self.spheres.radii, self._carried[:, 3]))
+        placed = [motion.point(r, c)[0] for r, c in zip(rows, centres, strict=True)]
+        return np.column_stack((np.array(placed).reshape(-1, 3), radii))
+
+    def _put(self, field: str, values: object, start: int = 0) -> None:
+        numbers = np.ravel(np.asarray(values, np.float64))
+        at = self._at[field] + start
+        self._memory[at : at + len(numbers)] = numbers
+
+    def _point_to(self, field: str, rows: Array) -> None:
+        self._whole[self._at[field]] = rows.ctypes.data
+        self._whole[self._at[field] + 1] = len(rows)
+
+
+def _generated(model: RmpModel) -> Run | None:
+    """Return the generated code, or None where there can be none."""
+    try:
+        from motion_nodes.kernels.rmp_code import rmp_call
+        from motion_nodes.kernels.robot_code import CodeGenerationError
+    except (ImportError, OSError) as error:  # llvmlite is missing or does not load
+        _LOG.warning("RMPflow runs without generated code: %s", error)
+        return None
+    try:
+        return rmp_call(model)
+    except CodeGenerationError as error:
+        _LOG.warning("RMPflow runs without generated code: %s", error)
+        return None

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random robots' states, scenes and goals for tests of RMPflow."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.kernels import rmp_memory
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.rmpflow_settings import BodyCapsule, BodyController, RmpflowSettings
+from motion_nodes.model.tree import Box, Cylinder, Sphere
+from motion_nodes.rmpflow import evaluation, packing
+from motion_nodes.scene.scene import world_object
+from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace
+
+SOLIDS = (
+    *(Sphere(0.05), Box((0.1, 0.2, 0.05)), Cylinder(0.05, 0.2), Cone(0.08, 0.2)),
+    *(Capsule(0.04, 0.2), Box((0.3, 0.02, 0.2))),
+)
+CAPSULES = (
+    BodyCapsule("stem", (0.0, 0.0, 0.333), (0.0, 0.0, 0.0), 0.05),
+    BodyCapsule("tee", (0.0, 0.0, 0.333), (0.0, 0.0, 0.333), 0.15),
+)
+TOOLS = {"franka": "panda_hand_tcp", "ur10e": "tool0"}
+CONTROLLERS = {
+    "franka": ("panda_link7", "panda_hand", "panda_leftfinger"),
+    "ur10e": ("wrist_3_link",),
+}
+
+
+@dataclass
+class Case:
+    model: rmp_memory.RmpModel
+    settings: RmpflowSettings
+    limits: JointLimits
+    bounds: evaluation.JointBounds
+    radii: np.ndarray
+    home: np.ndarray
+
+
+def case(name: str) -> Case:
+    robot = load_robot(name)
+    active = robot.group("arm").joints
+    settings = RmpflowSettings(
+        body_cylinders=CAPSULES,
+        body_collision_controllers=tuple(BodyController(c, 0.05) for c in CONTROLLERS[name]),
+    )
+    model, spheres = packing.rmp_model(robot, active, TOOLS[name], settings)
+    limits = robot.limits.select(active)
+    lower, upper = packing.buffered_limits(limits.lower, limits.upper, settings, active)
+    cap = np.minimum(limits.velocity, 4.0)
+    bounds = evaluation.JointBounds(lower, upper, cap, cap * 0.375)
+    home = robot.home[robot.indices(list(active))]
+    return Case(model, settings, limits, bounds, spheres.radii, home)
+
+
+def scene(rng, count):
+    """Return objects of all shapes around the robot, and the ground."""
+    objects = [world_object("ground", HalfSpace(), from_xyz_rpy((0.0, 0.0, -0.05)))]
+    for k in range(count):
+        p = rng.normal(size=3)
+        p *= rng.uniform(0.4, 1.0) / np.linalg.norm(p)
+        p[2] = abs(p[2])
+        X = from_xyz_rpy(p, rng.uniform(-3.0, 3.0, 3))
+        objects.append(world_object(f"object{k}", SOLIDS[k % len(SOLIDS)], X))
+    return objects
+
+
+def state(rng, case):
+    n, joints = case.model.active, case.model.arrays.joint_count
+    lower, upper = np.maximum(case.limits.lower, -3.0), np.minimum(case.limits.upper, 3.0)
+    q = np.concatenate((rng.uniform(lower, upper), rng.uniform(0.0, 0.04, joints - n)))
+    return q, rng.normal(size=joints) * 0.5
+
+
+def goal(rng, case, position=True, rotation=True):
+    R = from_xyz_rpy((0.0, 0.0, 0.0), rng.uniform(-3.0, 3.0, 3))[:3, :3]
+    x = rng.uniform(-0.5, 0.7, 3)
+    return evaluation.Goal(case.home, x if position else None, R if rotation else None)
+
+
+def surroundings(case, obstacles):
+    model, controllers = case.model, case.settings.body_collision_controllers
+    return evaluation.Surroundings(
+        model.sphere_rows,
+        model.sphere_centres,
+        case.radii,
+        obstacles,
+        model.guard_rows,
+        np.array([item.radius for item in controllers]),
+        packing.pack_capsules(case.settings.body_cylinders),
+    )
