@@ -82,13 +82,18 @@ def up(
 
 @app.command()
 def demo(
-    headless: Annotated[bool, typer.Option(help="Run the journey once, check it, exit.")] = False,
+    show: Annotated[str, typer.Argument(help="journey, elbow or retract.")] = "journey",
+    headless: Annotated[bool, typer.Option(help="Run the show once, check it, exit.")] = False,
     port: Annotated[int, typer.Option(help="TCP port of the browser page.")] = 8080,
 ) -> None:
-    """Simulate a Jetbot and a Franka, drive both, show them in the browser."""
+    """Simulate robots, move them, show them in the browser.
+
+    journey: a Jetbot drives a square while a Franka visits poses; elbow: a Franka's elbow moves
+    while its tool stays; retract: its tool is drawn back step by step.
+    """
     from motion_nodes.cli.up import run_demo_suite
 
-    raise typer.Exit(run_demo_suite(headless=headless, port=port))
+    raise typer.Exit(run_demo_suite(show, headless=headless, port=port))
 
 
 @app.command()

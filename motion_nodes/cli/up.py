@@ -33,17 +33,22 @@ def bring_up(config: BringupConfig, *, composed: bool, respawn: bool) -> int:
         return 1 if any(group.failed.values()) else 0
 
 
-def run_demo_suite(*, headless: bool, port: int) -> int:
-    """Run the demo: a Jetbot and a Franka in MuJoCo, driven by a client; return the exit code."""
-    from motion_nodes.nodes.demo import run_demo
+def run_demo_suite(name: str, *, headless: bool, port: int) -> int:
+    """Run a show of the demo: robots in MuJoCo, driven by a client; return the exit code.
 
+    Raises:
+        MotionError: there is no such show.
+    """
+    from motion_nodes.nodes.demo import run_demo, show_of
+
+    show = show_of(name)
     config = BringupConfig(
-        placements=parse_placements(["franka:=franka", "jetbot:=jetbot@0.5,-0.5,1.5708"]),
+        placements=parse_placements(show.robots),
         viewer_port=port,
         log_level="warn" if headless else "info",
     )
     signals.stop_quietly()
     signals.nodes_exist()
-    say("starting a Franka and a Jetbot in MuJoCo" + ("" if headless else "; Ctrl-C stops"))
+    say(f"starting {show.robots_text} in MuJoCo" + ("" if headless else "; Ctrl-C stops"))
     with ProcessGroup(commands_for(nodes_for(config), composed=True), say) as group:
-        return run_demo(headless=headless, watch=lambda: group.watch() and not group.failed)
+        return run_demo(show, headless=headless, watch=lambda: group.watch() and not group.failed)

@@ -21,6 +21,7 @@ from motion_nodes.ik.problem import (
 )
 from motion_nodes.ik.request_parts import target_in_base
 from motion_nodes.ik.solvers import DEFAULT, make_solver
+from motion_nodes.model.poses import multiply
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 
@@ -94,7 +95,8 @@ class ArticulationIk:
         Raises:
             BadCommand: joints are missing or not finite.
         """
-        return self._X_WB @ self.chain.kinematics.pose(self._values(present), self.chain.tip)
+        X_BT = self.chain.kinematics.pose(self._values(present), self.chain.tip)
+        return multiply(self._X_WB, X_BT)
 
     def goal_for(
         self,
@@ -133,4 +135,5 @@ class ArticulationIk:
                     f"'{self.chain.tip}' is moved by {', '.join(self.joint_names)}."
                 )
             present = [present[name] for name in self.joint_names]
-        return as_configurations(present, self.joint_names, "present")[0]
+        q: Array = as_configurations(present, self.joint_names, "present")[0]
+        return q
