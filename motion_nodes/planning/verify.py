@@ -19,12 +19,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array
+from motion_nodes.model.tree import Array, Box
 from motion_nodes.planning.start import in_words
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.edge_steps import joint_steps
 from motion_nodes.scene.robot_spheres import checked_pairs
-from motion_nodes.scene.shapes import Box, HalfSpace, bounding_radius
+from motion_nodes.scene.shapes import HalfSpace, bounding_radius
 from motion_nodes.scene.signed_distance import signed_distance
 
 FINER = 10

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a request to a motion: path, shorter path, second look, and the time for it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.joint_space import JointSpace
+from motion_nodes.planning.planners import find_planner, make_planner
+from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus
+from motion_nodes.planning.verify import FINER, PathVerifier
+from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.trajectory.retime import retime
+from motion_nodes.trajectory.timed_path import TimedPath
+
+_SAME = 1e-9
+"""Ends that are nearer to each other than this are the same [rad or m]."""
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What is done on the way from a request to a motion."""
+
+    planner: str = ""
+    """Name of the planner; empty: the default one."""
+    settings: Any = None
+    """Of the planner; None: its default ones."""
+    attempts: int = 1
+    """Paths that are searched with different seeds, of which the shortest is taken."""
+    shorten: bool = True
+    """Whether the path is made shorter before it is given out."""
+    retime: bool = True
+    """Whether a trajectory is made of the path."""
+    velocity_scaling: float = 1.0
+    """Share of the velocity limits that is used; 0 means 1."""
+    acceleration_scaling: float = 1.0
+    """Share of the acceleration limits that is used; 0 means 1."""
+    blend: float = 0.01
+    """How far the motion may leave a corner of the path [rad or m]."""
+    time_step: float = 0.01
+    """Between two points of the trajectory [s]."""
+    verify: bool = True
+    """Whether an independent check looks at the result once more."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if not isinstance(self.attempts, int) or self.attempts < 1:
+            raise BadConfig(f"attempts is {self.attempts!r}; it must be a whole number from 1 on.")
+        for name in ("velocity_scaling", "acceleration_scaling"):
+            if not 0.0 <= getattr(self, name) <= 1.0:
+                raise BadConfig(f"{name} is {getattr(self, name)}; it must be from 0 to 1.")
+        if not (math.isfinite(self.time_step) and self.time_step > 0.0):
+            raise BadConfig(f"time_step is {self.time_step} s; it must be above 0.")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step on the way."""
+
+    name: str
+    """``path``, ``shorten``, ``retime`` or ``verify``."""
+    time: float
+    """[s]"""
+    words: str
+    """What it came to."""
+
+
+@dataclass(frozen=True, eq=False)
+class MotionPlan:
+    """What planning came to."""
+
+    result: PlanResult
+    """Status, path and numbers of the search; its path is the one that the motion follows."""
+    trajectory: JointTrajectory | None
+    """Points in time from rest to rest, or None."""
+    motion: TimedPath | None
+    """The same, exact at any time."""
+    stages: tuple[Stage, ...]
+    """In their order, those of searches that led to nothing too."""
+    notes: tuple[str, ...]
+    """What a client should know, such as that another planner was used."""
+    time: float
+    """Duration in all [s]."""
+
+    @property
+    def success(self) -> bool:
+        """Whether there is a motion."""
+        return self.result.success
+
+    @property
+    def status(self) -> PlanStatus:
+        """How planning ended."""
+        return self.result.status
+
+    @property
+    def reason(self) -> str:
+        """For a person: why there is no motion; empty if there is one."""
+        return self.result.reason
+
+    @property
+    def path(self) -> Array | None:
+        """Waypoints joined by straight lines, shape (k, n), or None."""
+        return self.result.path
+
+
+def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan:
+    """Plan a motion.
+
+    A path that the second look refuses, because it touches something between two configurations
+    that the planner checked, is searched anew with the resolution of the second look.
+
+    Raises:
+        BadCommand, BadConfig, UnknownFrame: the request is not well formed: wrong lengths, numbers
+            that are not finite, a link that there is not; limits without which there is no motion.
+    """
+    return _Run(request, options or PlanOptions()).run()
+
+
+class _Run:
+    """One request on its way."""
+
+    def __init__(self, request: PlanRequest, options: PlanOptions) -> None:
+        self._began = time.perf_counter()
+        self._request, self._options = request, options
+        self._stages: list[Stage] = []
+        name, note = find_planner(options.planner)
+        self._planner_name, self._notes = name, [note] if note else []
+        self._words = ""
+
+    def run(self) -> MotionPlan:
+        """Go all the way, a second time if the second look says so."""
+        result, motion, refused = self._once(self._request, self._options)
+        if refused:
+            checker = self._request.checker.snapshot()
+            checker.set_resolution(checker.resolution / FINER)
+            again = replace(self._request, checker=checker, timeout=self._left())
+            self._notes.append(f"searched again with a finer resolution, for {refused}")
+            careful = replace(self._options, attempts=1)
+            result, motion, refused = self._once(again, careful)
+        if refused:
+            words = f"the path that was found does not stand a second look: {refused}"
+            result = replace(result, status=PlanStatus.INVALID_PATH, path=None, reason=words)
+            motion = None
+        points = self._points(result, motion)
+        spent = time.perf_counter() - self._began
+        result = replace(result, time=spent)
+        stages, notes = tuple(self._stages), tuple(self._notes)
+        return MotionPlan(result, points, motion, stages, notes, spent)
+
+    def _points(self, result: PlanResult, motion: TimedPath | None) -> JointTrajectory | None:
+        """Return the trajectory: a single point where there is nothing to move."""
+        if motion is not None:
+            return motion.points(self._options.time_step)
+        if result.path is None or not self._options.retime:
+            return None
+        q = result.path[:1]
+        names, still = self._request.checker.joint_names, np.zeros_like(q)
+        return JointTrajectory(names, np.zeros(1), q, still, still)
+
+    def _once(
+        self, request: PlanRequest, options: PlanOptions
+    ) -> tuple[PlanResult, TimedPath | None, str]:
+        """Return the path, the motion, and why the second look refuses them, if it does."""
+        result = self._searched(request, options)
+        if result.path is None:
+            return result, None, ""
+        path = self._shortened(request, result.path) if options.shorten else result.path
+        space = JointSpace.of_robot(request.checker.robot, request.checker.joint_names)
+        result = replace(result, path=path, cost=space.length(path))
+        motion = self._timed(request, path) if options.retime else None
+        refused = self._refused(request, path, motion) if options.verify else ""
+        return result, motion, refused
+
+    def _searched(self, request: PlanRequest, options: PlanOptions) -> PlanResult:
+        best: PlanResult | None = None
+        for number in range(options.attempts):
+            seed = request.random_seed + number
+            asked = replace(request, random_seed=seed, timeout=max(1e-3, self._left()))
+            with self._stage("path"):
+                result = make_planner(self._planner_name, options.settings).plan(asked)
+                self._words = result.reason or (
+                    f"{result.planner}: {len(result.path) if result.path is not None else 0} "
+                    f"waypoints, {result.iterations} iterations, cost {result.cost:.4g}"
+                )
+            if best is None or (result.success and result.cost < best.cost):
+                best = result
+            if not result.success or self._left() <= 0.0:
+                break
+        assert best is not None
+        return best
+
+    def _shortened(self, request: PlanRequest, path: Array) -> Array:
+        with self._stage("shorten"):
+            shorter = _without_detours(request, path)
+            self._words = f"from {len(path)} to {len(shorter)} waypoints"
+        return shorter
+
+    def _timed(self, request: PlanRequest, path: Array) -> TimedPath | None:
+        options, checker = self._options, request.checker
+        if np.abs(path - path[0]).max() < _SAME:
+            self._notes.append("the robot is at the goal already: there is nothing to move")
+            return None
+        with self._stage("retime"):
+            blending = CornerBlending(options.blend, checker.are_free)
+            motion = retime(
+                path,
+                checker.limits,
+                velocity_scaling=options.velocity_scaling,
+                acceleration_scaling=options.acceleration_scaling,
+                blending=blending,
+            )
+            self._words = f"{motion.duration:.4g} s"
+        return motion
+
+    def _refused(self, request: PlanRequest, path: Array, motion: TimedPath | None) -> str:
+        with self._stage("verify"):
+            verifier = PathVerifier(request.checker)
+            looked = verifier.verify(path)
+            seen, reason = looked.configurations, looked.reason
+            if motion is not None and not reason:
+                driven = motion.points(self._options.time_step).positions
+                looked = verifier.verify(driven)
+                seen, reason = seen + looked.configurations, looked.reason
+            self._words = reason or f"free, {seen} configurations looked at"
+        return reason
+
+    def _left(self) -> float:
+        return self._request.timeout - (time.perf_counter() - self._began)
+
+    @contextmanager
+    def _stage(self, name: str) -> Iterator[None]:
+        began = time.perf_counter()
+        self._words = ""
+        try:
+            yield
+        except MotionError as error:
+            self._words = str(error)
+            raise
+        finally:
+            self._stages.append(Stage(name, time.perf_counter() - began, self._words))
+
+
+def _without_detours(request: PlanRequest, path: Array) -> Array:
+    """Return the path without waypoints that straight ways can leave out, from both ends."""
+    kept, at = [0], 0
+    while at < len(path) - 1:
+        ahead = len(path) - 1
+        while ahead > at + 1 and not request.checker.edge_free(path[at], path[ahead]):
+            ahead -= 1
+        kept.append(ahead)
+        at = ahead
+    return np.asarray(path[kept])

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planners by name, with their settings; names that are usual elsewhere serve too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.planning.direct import DirectMotion
+from motion_nodes.planning.problem import JointGoal, Planner, PlanRequest, PlanResult
+from motion_nodes.planning.rrt import Rrt, RrtSettings
+from motion_nodes.planning.rrt_config import RrtConfig
+from motion_nodes.planning.rrt_connect import RrtConnect
+from motion_nodes.planning.rrt_star import RrtStar, RrtStarSettings
+from motion_nodes.planning.search_settings import RrtConnectSettings
+from motion_nodes.planning.task_space_rrt import TaskSpaceRrt, pose_goals
+from motion_nodes.scene.allowed import AllowedCollisions
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import Scene
+
+Maker = Callable[[Any], Planner]
+
+DEFAULT = "RRTConnect"
+
+
+class PosesOrJoints:
+    """The task-space planner for poses of one link; RRT-Connect for all other goals."""
+
+    name = TaskSpaceRrt.name
+
+    def __init__(self, config: RrtConfig | None = None) -> None:
+        self.config = config or RrtConfig()
+        self._poses, self._joints = TaskSpaceRrt(self.config), RrtConnect(connecting(self.config))
+        self._last: TaskSpaceRrt | RrtConnect = self._poses
+
+    def plan(self, request: PlanRequest) -> PlanResult:
+        """Search a path with the planner that the goals are for."""
+        self._last = self._joints if pose_goals(request) is None else self._poses
+        return self._last.plan(request)
+
+    def tree(self) -> Any:
+        """Return the tree of the last search, to draw."""
+        return self._last.tree()
+
+
+def connecting(config: RrtConfig) -> RrtConnectSettings:
+    """Return what a configuration file says of the search for joint targets."""
+    return RrtConnectSettings(
+        step_size=config.step_size,
+        max_iterations=config.max_iterations,
+        max_sampling=config.max_sampling,
+        distance_metric_weights=config.distance_metric_weights,
+        exploration_fraction=config.c_space_planning_params.exploration_fraction,
+    )
+
+
+def _direct(settings: None) -> Planner:
+    return DirectMotion()
+
+
+_MAKERS: dict[str, tuple[Maker, Any]] = {
+    DEFAULT: (RrtConnect, RrtConnectSettings()),
+    Rrt.name: (Rrt, RrtSettings()),
+    RrtStar.name: (RrtStar, RrtStarSettings()),
+    TaskSpaceRrt.name: (PosesOrJoints, RrtConfig()),
+    DirectMotion.name: (_direct, None),
+}
+_OTHER_NAMES = {
+    "birrt": DEFAULT,
+    "bitrrt": DEFAULT,
+    "jacobiantransposerrt": TaskSpaceRrt.name,
+    "jtrrt": TaskSpaceRrt.name,
+    "straight": DirectMotion.name,
+    "ptp": DirectMotion.name,
+}
+_SUFFIXES = ("kconfigdefault", "config")
+"""Of the names in configuration files of MoveIt."""
+
+
+def planner_names() -> tuple[str, ...]:
+    """Return the names there are, the default first."""
+    return tuple(_MAKERS)
+
+
+def default_settings() -> dict[str, Any]:
+    """Return the settings that planners have if nobody says otherwise, by name."""
+    return {name: settings for name, (_, settings) in _MAKERS.items() if settings is not None}
+
+
+def find_planner(name: str) -> tuple[str, str]:
+    """Return the planner that is meant by a name, and a note if that is not certain.
+
+    Case does not matter, nor do endings such as ``kConfigDefault``; no name means the default.
+    """
+    word = name.strip().lower().rpartition("::")[2]
+    word = word.replace("_", "").replace("-", "").replace("*", "star")
+    for suffix in _SUFFIXES:
+        word = word.removesuffix(suffix)
+    if not word:
+        return DEFAULT, ""
+    for known in _MAKERS:
+        if word == known.lower():
+            return known, ""
+    if word in _OTHER_NAMES:
+        return _OTHER_NAMES[word], ""
+    hint = did_you_mean(name, planner_names())
+    return DEFAULT, f"there is no planner '{name}', {DEFAULT} is used.{hint}"
+
+
+def warm_up(checker: CollisionChecker, planners: Iterable[str] = (DEFAULT,)) -> None:
+    """Compile or load what planners need, so that no request has to wait for it.
+
+    The first time on a machine that takes seconds for each of them; later starts load it.
+
+    Args:
+        checker: of a robot that planners will be asked about.
+        planners: names of those that will be used.
+    """
+    q = checker.limits.clip(0.5 * (checker.limits.lower + checker.limits.upper))
+    q = np.where(np.isfinite(q), q, 0.0)
+    room = checker.snapshot()
+    links = room.robot.tree.frame_names
+    room.set_scene(Scene(allowed=AllowedCollisions(defaults=dict.fromkeys(links, True))))
+    goal = room.limits.clip(q + 0.1)
+    for name in planners:
+        make_planner(name).plan(PlanRequest(room, q, (JointGoal(goal),), timeout=0.05))
+
+
+def make_planner(name: str = "", settings: Any = None) -> Planner:
+    """Return a planner; for an unknown name the default one (:func:`find_planner` notes that).
+
+    Args:
+        name: which one.
+        settings: of the type of its :func:`default_settings`; None: those. The settings of another
+            planner are taken as far as the names agree.
+    """
+    maker, default = _MAKERS[find_planner(name)[0]]
+    if settings is None or default is None:
+        return maker(default)
+    if isinstance(settings, type(default)):
+        return maker(settings)
+    shared = {
+        field: getattr(settings, field)
+        for field in default.__dataclass_fields__
+        if hasattr(settings, field) and not hasattr(getattr(default, field), "__dataclass_fields__")
+    }
+    if not shared:
+        raise BadConfig(f"{type(settings).__name__} holds no settings of planner '{name}'.")
+    return maker(replace(default, **shared))
+
+
+def register(name: str, maker: Maker, settings: Any = None) -> None:
+    """Make a planner known under a name.
+
+    Args:
+        name: by which users choose it.
+        maker: makes one from its settings.
+        settings: its default ones, a frozen dataclass.
+
+    Raises:
+        BadConfig: the name is taken.
+    """
+    if name in _MAKERS:
+        raise BadConfig(f"there already is a planner '{name}'.")
+    _MAKERS[name] = (maker, settings)
