@@ -12,6 +12,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
 
 from motion_nodes.kernels.jit import part
 from motion_nodes.kernels.packed import Array
@@ -36,7 +37,7 @@ class Checker(NamedTuple):
 @part
 def state_free(checker: Checker, Q: Array, row: int) -> bool:
     """Return whether the configuration in a row of Q, shape (m, n), collides with nothing."""
-    q = Q.ctypes.data + row * Q.shape[1] * _ITEM
+    q = address(Q) + row * Q.shape[1] * _ITEM
     return bool(_state(checker.state, q, checker.memory) == 1)
 
 
@@ -46,9 +47,20 @@ def edge_free(checker: Checker, A: Array, a: int, B: Array, b: int) -> bool:
 
     Both have the shape (m, n) and lie in memory without gaps, which is not checked.
     """
-    start = A.ctypes.data + a * A.shape[1] * _ITEM
-    end = B.ctypes.data + b * B.shape[1] * _ITEM
+    start = address(A) + a * A.shape[1] * _ITEM
+    end = address(B) + b * B.shape[1] * _ITEM
     return bool(_edge(checker.edge, start, end, checker.memory) == 1)
+
+
+@intrinsic
+def address(typing: Any, array: Any) -> Any:
+    """Return where an array's first number is; ``array.ctypes.data`` takes longer to compile."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = make_array(signature.args[0])(context, builder, arguments[0]).data
+        return builder.ptrtoint(data, ir.IntType(64))
+
+    return types.intp(array), generate
 
 
 @intrinsic

@@ -20,7 +20,7 @@ from motion_nodes.kernels.checker_calls import Checker, edge_free
 from motion_nodes.kernels.jit import kernel, part
 from motion_nodes.kernels.packed import Array
 from motion_nodes.kernels.rrt_samples import Samples, sample
-from motion_nodes.kernels.rrt_trees import GOAL, NO_PARENT, START, Space, Trees
+from motion_nodes.kernels.rrt_trees import GOAL, START, Space, Trees
 
 RUNNING, JOINED, EXHAUSTED, FULL = 0, 1, 2, 3
 """How a batch ended: there is more to do, the trees met, no iterations or no room are left."""
@@ -54,13 +54,6 @@ class Rules(NamedTuple):
 
 
 @kernel
-def plant(space: Space, trees: Trees, tree: int, roots: Array) -> None:
-    """Make configurations of shape (m, n) the roots of a tree; there must be room."""
-    for k in range(roots.shape[0]):
-        rrt_trees.add(space, trees, tree, roots[k], NO_PARENT)
-
-
-@kernel
 def search(
     checker: Checker,
     space: Space,
@@ -77,7 +70,7 @@ def search(
     Args:
         checker: what tells whether an edge is free.
         space: the joints.
-        trees: at least one root each.
+        trees: at least one root each, and before the first batch nothing else.
         rules: how they grow.
         samples: where the trees grow to.
         counts: what was done so far, shape (COUNTS,).
@@ -88,8 +81,10 @@ def search(
     """
     n = space.weights.shape[0]
     work = np.empty((4, n))
-    if counts[ITERATIONS] == 0 and _join_directly(checker, space, trees, counts, work):
-        return JOINED
+    if counts[EDGES] == 0:
+        rrt_trees.index_roots(space, trees)
+        if _join_directly(checker, space, trees, counts, work):
+            return JOINED
     end = counts[EDGES] * 16 + counts[SAMPLES] + budget * 16
     while counts[EDGES] * 16 + counts[SAMPLES] < end:
         if counts[ITERATIONS] >= rules.max_iterations:

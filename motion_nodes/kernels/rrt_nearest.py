@@ -20,6 +20,7 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from motion_nodes.kernels.checker_calls import address
 from motion_nodes.kernels.jit import part
 from motion_nodes.kernels.packed import Array
 
@@ -40,7 +41,7 @@ class Index(NamedTuple):
     """Where the nodes of two trees are, for the question which is nearest."""
 
     points: Floats
-    """Scaled coordinates, shape (2, leaves, BLOCKS, dimensions, LANES)."""
+    """Scaled coordinates, LANES nodes side by side: shape (2 leaves BLOCKS dimensions LANES,)."""
     names: Whole
     """Which node stands in a place of a leaf, shape (2, leaves, LEAF)."""
     boxes: Floats
@@ -69,7 +70,7 @@ def make_index(period: Floats, leaves: int) -> Index:
     """
     dimensions = len(period)
     return Index(
-        points=np.empty((2, leaves, BLOCKS, dimensions, LANES), np.float32),
+        points=np.empty(2 * leaves * LEAF * dimensions, np.float32),
         names=np.empty((2, leaves, LEAF), np.int32),
         boxes=np.empty((2, 2 * leaves, 2, dimensions), np.float32),
         links=np.empty((2, 2 * leaves, 2), np.int32),
@@ -84,9 +85,11 @@ def make_index(period: Floats, leaves: int) -> Index:
 def grown(index: Index) -> Index:
     """Return an index with the same nodes and twice the room."""
     bigger = make_index(index.period, 2 * index.names.shape[1])
-    for name in ("points", "names", "boxes", "links", "cuts"):
+    for name in ("names", "boxes", "links", "cuts"):
         old = getattr(index, name)
         getattr(bigger, name)[:, : old.shape[1]] = old
+    old, new = index.points.reshape(2, -1), bigger.points.reshape(2, -1)
+    new[:, : old.shape[1]] = old
     bigger.used[:] = index.used
     return bigger
 
@@ -104,7 +107,7 @@ def ask(index: Index, q: Array, weights: Array) -> None:
 @part
 def nearest(index: Index, tree: int) -> tuple[int, float]:
     """Return the node that is nearest to the query, and how far it is in the metric."""
-    query, period = index.query.ctypes.data, index.period.ctypes.data
+    query, period = address(index.query), address(index.period)
     best, who = np.float32(np.inf), -1
     stack, top = index.stack, 1
     stack[0, 0], stack[0, 1] = 0.0, 0.0
@@ -116,7 +119,7 @@ def nearest(index: Index, tree: int) -> tuple[int, float]:
         child, count = index.links[tree, box, 0], index.links[tree, box, 1]
         if child < 0:
             leaf = -1 - child
-            start = _leaf_start(index, tree, leaf)
+            start = address(index.points) + 4 * _leaf_start(index, tree, leaf)
             blocks = (count + LANES - 1) // LANES
             away, place = _nearest_of_leaf(start, blocks, len(index.query), query, period)
             if away < best:
@@ -133,9 +136,14 @@ def nearest(index: Index, tree: int) -> tuple[int, float]:
 
 @part
 def _leaf_start(index: Index, tree: int, leaf: int) -> int:
-    """Return the address of a leaf's points."""
-    size = LEAF * len(index.query) * 4
-    return int(index.points.ctypes.data + (tree * index.names.shape[1] + leaf) * size)
+    """Return where a leaf's points begin."""
+    return (tree * index.names.shape[1] + leaf) * LEAF * len(index.query)
+
+
+@part
+def _place(index: Index, start: int, place: int) -> int:
+    """Return where the first coordinate of a place is; the next ones are LANES on."""
+    return start + (place // LANES) * LANES * len(index.query) + place % LANES
 
 
 @part
@@ -185,9 +193,9 @@ def _clear(index: Index, tree: int, box: int, leaf: int) -> None:
     for d in range(len(index.query)):
         index.boxes[tree, box, 0, d] = _FAR
         index.boxes[tree, box, 1, d] = -_FAR
-        for block in range(BLOCKS):
-            for lane in range(LANES):
-                index.points[tree, leaf, block, d, lane] = _FAR
+    start = _leaf_start(index, tree, leaf)
+    for k in range(start, start + LEAF * len(index.query)):
+        index.points[k] = _FAR
 
 
 @part
@@ -200,9 +208,9 @@ def _enclose(index: Index, tree: int, box: int, point: Floats) -> None:
 
 @part
 def _put(index: Index, tree: int, leaf: int, place: int, point: Floats, node: int) -> None:
-    block, lane = place // LANES, place % LANES
+    first = _place(index, _leaf_start(index, tree, leaf), place)
     for d in range(len(point)):
-        index.points[tree, leaf, block, d, lane] = point[d]
+        index.points[first + d * LANES] = point[d]
     index.names[tree, leaf, place] = node
 
 
@@ -227,9 +235,11 @@ def _cut(index: Index, tree: int, box: int) -> None:
     _clear(index, tree, child + 1, new)
     point = np.empty(dimensions, np.float32)
     kept, moved = 0, 0
+    start = _leaf_start(index, tree, leaf)
     for place in range(LEAF):
+        first = _place(index, start, place)
         for d in range(dimensions):
-            point[d] = index.points[tree, leaf, place // LANES, d, place % LANES]
+            point[d] = index.points[first + d * LANES]
         # What stays moves to the front of its leaf, which never overtakes the reading.
         if point[axis] > cut:
             _put(index, tree, new, moved, point, index.names[tree, leaf, place])
@@ -239,7 +249,7 @@ def _cut(index: Index, tree: int, box: int) -> None:
             kept += 1
         _enclose(index, tree, child + (1 if point[axis] > cut else 0), point)
     for place in range(kept, LEAF):
-        index.points[tree, leaf, place // LANES, 0, place % LANES] = _FAR
+        index.points[_place(index, start, place)] = _FAR
     index.links[tree, box, 0], index.links[tree, box, 1] = child, axis
     index.cuts[tree, box] = cut
     index.links[tree, child, 0], index.links[tree, child, 1] = -1 - leaf, kept

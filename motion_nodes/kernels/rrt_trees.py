@@ -42,20 +42,32 @@ class Trees(NamedTuple):
     places: Index
 
 
-def make_trees(space: Space, room: int) -> Trees:
-    """Return trees without nodes and with room for so many."""
+def make_trees(space: Space, start: Array, goals: Array, room: int) -> Trees:
+    """Return trees that consist of their roots.
+
+    Args:
+        space: the joints.
+        start: root of the first tree, shape (n,).
+        goals: roots of the other one, shape (g, n).
+        room: for so many nodes of each.
+    """
     n = len(space.weights)
     period = np.full(n, rrt_nearest.NO_TURN, np.float32)
     round_about = space.turn > 0.0
     period[round_about] = (space.turn * space.weights)[round_about]
     leaves = max(8, 4 * room // rrt_nearest.LEAF)
-    return Trees(
+    trees = Trees(
         nodes=np.empty((2, room, n)),
         parents=np.empty((2, room), np.int32),
         reach=np.empty((2, room)),
-        sizes=np.zeros(2, np.int64),
+        sizes=np.array([1, len(goals)]),
         places=rrt_nearest.make_index(period, leaves),
     )
+    trees.nodes[START, 0] = start
+    trees.nodes[GOAL, : len(goals)] = goals
+    trees.parents[:, : len(goals)] = NO_PARENT
+    trees.reach[:, : len(goals)] = math.inf
+    return trees
 
 
 def grown(trees: Trees) -> Trees:
@@ -95,6 +107,15 @@ def add(space: Space, trees: Trees, tree: int, q: Array, parent: int) -> int:
     rrt_nearest.ask(trees.places, q, space.weights)
     rrt_nearest.insert(trees.places, tree, node)
     return node
+
+
+@part
+def index_roots(space: Space, trees: Trees) -> None:
+    """Let the nodes that there are be found; for trees that are new."""
+    for tree in range(2):
+        for node in range(trees.sizes[tree]):
+            rrt_nearest.ask(trees.places, trees.nodes[tree, node], space.weights)
+            rrt_nearest.insert(trees.places, tree, node)
 
 
 @part

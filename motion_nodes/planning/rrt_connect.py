@@ -63,10 +63,9 @@ class TwoTrees:
         self._samples = rrt_samples.make_samples(
             lower, upper, near, settings.focus_margin, settings.focus, random_seed
         )
-        self.trees = rrt_trees.make_trees(self._space, max(_ROOM, 2 * len(goals)))
+        room = max(_ROOM, 2 * len(goals))
+        self.trees = rrt_trees.make_trees(self._space, start, goals, room)
         self.counts = np.zeros(COUNTS, np.int64)
-        rrt_connect.plant(self._space, self.trees, rrt_trees.START, near[:1])
-        rrt_connect.plant(self._space, self.trees, rrt_trees.GOAL, near[1:])
         self._budget = 100
 
     @property
