@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Straight lines of the tool: through poses, as far as joints, limits and obstacles let it.
+
+Each step is solved from the configuration of the one before, so the arm never changes over to
+another of its postures on the way. Where the path ends early it says where, and why.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.ik.pose_error import pose_error
+from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose, bad_pose
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.joint_space import JointSpace
+from motion_nodes.planning.path_tools import interpolate_poses
+from motion_nodes.planning.pose_samples import pose_solver
+from motion_nodes.planning.problem import PlanStatus
+from motion_nodes.planning.start import START_TOLERANCE, check_start, in_words
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.trajectory.timed_path import TimedPath
+
+_HALVINGS = 6
+"""So often a step is cut where the tool would leave the line between its ends."""
+_AT_LIMIT = 1e-3
+"""A joint that is nearer to a limit is told to be at it [rad or m]."""
+
+
+class CartesianStop(enum.Enum):
+    """Why a straight path ended."""
+
+    COMPLETE = "complete"
+    START = "start"
+    """It could not begin."""
+    OUT_OF_REACH = "out of reach"
+    """No joint values near to those before lead to the next pose."""
+    COLLISION = "collision"
+    JUMP = "jump"
+    """The joints would have to move much for a small step of the tool."""
+
+
+@dataclass(frozen=True)
+class CartesianOptions:
+    """How a straight path is followed."""
+
+    max_step: float = 0.01
+    """Greatest distance between two poses [m]."""
+    max_angle: float = math.pi / 16.0
+    """Greatest rotation between two poses [rad]."""
+    max_deviation: float = 1e-3
+    """How far the tool may leave the line between two poses [m]."""
+    revolute_jump: float = 0.0
+    """Greatest step of a joint that turns [rad]; 0: not checked."""
+    prismatic_jump: float = 0.0
+    """Greatest step of a joint that slides [m]; 0: not checked."""
+    jump_factor: float = 0.0
+    """Greatest step in joint space, as a multiple of the mean of all; 0: not checked."""
+    avoid_collisions: bool = True
+    tolerance: IkTolerance = field(default_factory=lambda: IkTolerance(1e-5, 1e-4))
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for name in ("max_step", "max_angle", "max_deviation"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0.0):
+                raise BadConfig(f"{name} is {value}; it must be finite and above 0.")
+        for name in ("revolute_jump", "prismatic_jump", "jump_factor"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= 0.0):
+                raise BadConfig(f"{name} is {value}; it must be finite, 0 for no such check.")
+
+
+@dataclass(frozen=True, eq=False)
+class CartesianPath:
+    """How far a straight path leads."""
+
+    path: Array
+    """Waypoints joined by straight lines in joint space, shape (k, n); the start at least."""
+    fraction: float
+    """Share of the whole way's steps that was got to, 0 to 1."""
+    stop: CartesianStop
+    reason: str
+    """For a person: where it ended and why; empty if it is complete."""
+
+    @property
+    def success(self) -> bool:
+        """Whether it leads to the last pose."""
+        return self.stop is CartesianStop.COMPLETE
+
+
+def cartesian_path(
+    checker: CollisionChecker,
+    start: ArrayLike,
+    link: str,
+    poses: Sequence[ArrayLike],
+    options: CartesianOptions | None = None,
+    *,
+    X_LT: ArrayLike | None = None,
+) -> CartesianPath:
+    """Lead the tool along straight lines through poses.
+
+    Args:
+        checker: robot and scene.
+        start: joint values now, shape (n,).
+        link: whose poses they are.
+        poses: X_BT in the robot's base, each of shape (4, 4), one at least; the first line begins
+            where the tool is.
+        options: how.
+        X_LT: the tool's frame in the link, shape (4, 4); None: they are the same.
+
+    Raises:
+        BadCommand: no poses, or one that is none; wrong number of joint values.
+        UnknownFrame: the robot has no such link.
+        BadConfig: none of the joints moves it.
+    """
+    options = options or CartesianOptions()
+    begin = check_start(checker, start, START_TOLERANCE)
+    touching = begin.status is PlanStatus.START_IN_COLLISION
+    if begin.status is not None and (options.avoid_collisions or not touching):
+        return CartesianPath(begin.q[np.newaxis], 0.0, CartesianStop.START, begin.reason)
+    return _Follower(checker, begin.q, link, poses, options, X_LT).follow()
+
+
+class _Follower:
+    """One path on its way."""
+
+    def __init__(
+        self,
+        checker: CollisionChecker,
+        start: Array,
+        link: str,
+        poses: Sequence[ArrayLike],
+        options: CartesianOptions,
+        X_LT: ArrayLike | None,
+    ) -> None:
+        self._checker, self._link, self._options = checker, link, options
+        self._solver, self._columns = pose_solver(checker, link)
+        self._space = JointSpace.of_robot(checker.robot, checker.joint_names)
+        self._tool = np.eye(4) if X_LT is None else as_pose(X_LT, "X_LT")
+        self._settings = IkSettings(tolerance=options.tolerance, attempts=1, timeout=0.1)
+        values = zip(checker.robot.joint_names, checker.positions, strict=True)
+        fixed = {n: float(x) for n, x in values if n not in checker.joint_names}
+        self._kinematics = Kinematics(
+            checker.robot.tree, checker.joint_names, fixed=fixed, base=checker.robot.base_frame
+        )
+        self._path = [start]
+        self._poses = self._steps([self._pose(start), *self._checked(poses)])
+
+    def follow(self) -> CartesianPath:
+        """Go from pose to pose as far as possible."""
+        total, reached = len(self._poses) - 1, 0
+        # How many waypoints of the path there are when each pose is got to.
+        sizes = [1]
+        stop, why = CartesianStop.COMPLETE, ""
+        for X_BT in self._poses[1:]:
+            stop, why = self._step(self._poses[reached], X_BT, _HALVINGS)
+            if stop is not CartesianStop.COMPLETE:
+                break
+            reached += 1
+            sizes.append(len(self._path))
+        del self._path[sizes[-1] :]
+        path = np.array(self._path)
+        jump = self._first_jump(path)
+        if jump is not None:
+            reached = int(np.searchsorted(sizes, jump, side="right")) - 1
+            path, stop = path[: sizes[reached]], CartesianStop.JUMP
+            why = f"the joints move more than {self._options.jump_factor:g} times the mean step"
+        fraction = reached / total if total else 1.0
+        if stop is CartesianStop.COMPLETE:
+            return CartesianPath(path, 1.0, stop, "")
+        place = ", ".join(f"{x:.4g}" for x in self._poses[reached][:3, 3])
+        reason = f"at {100.0 * fraction:.3g} % of the way, with {self._link} at [{place}] m: {why}"
+        return CartesianPath(path, fraction, stop, reason)
+
+    def _step(self, A: Array, B: Array, halvings: int) -> tuple[CartesianStop, str]:
+        """Add waypoints that lead from one pose to the next."""
+        now = self._path[-1]
+        request = IkRequest(
+            B @ inverse(self._tool), seed=now[self._columns], settings=self._settings
+        )
+        result = self._solver.solve(request)
+        if not result.success:
+            return CartesianStop.OUT_OF_REACH, self._why_not(result.q)
+        q = now.copy()
+        q[self._columns] = result.q
+        q = now + self._space.difference(now, q)
+        if halvings and self._deviation(A, B, 0.5 * (now + q)) > self._options.max_deviation:
+            middle = _halfway(A, B)
+            stop, why = self._step(A, middle, halvings - 1)
+            if stop is not CartesianStop.COMPLETE:
+                return stop, why
+            return self._step(middle, B, halvings - 1)
+        moved = np.abs(q - now)
+        limits = np.where(
+            self._space.prismatic, self._options.prismatic_jump, self._options.revolute_jump
+        )
+        far = (limits > 0.0) & (moved > limits)
+        if far.any():
+            k = int(np.argmax(far))
+            name = self._checker.joint_names[k]
+            return CartesianStop.JUMP, (
+                f"{name} would have to move by {moved[k]:.3g} at once, allowed is {limits[k]:.3g}"
+            )
+        if self._options.avoid_collisions and not self._checker.edge_free(now, q):
+            words = in_words(self._checker, q) or in_words(self._checker, 0.5 * (now + q))
+            return CartesianStop.COLLISION, words or "something is touched"
+        self._path.append(q)
+        return CartesianStop.COMPLETE, ""
+
+    def _deviation(self, A: Array, B: Array, q: Array) -> float:
+        """Return how far the tool is from the line between two poses [m]."""
+        a, way = A[:3, 3], B[:3, 3] - A[:3, 3]
+        square = float(way @ way)
+        offset = self._pose(q)[:3, 3] - a
+        share = min(1.0, max(0.0, float(offset @ way) / square)) if square > 0.0 else 0.0
+        return float(np.linalg.norm(offset - share * way))
+
+    def _why_not(self, q: Array) -> str:
+        """Return in words what keeps the arm from the next pose."""
+        chain = [self._checker.joint_names[k] for k in self._columns]
+        limits = self._checker.limits.select(chain)
+        near = (q <= limits.lower + _AT_LIMIT) | (q >= limits.upper - _AT_LIMIT)
+        held = [name for name, x in zip(chain, near, strict=True) if x]
+        if held:
+            return f"{', '.join(held)} at the limit"
+        return "no joint values near to the last ones lead on: out of reach, or a singular posture"
+
+    def _first_jump(self, path: Array) -> int | None:
+        """Return the index of the first waypoint that is too far from the one before."""
+        factor = self._options.jump_factor
+        if factor == 0.0 or len(path) < 3:
+            return None
+        steps = self._space.distance(path[:-1], path[1:])
+        far = np.flatnonzero(steps > factor * steps.mean())
+        return int(far[0]) + 1 if len(far) else None
+
+    def _pose(self, q: Array) -> Array:
+        return np.asarray(self._kinematics.pose(q, self._link) @ self._tool)
+
+    def _checked(self, poses: Sequence[ArrayLike]) -> list[Array]:
+        found = [as_pose(X, f"pose {i}") for i, X in enumerate(poses, start=1)]
+        if not found:
+            raise BadCommand("a straight path needs at least one pose to go to.")
+        for i, X in enumerate(found, start=1):
+            R = X[:3, :3]
+            sound = np.isfinite(X).all() and np.abs(R @ R.T - np.eye(3)).max() < 1e-6
+            if not sound or np.linalg.det(R) < 0.0:
+                raise bad_pose(X, f"pose {i}")
+        return found
+
+    def _steps(self, poses: Sequence[Array]) -> list[Array]:
+        steps = [poses[0]]
+        for A, B in itertools.pairwise(poses):
+            options = self._options
+            steps += list(interpolate_poses(A, B, options.max_step, options.max_angle))[1:]
+        return steps
+
+
+def _halfway(A: Array, B: Array) -> Array:
+    """Return the pose in the middle of the way from one to another."""
+    distance = float(np.linalg.norm(B[:3, 3] - A[:3, 3]))
+    angle = float(np.linalg.norm(pose_error(A, B)[3:]))
+    # Two steps of equal size: half of either, whichever there is.
+    poses = interpolate_poses(A, B, 0.5 * distance or math.inf, 0.5 * angle or math.inf)
+    return np.asarray(poses[len(poses) // 2])
+
+
+def with_tool_speed(
+    motion: TimedPath, checker: CollisionChecker, link: str, max_speed: float
+) -> TimedPath:
+    """Return a motion slowed down as a whole so that a link moves no faster than this.
+
+    Args:
+        motion: of the checker's joints.
+        checker: whose robot it is.
+        link: its origin's speed counts.
+        max_speed: [m/s].
+
+    Raises:
+        BadConfig: the speed is not above 0.
+    """
+    if not max_speed > 0.0:
+        raise BadConfig(f"max_speed is {max_speed} m/s; it must be above 0.")
+    times = motion.sample_times(max(1e-3, motion.duration / 1000.0))
+    q, v, _, _ = motion.states(times)
+    kinematics = Kinematics(checker.robot.tree, checker.joint_names, base=checker.robot.base_frame)
+    J = kinematics.jacobian_batch(q, link)[:, :3]
+    fastest = float(np.linalg.norm(np.einsum("mij,mj->mi", J, v), axis=1).max())
+    return motion.stretched(fastest / max_speed) if fastest > max_speed else motion
