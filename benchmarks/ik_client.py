@@ -17,6 +17,7 @@ import rclpy
 from geometry_msgs.msg import PoseStamped
 from moveit_msgs.srv import GetPositionIK
 from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import QoSProfile
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
@@ -54,7 +55,8 @@ def main() -> None:
     node = rclpy.create_node(f"ik_client_{int(time.time_ns() % 1_000_000)}")
     executor = SingleThreadedExecutor()
     executor.add_node(node)
-    client = node.create_client(GetPositionIK, service)
+    # Each client gets the answers to all others, and drops the oldest beyond its depth.
+    client = node.create_client(GetPositionIK, service, qos_profile=QoSProfile(depth=1000))
     if not client.wait_for_service(20.0):
         sys.exit(f"no service {service}")
     took, good, begin = [], 0, time.monotonic()

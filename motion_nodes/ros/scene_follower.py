@@ -61,7 +61,9 @@ class SceneFollower:
         self._changes = PolledSubscription(
             node, PlanningScene, "monitored_planning_scene", qos.SCENES
         )
-        self._client = node.create_client(GetPlanningScene, "get_planning_scene")
+        self._client = node.create_client(
+            GetPlanningScene, "get_planning_scene", qos_profile=qos.ACTION_REQUESTS
+        )
         self._lock = threading.RLock()
         self._number: int | None = None
         self._lost = False
