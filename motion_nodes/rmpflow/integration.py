@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From accelerations to motion that keeps every limit, however the policy is tuned."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.kernels.rmp_bounds import INPUTS, Bound, generated_bound, generic_bound
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.tree import Array
+
+_LOG = logging.getLogger(__name__)
+_HARDEST = 1e6  # stands for a limit that there is not [rad/s^3]
+
+
+@dataclass
+class JointMotion:
+    """State of the active joints, shape (n,) each."""
+
+    q: Array
+    """Positions [rad or m]."""
+    qd: Array
+    """Velocities [rad/s or m/s]."""
+    qdd: Array
+    """Accelerations of the last step [rad/s^2 or m/s^2]."""
+
+    def copy(self) -> JointMotion:
+        """Return the same state in arrays of its own."""
+        return JointMotion(self.q.copy(), self.qd.copy(), self.qdd.copy())
+
+
+def substeps(duration: float, longest: float) -> tuple[int, float]:
+    """Return how many equal steps a duration takes, and how long each is [s].
+
+    Raises:
+        BadConfig: a duration that is not positive and finite.
+    """
+    if not (math.isfinite(duration) and duration > 0.0):
+        raise BadConfig(f"the duration is {duration} s; it must be above 0 and finite.")
+    # 1/60 s must not take six steps of 1/300 s only because it is not exact.
+    count = max(1, math.ceil(duration / longest * (1.0 - 1e-9)))
+    return count, duration / count
+
+
+class Integrator:
+    """Explicit Euler steps within limits of position, velocity, acceleration and jerk.
+
+    Acceleration beyond what a joint can do scales all joints down together, so that the direction
+    is kept; then each joint stays able to stop in time.
+    """
+
+    def __init__(
+        self, limits: JointLimits, most: float, *, bounded_jerk: bool, generic: bool = False
+    ) -> None:
+        """Prepare.
+
+        Args:
+            limits: of the active joints.
+            most: acceleration where a joint's limits name none [rad/s^2].
+            bounded_jerk: whether limits of jerk are kept.
+            generic: True to use no generated code.
+        """
+        n = len(limits.names)
+        self._limits = limits
+        self._acceleration = np.where(np.isfinite(limits.acceleration), limits.acceleration, most)
+        jerk = limits.jerk if bounded_jerk else np.full(n, _HARDEST)
+        self._rows = np.zeros((n, len(INPUTS)))
+        self._columns = {name: self._rows[:, i] for i, name in enumerate(INPUTS)}
+        self._columns["lower"][:] = np.where(np.isfinite(limits.lower), limits.lower, -1e9)
+        self._columns["upper"][:] = np.where(np.isfinite(limits.upper), limits.upper, 1e9)
+        self._columns["speed"][:] = np.minimum(limits.velocity, 1e6)
+        self._columns["acceleration"][:] = self._acceleration
+        self._columns["jerk"][:] = np.minimum(jerk, _HARDEST)
+        self._out = np.zeros(n)
+        self._bound = generic_bound if generic else _best_bound()
+
+    def step(self, state: JointMotion, wish: Array, dt: float) -> None:
+        """Advance a state by one step.
+
+        Args:
+            state: is changed.
+            wish: accelerations that the policy asks for [rad/s^2 or m/s^2], shape (n,).
+            dt: length of the step [s].
+        """
+        share = float((np.abs(wish) / self._acceleration).max(initial=1.0))
+        x = self._columns
+        x["q"][:], x["qd"][:], x["last"][:] = state.q, state.qd, state.qdd
+        x["wish"][:] = wish / share
+        x["dt"][:] = dt
+        self._bound(self._rows, self._out)
+        before = state.q
+        q, qd = state.q + dt * state.qd, state.qd + dt * self._out
+        # Who begins outside may come back, and gets no further out.
+        lower = np.minimum(self._limits.lower, before)
+        upper = np.maximum(self._limits.upper, before)
+        held = np.clip(q, lower, upper)
+        stopped = (held != q) & ((q - held) * qd > 0.0)
+        state.q = held
+        state.qd = np.where(stopped, 0.0, qd)
+        state.qdd = np.where(stopped, 0.0, self._out)
+
+
+def _best_bound() -> Bound:
+    try:
+        return generated_bound()
+    except (ImportError, OSError, RuntimeError) as error:  # CodeGenerationError is a RuntimeError
+        _LOG.warning("limits of RMPflow are kept without generated code: %s", error)
+        return generic_bound
