@@ -252,9 +252,13 @@ class CollisionChecker:
         values = self._checked(q, 1)
         if not np.isfinite(values).all():
             return Clearance(float("nan"), None)
-        nearest = min(self._pairs(values, np.inf), key=lambda pair: pair.distance, default=None)
-        if nearest is None:
+        checks = self._checks()
+        placed = checks.place(self._poses(values))
+        in_world = checks.nearest_in_world(placed)
+        pairs = [*checks.self_distances(placed), *([in_world] if in_world else [])]
+        if not pairs:
             return Clearance(float("inf"), None)
+        nearest = min(pairs, key=lambda pair: pair.distance)
         return Clearance(nearest.distance, (nearest.first, nearest.second))
 
     def explain(self, q: ArrayLike) -> tuple[Contact, ...]:

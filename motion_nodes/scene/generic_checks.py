@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
@@ -82,24 +81,44 @@ class GenericChecks:
             placed: spheres of the bodies.
             within: only what is nearer counts; parts that surely are not are passed over [m].
         """
-        for index, (body, spheres) in enumerate(zip(self.bodies, placed, strict=True)):
+        for index, spheres in enumerate(placed):
             nearest: dict[str, PairDistances] = {}
-            for k in self._near(spheres, within):
-                item, solid, X = self._parts[k]
-                if not self._checked[item.name][index]:
+            apart = self._apart(spheres)
+            for k in np.flatnonzero(~(apart >= within)):
+                found = self._distance(index, spheres, int(k))
+                if found is None:
                     continue
-                X_SW = inverse(X)
-                local = spheres[:, :3] @ X_SW[:3, :3].T + X_SW[:3, 3]
-                distance, direction = signed_distance(solid, local)
-                gaps = distance - spheres[:, 3]
-                s = int(gaps.argmin())
-                if item.name not in nearest or gaps[s] < nearest[item.name].distance:
-                    normal = X[:3, :3] @ direction[s]
-                    position = spheres[s, :3] - normal * (spheres[s, 3] + 0.5 * gaps[s])
-                    nearest[item.name] = PairDistances(
-                        body.name, item.name, bool(body.carried), float(gaps[s]), position, normal
-                    )
+                if found.second not in nearest or found.distance < nearest[found.second].distance:
+                    nearest[found.second] = found
             yield from nearest.values()
+
+    def nearest_in_world(self, placed: list[Array]) -> PairDistances | None:
+        """Return the nearest body and object that must not touch, or None."""
+        apart = np.array([self._apart(spheres) for spheres in placed])
+        best: PairDistances | None = None
+        for flat in np.argsort(apart, axis=None):
+            index, k = np.unravel_index(int(flat), apart.shape)
+            if best is not None and apart[index, k] >= best.distance:
+                break
+            found = self._distance(int(index), placed[int(index)], int(k))
+            if found is not None and (best is None or found.distance < best.distance):
+                best = found
+        return best
+
+    def _distance(self, index: int, spheres: Array, k: int) -> PairDistances | None:
+        """Return the distance of a body to a part of an object; None if they may touch."""
+        item, solid, X = self._parts[k]
+        if not self._checked[item.name][index]:
+            return None
+        X_SW = inverse(X)
+        distance, direction = signed_distance(solid, spheres[:, :3] @ X_SW[:3, :3].T + X_SW[:3, 3])
+        gaps = distance - spheres[:, 3]
+        s = int(gaps.argmin())
+        normal = X[:3, :3] @ direction[s]
+        position = spheres[s, :3] - normal * (spheres[s, 3] + 0.5 * gaps[s])
+        body = self.bodies[index]
+        carried = bool(body.carried)
+        return PairDistances(body.name, item.name, carried, float(gaps[s]), position, normal)
 
     def sphere_distances(self, placed: list[Array]) -> tuple[Array, Array, list[str]]:
         """Return signed distance (s,), direction (s, 3) and object's name of each sphere."""
@@ -120,14 +139,11 @@ class GenericChecks:
             start += len(spheres)
         return best, away, names
 
-    def _near(self, spheres: Array, within: float) -> NDArray[np.intp]:
-        """Return the parts that may be nearer to spheres than ``within``."""
-        if not len(self._parts):
-            return np.empty(0, np.intp)
+    def _apart(self, spheres: Array) -> Array:
+        """Return how far each part is from spheres at least [m], shape (parts,)."""
         middle = 0.5 * (spheres[:, :3].min(axis=0) + spheres[:, :3].max(axis=0))
         reach = float((np.linalg.norm(spheres[:, :3] - middle, axis=1) + spheres[:, 3]).max())
-        apart = np.linalg.norm(self._centres - middle, axis=1) - self._reach - reach
-        return np.flatnonzero(~(apart >= within))
+        return np.asarray(np.linalg.norm(self._centres - middle, axis=1) - self._reach - reach)
 
 
 def _checked(bodies: tuple[Body, ...], item: WorldObject, allowed: AllowedCollisions) -> list[bool]:

@@ -139,9 +139,10 @@ def _rows(leaves: Leaves, X: Array, owner: NDArray[np.intp]) -> NDArray[np.float
 
 def _order(boxes: Array) -> NDArray[np.intp]:
     """Return an order in which neighbours in space are neighbours, too: by Morton's code."""
-    middle = np.nan_to_num(0.5 * (boxes[:, 0] + boxes[:, 1]), nan=0.0, posinf=0.0, neginf=0.0)
-    if not len(middle):
+    if not len(boxes):
         return np.empty(0, np.intp)
+    endless = np.asarray(~np.isfinite(boxes).all(axis=(1, 2)))
+    middle = np.where(endless[:, None, None], 0.0, boxes).mean(axis=1)
     low = middle.min(axis=0)
     extent = max(float((middle.max(axis=0) - low).max()), 1e-9)
     cell = np.minimum((middle - low) / extent * 1024.0, 1023.0).astype(np.int64)
@@ -150,7 +151,6 @@ def _order(boxes: Array) -> NDArray[np.intp]:
         for axis in range(3):
             code |= ((cell[:, axis] >> bit) & 1) << (3 * bit + axis)
     # What has no end is in every block's way: keep it together.
-    endless = ~np.isfinite(boxes).all(axis=(1, 2))
     return np.lexsort((code, ~endless))
 
 

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Obstacles by simple calls, as Isaac Sim's motion generation has them.
+
+Each call answers True or False and never raises: what is not known, or was said twice, is logged
+once and ignored, so that a script goes on. Behind it is a :class:`~motion_nodes.scene.world.World`,
+which says more when something is wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import MotionError
+from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.scene.scene import checked_pose, world_object
+from motion_nodes.scene.shapes import Capsule, Cone, Solid
+from motion_nodes.scene.world import World
+
+_LOG = logging.getLogger(__name__)
+_GROUND = (50.0, 0.001)  # width and thickness [m] of the plate that stands for the ground
+
+Pose = Callable[[], ArrayLike]
+"""Returns where an obstacle is now, shape (4, 4): for obstacles that something else moves."""
+
+
+class Obstacles:
+    """Obstacles of a world by name; poses are X_WO, shape (4, 4)."""
+
+    def __init__(self, world: World | None = None) -> None:
+        self.world = world or World()
+        self._poses: dict[str, Pose | None] = {}
+        self._static: set[str] = set()
+        self._warned: set[str] = set()
+
+    def add_obstacle(
+        self, name: str, solid: object, pose: ArrayLike | Pose | None = None, static: bool = False
+    ) -> bool:
+        """Add an obstacle of any shape.
+
+        Args:
+            name: of the obstacle.
+            solid: a shape of :mod:`motion_nodes.scene.shapes`.
+            pose: where it is, or a function that tells; default: the origin.
+            static: promises that it never moves: its pose is read only when the base moves.
+
+        Returns:
+            Whether it was added: not if there is one of that name, or the shape is not known.
+        """
+        if name in self._poses:
+            return self._refuse(f"there is an obstacle '{name}' already")
+        if not isinstance(solid, Solid):
+            return self._refuse(f"obstacles of type {type(solid).__name__} are not implemented")
+        told = pose if callable(pose) else None
+        try:
+            X = _pose(told() if told else pose, name)  # type: ignore[arg-type]
+            self.world.add(world_object(name, solid, X))
+        except (MotionError, ValueError, TypeError) as error:
+            return self._refuse(str(error))
+        self._poses[name] = told
+        if static:
+            self._static.add(name)
+        return True
+
+    def add_cuboid(
+        self, name: str, size: ArrayLike, pose: ArrayLike | Pose | None = None, static: bool = False
+    ) -> bool:
+        """Add a box by its edges [m], shape (3,)."""
+        return self._add(name, lambda: Box(_three(size)), pose, static)
+
+    def add_sphere(
+        self, name: str, radius: float, pose: ArrayLike | Pose | None = None, static: bool = False
+    ) -> bool:
+        """Add a sphere [m]."""
+        return self._add(name, lambda: Sphere(float(radius)), pose, static)
+
+    def add_capsule(
+        self,
+        name: str,
+        radius: float,
+        height: float,
+        pose: ArrayLike | Pose | None = None,
+        static: bool = False,
+    ) -> bool:
+        """Add a capsule about z; ``height`` is that of its cylinder [m]."""
+        return self._add(name, lambda: Capsule(float(radius), float(height)), pose, static)
+
+    def add_cylinder(
+        self,
+        name: str,
+        radius: float,
+        height: float,
+        pose: ArrayLike | Pose | None = None,
+        static: bool = False,
+    ) -> bool:
+        """Add a cylinder about z [m]."""
+        return self._add(name, lambda: Cylinder(float(radius), float(height)), pose, static)
+
+    def add_cone(
+        self,
+        name: str,
+        radius: float,
+        height: float,
+        pose: ArrayLike | Pose | None = None,
+        static: bool = False,
+    ) -> bool:
+        """Add a cone about z, its apex above [m]."""
+        return self._add(name, lambda: Cone(float(radius), float(height)), pose, static)
+
+    def add_ground_plane(
+        self, name: str = "ground", height: float = 0.0, width: float = _GROUND[0]
+    ) -> bool:
+        """Add a thin square plate whose top is at a height [m]."""
+        X = np.eye(4)
+        X[2, 3] = height - 0.5 * _GROUND[1]
+        return self._add(name, lambda: Box((width, width, _GROUND[1])), X, True)
+
+    def enable_obstacle(self, name: str) -> bool:
+        """Have a disabled obstacle count again; False if it is unknown, or was not disabled."""
+        return self._enable(name, True)
+
+    def disable_obstacle(self, name: str) -> bool:
+        """Keep an obstacle, but have nothing collide with it."""
+        return self._enable(name, False)
+
+    def remove_obstacle(self, name: str) -> bool:
+        """Remove an obstacle; it can only be added anew."""
+        if name not in self._poses:
+            return self._refuse(f"there is no obstacle '{name}'")
+        if name in self.world.scene.objects:
+            self.world.remove(name)
+        del self._poses[name]
+        self._static.discard(name)
+        return True
+
+    def update_world(
+        self, updated_obstacles: Iterable[str] | None = None, base_moved: bool = False
+    ) -> bool:
+        """Read again where obstacles are, of those that were given a function that tells.
+
+        Args:
+            updated_obstacles: names; default: all.
+            base_moved: whether the robot's base moved: then static ones are read, too.
+
+        Returns:
+            Whether all of them could be read; the others stay where they were.
+        """
+        done = True
+        moved: dict[str, Array] = {}
+        for name in list(self._poses) if updated_obstacles is None else updated_obstacles:
+            told = self._poses.get(name)
+            if name not in self._poses:
+                done = self._refuse(f"there is no obstacle '{name}'")
+            elif told is not None and (base_moved or name not in self._static):
+                try:
+                    moved[name] = _pose(told(), name)
+                except (MotionError, ValueError, TypeError) as error:
+                    done = self._refuse(str(error))
+        present = {name: X for name, X in moved.items() if name in self.world.scene.objects}
+        if present:
+            self.world.move(present)
+        return done
+
+    def set_pose(self, name: str, pose: ArrayLike) -> bool:
+        """Set where an obstacle is that no function tells of."""
+        if name not in self.world.scene.objects or name in self._static:
+            return self._refuse(f"there is no obstacle '{name}' that may be moved")
+        try:
+            self.world.move({name: _pose(pose, name)})
+        except (MotionError, ValueError, TypeError) as error:
+            return self._refuse(str(error))
+        return True
+
+    def reset(self) -> bool:
+        """Remove all obstacles that were added here."""
+        self.world.remove(*(name for name in self._poses if name in self.world.scene.objects))
+        self._poses.clear()
+        self._static.clear()
+        return True
+
+    def _add(
+        self,
+        name: str,
+        make: Callable[[], Solid],
+        pose: ArrayLike | Pose | None,
+        static: bool,
+    ) -> bool:
+        try:
+            solid = make()
+        except (TypeError, ValueError) as error:
+            return self._refuse(f"obstacle '{name}': {error}")
+        return self.add_obstacle(name, solid, pose, static)
+
+    def _enable(self, name: str, enabled: bool) -> bool:
+        item = self.world.scene.objects.get(name)
+        if name not in self._poses or item is None:
+            return self._refuse(f"there is no obstacle '{name}'")
+        if item.enabled == enabled:
+            return self._refuse(f"obstacle '{name}' is {'en' if enabled else 'dis'}abled already")
+        self.world.enable(name, enabled)
+        return True
+
+    def _refuse(self, why: str) -> bool:
+        """Log once what is wrong; return False."""
+        if why not in self._warned:
+            self._warned.add(why)
+            _LOG.warning("%s; ignored.", why)
+        return False
+
+
+def _three(size: ArrayLike) -> tuple[float, float, float]:
+    x, y, z = np.asarray(size, dtype=np.float64).tolist()
+    return x, y, z
+
+
+def _pose(pose: ArrayLike | None, name: str) -> Array:
+    given = np.eye(4) if pose is None else np.asarray(pose, dtype=np.float64)
+    return checked_pose(given, f"obstacle '{name}'")

@@ -1,0 +1,552 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The collision checker: generated code against plain NumPy and coal, and what it promises."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import json
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scene.random_scenes import KINDS, coal_collides, coal_distance, random_pose, random_scene
+
+from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame, UnknownGroup, UnknownJoint
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.scene.allowed import AllowedCollisions
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.contacts import KernelChecker
+from motion_nodes.scene.edge_steps import edge_step_count
+from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
+from motion_nodes.scene.shapes import HalfSpace
+from motion_nodes.scene.world import World
+
+NEAR = 1e-5  # what float32 may decide either way [m]
+PROBLEMS = Path(__file__).with_name("motion_bench_maker.json")
+
+
+@pytest.fixture(scope="module")
+def franka() -> Robot:
+    return load_robot("franka")
+
+
+def pair(robot: Robot, joints: str | None = "arm", **settings: object) -> list[CollisionChecker]:
+    """Return a checker with generated code and one without."""
+    return [CollisionChecker(robot, joints, generic=g, **settings) for g in (False, True)]  # type: ignore[arg-type]
+
+
+def configurations(checker: CollisionChecker, count: int, seed: int = 0) -> Array:
+    rng = np.random.default_rng(seed)
+    low = np.maximum(checker.limits.lower, -np.pi)
+    high = np.minimum(checker.limits.upper, np.pi)
+    return rng.uniform(low, high, (count, len(low)))
+
+
+def assert_same_verdicts(fast: CollisionChecker, slow: CollisionChecker, Q: Array) -> int:
+    """Compare verdicts away from the border; return how many configurations are free."""
+    verdicts = fast.are_free(Q)
+    for q, free in zip(Q, verdicts, strict=True):
+        gap = slow.distance(q).value - slow.clearance
+        if abs(gap) > NEAR:
+            assert free == (gap > 0.0)
+    return int(verdicts.sum())
+
+
+@pytest.mark.parametrize(
+    "name", ["franka", "ur10e", "jetbot", "kaya", "nova_carter", "leatherback"]
+)
+def test_generated_code_agrees_with_plain_numpy(name: str) -> None:
+    robot = load_robot(name)
+    fast, slow = pair(robot, None)
+    assert fast.kernel().memory != 0
+    span = 1.0 if robot.kind == "arm" else 0.4
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        scene = random_scene(rng, 14, low=0.35 * span, high=span)
+        for checker in (fast, slow):
+            checker.set_scene(scene)
+        assert_same_verdicts(fast, slow, configurations(fast, 16, seed))
+
+
+def test_every_kind_of_shape_is_met_and_missed(franka: Robot) -> None:
+    fast, slow = pair(franka)
+    for index, kind in enumerate(KINDS):
+        scene = random_scene(np.random.default_rng(index), 5, (kind,), size=0.035, high=0.7)
+        for checker in (fast, slow):
+            checker.set_scene(scene)
+        free = assert_same_verdicts(fast, slow, configurations(fast, 60, index))
+        assert 0 < free < 60, kind
+
+
+def test_distances_of_spheres_are_those_of_coal(franka: Robot) -> None:
+    _, slow = pair(franka)
+    scene = random_scene(np.random.default_rng(3), 7, size=0.05)
+    slow.set_scene(scene)
+    for q in configurations(slow, 6, 3):
+        distances = slow.sphere_distances(q)
+        for s, sphere in enumerate(slow.sphere_positions(q)):
+            at = from_xyz_rpy(sphere[:3])
+            gaps = [
+                coal_distance(Sphere(sphere[3]), at, part.solid, item.X_WO @ part.X_OS)
+                for item in scene.objects.values()
+                for part in item.parts
+            ]
+            if distances.distance[s] > -sphere[3]:  # to coal a mesh has no inside
+                assert distances.distance[s] == pytest.approx(min(gaps), abs=5e-6)
+
+
+@pytest.mark.parametrize("name", ["ur10e", "covered_franka"])
+def test_nothing_that_touches_the_geometry_is_called_free(name: str, franka: Robot) -> None:
+    """The true primitives of the URDF against the world by coal: no miss, some caution."""
+    robot = load_robot(name) if name == "ur10e" else replace(franka, spheres={})
+    checker = CollisionChecker(robot)
+    kinematics = Kinematics(robot.tree)
+    kinds = ("sphere", "box", "cylinder", "capsule", "cone", "hull")
+    hits = misses = cautious = 0
+    for seed in range(2):
+        scene = random_scene(np.random.default_rng(seed), 6, kinds, size=0.05, low=0.2, high=0.65)
+        checker.set_scene(scene)
+        for q in configurations(checker, 25, seed):
+            poses = dict(zip(kinematics.frame_names, kinematics.frames(q), strict=True))
+            touching = any(
+                coal_collides(shape.geometry, poses[link] @ shape.X_LG, part.solid, item.X_WO)  # type: ignore[arg-type]
+                for link, body in robot.tree.links.items()
+                for shape in body.collisions
+                for item in scene.objects.values()
+                for part in item.parts
+            )
+            in_world = any(c.kind == "world" for c in checker.explain(q))
+            hits += touching
+            misses += touching and not in_world
+            cautious += in_world and not touching
+    assert hits >= 5
+    assert misses == 0
+    assert cautious < 15  # of 50: what the spheres overstate
+
+
+def test_problems_of_motion_bench_maker(franka: Robot) -> None:
+    """Starts and goals of published problems are free in their worlds; the arm is in some others.
+
+    The reference model has its fingers at 65 mm, so the verdicts are for fingers there.
+    """
+    fast, slow = pair(franka)
+    fingers = dict.fromkeys(("panda_finger_joint1", "panda_finger_joint2"), 0.065)
+    problems = json.loads(PROBLEMS.read_text())["problems"]
+    for checker in (fast, slow):
+        checker.set_positions(fingers)
+    for problem in problems:
+        objects = [
+            world_object(
+                box["name"],
+                Box(tuple(2.0 * x for x in box["half_extents"])),
+                from_xyz_quat(box["position"], box["orientation_quat_xyzw"]),
+            )
+            for box in problem["box"]
+        ] + [
+            world_object(
+                can["name"],
+                Cylinder(can["radius"], can["length"]),
+                from_xyz_quat(can["position"], can["orientation_quat_xyzw"]),
+            )
+            for can in problem["cylinder"]
+        ]
+        scene = Scene({item.name: item for item in objects})
+        for checker in (fast, slow):
+            checker.set_scene(scene)
+            free = checker.is_free(problem["start"]) and any(
+                checker.is_free(q) for q in problem["goals"]
+            )
+            assert free == problem["valid"]
+
+
+def test_one_by_one_is_as_many_at_once(franka: Robot) -> None:
+    checker = CollisionChecker(franka, "arm", scene=random_scene(np.random.default_rng(5), 10))
+    Q = configurations(checker, 37, 5)
+    together = checker.are_free(Q)
+    assert together.shape == (37,)
+    assert 0 < together.sum() < 37
+    assert list(together) == [checker.is_free(q) for q in Q]
+    assert checker.are_free(np.empty((0, 7))).shape == (0,)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
+def test_no_number_is_not_free(franka: Robot, value: float) -> None:
+    for checker in pair(franka):
+        q = franka.home[:7].copy()
+        assert checker.is_free(q)
+        Q = np.tile(q, (20, 1))
+        Q[3, 2] = value
+        if np.isfinite(value):
+            continue  # finite but absurd: any verdict but a crash
+        assert not checker.is_free(Q[3])
+        assert not checker.edge_free(q, Q[3])
+        assert not checker.edge_free(Q[3], q)
+        assert list(np.flatnonzero(~checker.are_free(Q))) == [3]
+        assert np.isnan(checker.distance(Q[3]).value)
+        assert checker.problems(Q[3])
+
+
+def test_whole_turns_change_nothing(franka: Robot) -> None:
+    checker = CollisionChecker(franka, "arm", scene=random_scene(np.random.default_rng(6), 12))
+    Q = configurations(checker, 60, 6)
+    np.testing.assert_array_equal(
+        checker.are_free(Q), checker.are_free(Q + 2000.0 * np.pi * np.arange(-3, 4))
+    )
+
+
+def test_wrong_input_is_told(franka: Robot) -> None:
+    checker = CollisionChecker(franka, "arm")
+    with pytest.raises(BadCommand, match=r"\(6,\).*7 joints: panda_joint1"):
+        checker.is_free(np.zeros(6))
+    with pytest.raises(BadCommand, match=r"\(m, n\)"):
+        checker.are_free(np.zeros(7))
+    with pytest.raises(BadCommand, match="is not a finite number"):
+        checker.set_positions({"panda_finger_joint1": np.nan})
+    with pytest.raises(UnknownJoint, match="panda_joint1"):
+        checker.set_positions({"panda_joint_1": 0.0})
+    with pytest.raises(UnknownGroup, match="arm"):
+        CollisionChecker(franka, "arms")
+    with pytest.raises(BadConfig, match="clearance is -1"):
+        checker.set_clearance(-1.0)
+    with pytest.raises(BadConfig, match="resolution"):
+        CollisionChecker(franka, "arm", resolution=0.0)
+    with pytest.raises(BadCommand, match="base of the robot"):
+        checker.set_base_pose(np.full((4, 4), np.nan))
+    body = AttachedBody("tool", "no_link", np.eye(4), (Part(Sphere(0.1), np.eye(4)),))
+    before = checker.scene
+    with pytest.raises(UnknownFrame, match="no_link"):
+        checker.set_scene(Scene(attached={"tool": body}))
+    assert checker.scene is before
+    assert checker.is_free(franka.home[:7])
+
+
+def test_edges_include_their_end_and_not_their_start(franka: Robot) -> None:
+    inside = franka.home[:7]
+    tip = Kinematics(franka.tree).pose(franka.home, "panda_hand_tcp")[:3, 3]
+    ball = Scene({"ball": world_object("ball", Sphere(0.03), from_xyz_rpy(tip))})
+    for checker in pair(franka, scene=ball):
+        away = inside + np.eye(7)[0]
+        count = edge_step_count(away - inside, checker.resolution)
+        assert count is not None
+        way = inside + np.arange(count + 1)[:, None] / count * (away - inside)
+        last = int(np.flatnonzero(~checker.are_free(way)).max())
+        assert 0 < last < count
+        assert checker.edge_free(way[last], away)
+        assert not checker.edge_free(way[last - 1], away)
+        assert not checker.edge_free(away, way[last])
+        assert checker.edge_free(away, way[last + 1])
+        assert not checker.edge_free(2.0 * inside - away, away)  # through the ball
+
+
+def test_edges_agree_with_their_configurations(franka: Robot) -> None:
+    fast, slow = pair(franka, scene=random_scene(np.random.default_rng(8), 7, size=0.04))
+    Q = configurations(fast, 160, 8)
+    verdicts = []
+    for a, b in itertools.pairwise(Q):
+        end = a + 0.4 * (b - a)
+        count = edge_step_count(end - a, fast.resolution)
+        assert count is not None
+        way = a + np.arange(1, count + 1)[:, None] / count * (end - a)
+        free = fast.edge_free(a, end)
+        if free != fast.are_free(way).all():
+            # The same configurations, rounded otherwise: only what just touches may differ.
+            assert min(abs(slow.distance(q).value) for q in way) < NEAR
+        verdicts.append(free)
+    assert 10 < sum(verdicts) < len(verdicts) - 10
+    for k in (*np.flatnonzero(verdicts)[:3], *np.flatnonzero(~np.array(verdicts))[:3]):
+        assert slow.edge_free(Q[k], Q[k] + 0.4 * (Q[k + 1] - Q[k])) == verdicts[k]
+
+
+def test_an_edge_too_long_to_check_is_not_free(franka: Robot) -> None:
+    for checker in pair(franka):
+        far = franka.home[:7] + 1e9
+        assert not checker.edge_free(franka.home[:7], far)
+
+
+def test_clearance_is_kept_from_the_world_and_from_itself(franka: Robot) -> None:
+    q = franka.home[:7]
+    tip = Kinematics(franka.tree).pose(franka.home, "panda_hand_tcp")[:3, 3]
+    ball = world_object("ball", Sphere(0.03), from_xyz_rpy(tip + np.array([0.12, 0.0, 0.0])))
+    for checker in pair(franka, scene=Scene({"ball": ball})):
+        gap = min(c for c in checker.sphere_distances(q).distance)
+        assert checker.is_free(q)
+        checker.set_clearance(gap - 1e-4)
+        assert checker.is_free(q) == (checker.distance(q).value > gap - 1e-4)
+        checker.set_clearance(gap + 1e-4)
+        assert not checker.is_free(q)
+        assert any("wanted are" in text for text in checker.problems(q))
+        checker.set_scene(Scene())
+        own = checker.distance(q)
+        assert own.pair is not None
+        checker.set_clearance(own.value - 1e-4)
+        assert checker.is_free(q)
+        checker.set_clearance(own.value + 1e-4)
+        assert not checker.is_free(q)
+        assert checker.explain(q)[0].kind == "self"
+
+
+def test_disabled_allowed_and_removed_objects_do_not_count(franka: Robot) -> None:
+    q = franka.home[:7]
+    hand = Kinematics(franka.tree).pose(franka.home, "panda_hand")[:3, 3]
+    for checker in pair(franka):
+        world = World()
+
+        def free(world: World = world, checker: CollisionChecker = checker) -> bool:
+            checker.set_scene(world.scene)
+            return checker.is_free(q)
+
+        assert free()
+        world.add(world_object("ball", Sphere(0.05), from_xyz_rpy(hand)))
+        assert not free()
+        world.enable("ball", False)
+        assert free()
+        world.enable("ball")
+        assert not free()
+        touching = {c.pair[0] for c in checker.explain(q)}
+        world.allow([(link, "ball") for link in touching])
+        assert free()
+        world.allow([("panda_hand", "ball")], allowed=False)
+        assert not free()
+        assert {c.pair[0] for c in checker.explain(q)} == {"panda_hand"}
+        world.set_allowed(AllowedCollisions().with_default("ball", True))
+        assert free()
+        world.set_allowed(AllowedCollisions())
+        world.move({"ball": from_xyz_rpy((5.0, 0.0, 0.0))})
+        assert free()
+        world.move({"ball": from_xyz_rpy(hand)})
+        assert not free()
+        world.remove("ball")
+        assert free()
+
+
+def test_links_that_the_robot_ignores_or_that_are_neighbours_are_not_checked(
+    franka: Robot,
+) -> None:
+    checker = CollisionChecker(franka, "arm", clearance=10.0)
+    told = {frozenset(c.pair) for c in checker.explain(franka.home[:7]) if c.kind == "self"}
+    assert frozenset(("panda_link0", "panda_link5")) in told
+    for a, b in (
+        ("panda_link1", "panda_link2"),  # neighbours
+        ("panda_link7", "panda_hand"),  # joined by fixed joints
+        ("panda_link6", "panda_hand"),  # neighbours, fixed joints left out
+        ("panda_link5", "panda_link7"),  # ignored by the robot's file
+    ):
+        assert frozenset((a, b)) not in told
+
+
+def test_what_is_carried_collides_until_it_is_put_down(franka: Robot) -> None:
+    q = franka.home[:7]
+    X_WL = Kinematics(franka.tree).pose(franka.home, "panda_hand")
+    X_WO = X_WL @ from_xyz_rpy((0.0, 0.0, 0.3))
+    shelf = world_object("shelf", Box((0.4, 0.4, 0.02)), X_WO @ from_xyz_rpy((0.0, 0.0, 0.06)))
+    for checker in pair(franka):
+        world = World()
+        world.add(shelf)
+        world.add(world_object("can", Cylinder(0.03, 0.15), X_WO))
+        checker.set_scene(world.scene)
+        assert checker.is_free(q)
+        world.attach_object("can", "panda_hand", X_WL)
+        checker.set_scene(world.scene)
+        assert not checker.is_free(q)
+        contact = checker.explain(q)[0]
+        assert contact.kind == "attached"
+        assert contact.pair == ("can", "shelf")
+        assert "can is" in checker.problems(q)[0]
+        assert "can" in checker.sphere_bodies
+        moved = q + np.array([0.0, -0.5, 0.0, 0.0, 0.0, 0.0, 0.0])
+        assert checker.is_free(moved)
+        assert not checker.edge_free(moved, q)
+        world.detach("can", X_WL)
+        checker.set_scene(world.scene)
+        assert checker.is_free(q)
+
+
+def test_touch_links_may_touch_what_is_carried(franka: Robot) -> None:
+    q = franka.home[:7]
+    fingers = ("panda_leftfinger", "panda_rightfinger")
+    cube = (Part(Box((0.04, 0.08, 0.04)), np.eye(4)),)
+    between = from_xyz_rpy((0.0, 0.0, 0.1))
+    for checker in pair(franka):
+        for touch, free in ((fingers, True), ((), False)):
+            body = AttachedBody("cube", "panda_hand", between, cube, frozenset(touch))
+            checker.set_scene(Scene(attached={"cube": body}))
+            assert checker.is_free(q) == free
+        told = {frozenset(c.pair) for c in checker.explain(q)}
+        assert told == {frozenset(("cube", finger)) for finger in fingers}
+        allowed = AllowedCollisions().with_pairs([("cube", finger) for finger in fingers])
+        checker.set_scene(Scene(attached={"cube": body}, allowed=allowed))
+        assert checker.is_free(q)
+
+
+def test_joints_that_are_not_planned_for_stand_where_they_were_set(franka: Robot) -> None:
+    q = franka.home[:7]
+    finger = Kinematics(franka.tree).pose(franka.home, "panda_leftfinger") @ from_xyz_rpy(
+        (0.0, 0.008, 0.044)
+    )
+    for checker in pair(franka):
+        ball = world_object("ball", Sphere(0.01), finger)
+        checker.set_scene(Scene({"ball": ball}))
+        assert not checker.is_free(q)
+        checker.set_positions({"panda_finger_joint1": 0.0})
+        assert checker.is_free(q)
+        checker.set_positions(franka.home)
+        assert not checker.is_free(q)
+
+
+def test_a_moved_base_sees_the_world_from_there(franka: Robot) -> None:
+    rng = np.random.default_rng(9)
+    scene = random_scene(rng, 10)
+    X_WB = random_pose(rng, 1.0, 3.0)
+    moved = Scene(
+        {name: replace(item, X_WO=X_WB @ item.X_WO) for name, item in scene.objects.items()}
+    )
+    for checker in pair(franka):
+        checker.set_scene(scene)
+        Q = configurations(checker, 40, 9)
+        before = checker.are_free(Q)
+        explained = checker.explain(Q[np.flatnonzero(~before)[0]])
+        checker.set_base_pose(X_WB)
+        checker.set_scene(moved)
+        np.testing.assert_array_equal(checker.are_free(Q), before)
+        again = checker.explain(Q[np.flatnonzero(~before)[0]])
+        assert [c.pair for c in again] == [c.pair for c in explained]
+        expected = X_WB[:3, :3] @ explained[0].position + X_WB[:3, 3]
+        np.testing.assert_allclose(again[0].position, expected, atol=1e-9)
+
+
+def test_ten_thousand_objects_are_sorted_out(franka: Robot) -> None:
+    """The verdict with thousands of far and small objects is that of the few near ones."""
+    rng = np.random.default_rng(10)
+    near = random_scene(rng, 9, size=0.04)
+    objects = dict(near.objects)
+    small = Sphere(0.002)
+    for index in range(10_000):
+        X = random_pose(rng, 0.7, 4.0)
+        objects[f"grain_{index}"] = world_object(f"grain_{index}", small, X)
+    fast = CollisionChecker(franka, "arm", scene=Scene(objects))
+    positions = np.array([objects[f"grain_{i}"].X_WO[:3, 3] for i in range(10_000)])
+    alone = CollisionChecker(franka, "arm", scene=near)
+    Q = configurations(fast, 20, 10)
+    for q, free in zip(Q, fast.are_free(Q), strict=True):
+        spheres = alone.sphere_positions(q)
+        gaps = np.linalg.norm(positions[:, None] - spheres[None, :, :3], axis=2) - spheres[:, 3]
+        gap = gaps.min() - 0.002
+        if abs(gap) > NEAR:
+            assert free == (gap > 0.0 and alone.is_free(q))
+
+
+def test_the_ground_counts_everywhere(franka: Robot) -> None:
+    q = franka.home[:7]
+    for checker in pair(franka):
+        low = world_object("ground", HalfSpace(), from_xyz_rpy((0.0, 0.0, -0.05)))
+        checker.set_scene(Scene({"ground": low}))
+        assert checker.is_free(q)
+        high = world_object("ground", HalfSpace(), from_xyz_rpy((0.0, 0.0, 0.3)))
+        checker.set_scene(Scene({"ground": high}))
+        assert not checker.is_free(q)
+        assert checker.explain(q)[0].pair[1] == "ground"
+
+
+def test_reasons_come_in_order_and_worst_first(franka: Robot) -> None:
+    checker = CollisionChecker(franka, "arm")
+    q = franka.home[:7].copy()
+    q[1], q[3] = 2.5, -3.3  # outside their limits, and folded into itself
+    scene = random_scene(np.random.default_rng(11), 20, size=0.1, low=0.1, high=0.6)
+    checker.set_scene(scene)
+    told = checker.explain(q)
+    kinds = [c.kind for c in told]
+    assert kinds == sorted(kinds, key=["limit", "self", "attached", "world"].index)
+    assert {"limit", "world"} <= set(kinds)
+    for kind in set(kinds):
+        depths = [c.depth for c in told if c.kind == kind]
+        assert depths == sorted(depths, reverse=True)
+    limits = {c.pair: c.depth for c in told if c.kind == "limit"}
+    assert limits["panda_joint2", "upper"] == pytest.approx(2.5 - checker.limits.upper[1])
+    assert limits["panda_joint4", "lower"] == pytest.approx(checker.limits.lower[3] + 3.3)
+    words = checker.problems(q)
+    assert words[0].startswith("panda_joint2 is 2.5")
+    assert any("mm deep in" in text for text in words)
+    assert checker.problems(franka.home[:7] * 0.0 + q, tolerance=1.0)[0].startswith("panda_")
+
+
+def test_limits_of_other_checks_do_not_count(franka: Robot) -> None:
+    q = franka.home[:7].copy()
+    q[6] = 4.0  # turns the hand beyond its limit
+    for checker in pair(franka):
+        assert checker.is_free(q)
+        assert checker.problems(q)
+
+
+def call_state(kernel: KernelChecker, q: Array) -> int:
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(kernel.state)
+    return int(function(np.ascontiguousarray(q).ctypes.data, kernel.memory))
+
+
+@pytest.mark.parametrize("generic", [False, True])
+def test_kernels_answer_for_the_world_they_were_made_in(franka: Robot, generic: bool) -> None:
+    q = np.ascontiguousarray(franka.home[:7])
+    hand = Kinematics(franka.tree).pose(franka.home, "panda_hand")[:3, 3]
+    ball = Scene({"ball": world_object("ball", Sphere(0.05), from_xyz_rpy(hand))})
+    checker = CollisionChecker(franka, "arm", generic=generic)
+    before = checker.kernel()
+    checker.set_scene(ball)
+    after = checker.kernel()
+    other = checker.snapshot()
+    checker.set_scene(Scene())
+    assert [call_state(k, q) for k in (before, after, checker.kernel())] == [1, 0, 1]
+    assert not other.is_free(q)
+    assert checker.is_free(q)
+    edge = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3)(after.edge)
+    turned = q + np.array([1.2, 0, 0, 0, 0, 0, 0])
+    further = q + np.array([1.7, 0, 0, 0, 0, 0, 0])
+    assert edge(turned.ctypes.data, further.ctypes.data, after.memory) == 1
+    assert edge(turned.ctypes.data, q.ctypes.data, after.memory) == 0
+
+
+def test_threads_agree(franka: Robot) -> None:
+    checker = CollisionChecker(franka, "arm", scene=random_scene(np.random.default_rng(12), 10))
+    Q = configurations(checker, 2000, 12)
+    expected = checker.are_free(Q)
+    found: list[np.ndarray] = []
+
+    def work() -> None:
+        found.extend(checker.are_free(Q) for _ in range(5))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 15
+    for verdicts in found:
+        np.testing.assert_array_equal(verdicts, expected)
+
+
+def test_resolution_may_be_a_travel_or_a_step_for_each_joint(franka: Robot) -> None:
+    by_default = CollisionChecker(franka, "arm")
+    kinematics = Kinematics(franka.tree)
+    # No sphere moves farther than 2 cm when one joint makes its step.
+    for q in configurations(by_default, 10, 13):
+        here = by_default.sphere_positions(q)[:, :3]
+        for k in range(7):
+            there = q.copy()
+            there[k] += by_default.resolution[k]
+            moved = np.linalg.norm(by_default.sphere_positions(there)[:, :3] - here, axis=1)
+            assert moved.max() < 0.0203
+    assert by_default.resolution[0] < by_default.resolution[6]
+    finer = CollisionChecker(franka, "arm", resolution=0.002)
+    np.testing.assert_allclose(finer.resolution, 0.1 * by_default.resolution)
+    steps = np.full(7, np.deg2rad(3.0))
+    np.testing.assert_allclose(CollisionChecker(franka, "arm", resolution=steps).resolution, steps)
+    with pytest.raises(BadConfig, match="3 steps for 7 joints"):
+        CollisionChecker(franka, "arm", resolution=[0.1, 0.1, 0.1])
+    assert edge_step_count(np.array([0.3, 0.4]), np.array([0.1, 0.1])) == 5
+    assert edge_step_count(np.zeros(2), np.array([0.1, 0.1])) == 1
+    assert kinematics.joint_names[:7] == by_default.joint_names

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signed distances to solids against coal, and spheres that cover solids."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scene.random_scenes import KINDS, coal_distance, l_shaped_mesh, random_pose, random_solid
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.tree import Box, Cylinder, Sphere
+from motion_nodes.scene.body_spheres import COUNT, cover
+from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
+from motion_nodes.scene.signed_distance import signed_distance
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "ground"])
+def test_distances_are_those_of_coal(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        solid, X, at = random_solid(rng, kind), random_pose(rng), random_pose(rng, 0.0, 0.35)
+        local = (at[:3, 3] - X[:3, 3]) @ X[:3, :3]
+        distance = signed_distance(solid, local[None])[0][0] - 0.02
+        other = coal_distance(Sphere(0.02), at, solid, X)
+        if kind == "mesh" and distance < 0.0:
+            continue  # to coal a mesh is a surface without an inside
+        assert distance == pytest.approx(other, abs=3e-6)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "ground"])
+def test_distance_grows_by_one_along_its_direction(kind: str) -> None:
+    rng = np.random.default_rng(1)
+    solid = random_solid(rng, kind)
+    points = rng.uniform(-0.25, 0.25, (300, 3))
+    distance, direction = signed_distance(solid, points)
+    np.testing.assert_allclose(np.linalg.norm(direction, axis=1), 1.0, atol=1e-12)
+    step = 1e-7
+    ahead = signed_distance(solid, points + step * direction)[0]
+    steepness = (ahead - distance) / step
+    # Where two ways out are equally short, a step may change which is taken.
+    assert np.mean(np.abs(steepness - 1.0) < 1e-4) > 0.98
+    assert (steepness < 1.0 + 1e-6).all()
+
+
+def test_points_in_the_middle_have_a_way_out() -> None:
+    solids = (Sphere(0.1), Box((0.2, 0.3, 0.4)), Cylinder(0.1, 0.4), Capsule(0.1, 0.2))
+    for solid in (*solids, Cone(0.1, 0.3)):
+        distance, direction = signed_distance(solid, np.zeros((1, 3)))
+        assert distance[0] < 0.0
+        assert np.linalg.norm(direction) == pytest.approx(1.0)
+
+
+def test_nan_stays_nan() -> None:
+    points = np.array([[np.nan, 0.0, 0.0], [0.0, 0.0, 5.0]])
+    for solid in (Sphere(0.1), Box((0.2, 0.3, 0.4)), Cylinder(0.1, 0.4), l_shaped_mesh(0.3)):
+        distance = signed_distance(solid, points)[0]
+        assert np.isnan(distance[0])
+        assert np.isfinite(distance[1])
+
+
+def test_inside_of_a_closed_mesh_that_is_not_convex() -> None:
+    mesh = l_shaped_mesh(0.2)  # 0.2 in each direction, its corner at -0.06
+    inside, notch = np.array([-0.03, -0.03, 0.0]), np.array([0.1, 0.1, 0.0])
+    distance = signed_distance(mesh, np.stack((inside, notch)))[0]
+    assert distance[0] == pytest.approx(-0.03)
+    assert distance[1] == pytest.approx(0.06)
+
+
+def test_an_open_surface_has_no_inside() -> None:
+    sheet = triangle_mesh([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    points = np.array([[0.2, 0.2, 0.1], [0.2, 0.2, -0.1]])
+    np.testing.assert_allclose(signed_distance(sheet, points)[0], 0.1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_cover_holds_the_solid_and_tells_its_excess(kind: str) -> None:
+    rng = np.random.default_rng(2)
+    for _ in range(6):
+        solid = random_solid(rng, kind)
+        found = cover(solid)
+        assert len(found.spheres) <= COUNT
+        points = rng.uniform(-0.35, 0.35, (40_000, 3))
+        distance = signed_distance(solid, points)[0]
+        gaps = np.linalg.norm(points[:, None] - found.spheres[None, :, :3], axis=2)
+        held = (gaps <= found.spheres[:, 3]).any(axis=1)
+        assert held[distance <= 0.0].all()
+        assert distance[held].max() <= found.excess + 1e-9
+
+
+def test_a_plate_needs_no_more_excess_than_its_cells() -> None:
+    assert cover(Box((0.6, 0.3, 0.02))).excess < 0.04
+    assert cover(Sphere(0.1)).excess == 0.0
+    assert cover(Capsule(0.05, 0.2)).excess < 0.05 * 0.05 + 1e-9
+
+
+def test_a_half_space_has_no_cover() -> None:
+    with pytest.raises(BadCommand, match="half space"):
+        cover(HalfSpace())
