@@ -27,6 +27,9 @@ from std_srvs.srv import Empty
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
+from motion_nodes.ros.diagnostics import Warnings
+from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.scene_follower import SceneFollower
 
 FRANKA = load_robot("franka")
 KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
@@ -271,3 +274,97 @@ def test_semantics_for_clients_that_come_late(scene):
 
 def test_there_is_no_octomap_to_clear(scene):
     assert scene.client.call(Empty, "/clear_octomap") is not None
+
+
+@pytest.fixture
+def follower(scene):
+    """A copy of the scene in this process, which hears while the client waits."""
+    node = scene.client.node
+    node.warn = Warnings(node)
+    frames = RobotFrames(KINEMATICS, None, "")  # what the owner tells needs no /tf
+    made = SceneFollower(node, FRANKA, KINEMATICS, frames)
+
+    def ready() -> bool:
+        made.update()
+        # With the first message it asks once more; the owner tells something each second.
+        return made.synchronised and made._number is not None
+
+    scene.client.wait(ready, "the copy")
+    yield made
+    made.destroy()
+
+
+def same(follower, scene) -> bool:
+    """Whether copy and owner tell the same."""
+    now, got = follower.scene, scene.get()
+    objects = {o.id: o for o in got.world.collision_objects}
+    attached = {a.object.id: a for a in got.robot_state.attached_collision_objects}
+    return (
+        set(now.objects) == set(objects)
+        and set(now.attached) == set(attached)
+        and all(np.allclose(now.objects[n].X_WO, pose(o.pose)) for n, o in objects.items())
+        and all(
+            now.attached[n].link == a.link_name and np.allclose(now.attached[n].X_LO,
+                                                                pose(a.object.pose))
+            for n, a in attached.items()
+        )
+    )  # fmt: skip
+
+
+def random_change(rng: np.random.Generator) -> Any:
+    name, xyz = f"o{rng.integers(6)}", rng.uniform(-1, 1, 3)
+    return [
+        requests.box(name, rng.uniform(0.05, 0.2, 3), xyz),
+        requests.moved(name, xyz),
+        requests.removed(name),
+        requests.attached(name, str(rng.choice([HAND, "panda_link3"]))),
+        requests.detached(name),
+    ][rng.integers(5)]
+
+
+def test_a_follower_keeps_in_step(scene, follower):
+    rng = np.random.default_rng(21)
+    for _ in range(8):
+        scene.send(*(random_change(rng) for _ in range(25)))
+        scene.client.wait(lambda: same(follower, scene), "the two to tell the same")
+    assert follower.synchronised
+    assert follower.note == ""
+
+
+def test_a_follower_that_lost_changes_asks_again(scene, follower):
+    """More changes than its subscription holds, while it takes none."""
+    for i in range(150):
+        assert scene.apply(requests.diff(requests.sphere(f"s{i}", 0.01, (1.0, 0.0, 0.01 * i))))
+    follower.update()
+    assert not follower.synchronised
+    assert "not known" in follower.note
+    scene.client.wait(lambda: same(follower, scene) and follower.synchronised, "all of them")
+    assert len(follower.scene.objects) == 150
+    assert scene.apply(requests.diff(requests.removed("")))
+    scene.client.wait(lambda: not follower.scene.objects, "none of them")
+    assert follower.synchronised
+
+
+def test_changes_while_the_whole_scene_is_under_way(scene, follower):
+    """Told twice or crossing the answer, they end the same."""
+    rng = np.random.default_rng(4)
+    for _ in range(6):
+        follower._lost = True  # as if something had been lost
+        follower._asked_at = -np.inf
+        follower.update()
+        assert follower._question is not None
+        for _ in range(10):
+            scene.send(random_change(rng))
+            scene.client.spin(0.005)
+            follower.update()
+        scene.client.wait(lambda: follower.synchronised and same(follower, scene), "the same")
+
+
+def test_a_scene_of_ten_thousand_objects(scene, follower):
+    sent = [requests.box(f"o{i}", (0.01,) * 3, (0.01 * i, 1.0, 0.0)) for i in range(10_000)]
+    assert scene.apply(requests.diff(*sent))
+    scene.client.wait(lambda: len(follower.scene.objects) == 10_000, "all of them", within=60.0)
+    assert scene.apply(requests.diff(requests.moved("o77", (0.0, 0.0, 5.0))))
+    scene.client.wait(lambda: follower.scene.objects["o77"].X_WO[2, 3] == 5.0, "the one moved")
+    assert scene.apply(PlanningScene())
+    scene.client.wait(lambda: not follower.scene.objects, "none of them", within=60.0)
