@@ -23,6 +23,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.moveit_messages import Refusal
+from motion_nodes.ros.names import under
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.polled import PolledSubscription
 from motion_nodes.ros.robot_frames import RobotFrames
@@ -41,7 +42,12 @@ class SceneFollower:
     """Keeps a world in step with its owner's; its methods may be called from several threads."""
 
     def __init__(
-        self, node: MotionNode[Any], robot: Robot, kinematics: Kinematics, frames: RobotFrames
+        self,
+        node: MotionNode[Any],
+        robot: Robot,
+        kinematics: Kinematics,
+        frames: RobotFrames,
+        namespace: str = "",
     ) -> None:
         """Subscribe; call :meth:`update` in each tick.
 
@@ -50,6 +56,7 @@ class SceneFollower:
             robot: what the scene is around.
             kinematics: of all its joints, relative to its base frame.
             frames: the robot's links and /tf.
+            namespace: of the owner, below the node's own.
         """
         self._node = node
         # What the owner tells stands in the base or in the frame of the link that carries it. What
@@ -59,10 +66,12 @@ class SceneFollower:
         self.synchronised = False
         """Whether the scene is the owner's, as far as its messages have come."""
         self._changes = PolledSubscription(
-            node, PlanningScene, "monitored_planning_scene", qos.SCENES
+            node, PlanningScene, under(namespace, "monitored_planning_scene"), qos.SCENES
         )
         self._client = node.create_client(
-            GetPlanningScene, "get_planning_scene", qos_profile=qos.ACTION_REQUESTS
+            GetPlanningScene,
+            under(namespace, "get_planning_scene"),
+            qos_profile=qos.ACTION_REQUESTS,
         )
         self._lock = threading.RLock()
         self._number: int | None = None
