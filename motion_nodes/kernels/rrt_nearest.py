@@ -131,7 +131,7 @@ def nearest(index: Index, tree: int) -> tuple[int, float]:
         stack[top, 0], stack[top, 1] = child + 1 - near, max(first, second)
         stack[top + 1, 0], stack[top + 1, 1] = child + near, min(first, second)
         top += 2
-    return who, math.sqrt(best)
+    return int(who), math.sqrt(best)
 
 
 @part

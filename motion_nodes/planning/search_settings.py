@@ -5,6 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.model.tree import Array
 from motion_nodes.planning.tree_search import check_number
 
 
@@ -44,3 +48,40 @@ class RrtConnectSettings:
         check_number("focus", self.focus, 0.0, 1.0)
         check_number("focus_margin", self.focus_margin, 0.0, 1.0)
         check_number("threads", self.threads, 1, 64)
+
+
+@dataclass(frozen=True)
+class ShorteningSettings:
+    """How much is done to make a path shorter."""
+
+    rounds: int = 3
+    """Each leaves out waypoints, jumps, and cuts corners; one without a gain is the last."""
+    jumps: int = 0
+    """Random shortcuts that each round tries. Worth it for paths that are followed often."""
+    corner_tries: int = 2
+    """For the best cut of a corner, by bisection."""
+    least_gain: float = 0.0005
+    """Cuts and rounds that save a smaller part of the length are not worth it."""
+    distance_metric_weights: tuple[float, ...] = ()
+    """Of the joints in lengths; none given: 1 each."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        check_number("rounds", self.rounds, 0)
+        check_number("jumps", self.jumps, 0)
+        check_number("corner_tries", self.corner_tries, 0, 20)
+        check_number("least_gain", self.least_gain, 0.0, 1.0)
+
+    def checked_weights(self, joints: int) -> Array:
+        """Return the weights of so many joints, shape (n,).
+
+        Raises:
+            BadConfig: there are more or fewer, or some are not positive and finite.
+        """
+        given = self.distance_metric_weights
+        weights = np.ones(joints) if not given else np.array(given, dtype=np.float64)
+        if weights.shape != (joints,) or not (np.isfinite(weights) & (weights > 0.0)).all():
+            raise BadConfig(
+                f"distance_metric_weights is {given}; it must hold {joints} finite numbers above 0."
+            )
+        return weights

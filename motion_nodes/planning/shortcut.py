@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths made shorter without leaving what is free."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.kernels.checker_calls import Checker
+from motion_nodes.kernels.path_shorten import shorten
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.search_settings import ShorteningSettings
+from motion_nodes.scene.checker import CollisionChecker
+
+
+def shorten_path(
+    checker: CollisionChecker,
+    path: ArrayLike,
+    settings: ShorteningSettings | None = None,
+    *,
+    random_seed: int = 123456,
+    timeout: float = float("inf"),
+) -> Array:
+    """Return a path that is no longer, with the same ends to the last bit.
+
+    Args:
+        checker: robot and scene.
+        path: waypoints joined by straight lines that are free, shape (k, n) [rad or m].
+        settings: how much is done.
+        random_seed: equal seeds give equal paths, unless the time runs out.
+        timeout: no further round is begun after it [s].
+
+    Returns:
+        A new array, shape (m, n), m >= 2 unless there was but one waypoint.
+
+    Raises:
+        BadCommand: the path is no array (k, n) of finite numbers.
+        BadConfig: wrong number of weights.
+    """
+    settings = settings or ShorteningSettings()
+    n = len(checker.joint_names)
+    points = np.array(path, dtype=np.float64, order="C")
+    if points.ndim != 2 or points.shape[1] != n or not len(points):
+        raise BadCommand(f"a path must be waypoints of {n} joint values, got {points.shape}.")
+    if not np.isfinite(points).all():
+        raise BadCommand("the path holds numbers that are not finite.")
+    kernel = checker.kernel()
+    addresses = Checker(kernel.state, kernel.edge, kernel.memory)
+    shorter = shorten_rows(
+        addresses, settings.checked_weights(n), points, settings, random_seed, timeout
+    )
+    del kernel  # until here it keeps alive what the addresses point to
+    return shorter
+
+
+def shorten_rows(
+    checker: Checker,
+    weights: Array,
+    path: Array,
+    settings: ShorteningSettings,
+    random_seed: int,
+    timeout: float,
+) -> Array:
+    """Return a shorter path, as :func:`shorten_path`, for a checker's addresses."""
+    end = time.perf_counter() + timeout
+    count = len(path)
+    random = np.array([random_seed % 2**64], np.uint64)
+    rows = path
+    length = _length(weights, path)
+    for _ in range(settings.rounds):
+        room = 2 * count + settings.jumps
+        if len(rows) < room:
+            rows, old = np.empty((room, path.shape[1])), rows
+            rows[:count] = old[:count]
+        count = shorten(
+            checker,
+            weights,
+            rows,
+            count,
+            settings.jumps,
+            settings.corner_tries,
+            settings.least_gain * length,
+            random,
+        )
+        before, length = length, _length(weights, rows[:count])
+        if length > before * (1.0 - settings.least_gain) or time.perf_counter() > end:
+            break
+    return rows[:count].copy()
+
+
+def _length(weights: Array, path: Array) -> float:
+    return float(np.sqrt((((path[1:] - path[:-1]) * weights) ** 2).sum(axis=1)).sum())
