@@ -21,6 +21,7 @@ NODES = {
     "mock_sim": "MockSimNode",
     "mujoco_sim": "MujocoSimNode",
     "robot_state": "RobotStateNode",
+    "rrt_planner": "RrtPlannerNode",
 }
 """Executable (also the module's name) -> class."""
 

@@ -134,15 +134,12 @@ def _interval(constraint: Any, context: GoalContext) -> tuple[float, float]:
 # ---- constraints along the way
 
 
-def refuse_constraints_on_the_way(request: Any, context: GoalContext) -> None:
-    """Refuse constraints that are to hold along the path, unless they hold whatever the path.
+def refuse_constraints_on_the_way(along: Any, context: GoalContext) -> None:
+    """Refuse path constraints, unless they hold whatever the path.
 
     Raises:
         Refusal: names what cannot be held.
     """
-    along = request.path_constraints
-    if request.trajectory_constraints.constraints:
-        raise refused("trajectory constraints cannot be held by these planners; leave them empty")
     for constraint in along.joint_constraints:
         least, most = _interval(constraint, context)
         if constraint.joint_name not in context.group.joints:

@@ -53,6 +53,12 @@ class GoalContext:
             raise Refusal(
                 Codes.INVALID_LINK_NAME, str(UnknownFrame(name, tuple(links), self.robot.name))
             )
+        moved = {joint.name for joint in self.robot.tree.path(self.robot.tree.root, own)}
+        if not moved & set(self.group.joints):
+            raise Refusal(
+                Codes.INVALID_LINK_NAME,
+                f"group '{self.group.name}' does not move link '{own}', so it cannot be asked for",
+            )
         return own
 
 

@@ -7,15 +7,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from moveit_msgs.msg import DisplayTrajectory, MoveItErrorCodes, RobotState, RobotTrajectory
-from numpy.typing import NDArray
-from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from trajectory_msgs.msg import JointTrajectoryPoint
 
 from motion_nodes.planning.problem import PlanStatus
 from motion_nodes.ros.moveit_messages import Refusal, fill_robot_state
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
-Array = NDArray[np.float64]
 Codes = MoveItErrorCodes
 
 PLAN_CODES = {
@@ -35,38 +33,22 @@ PLAN_CODES = {
 """MoveIt's code for each way that planning ends."""
 
 
-def trajectory_message(
-    joints: Sequence[str],
-    times: Array,
-    positions: Array,
-    velocities: Array | None = None,
-    accelerations: Array | None = None,
-    frame: str = "",
-) -> RobotTrajectory:
-    """Return a trajectory as a message.
-
-    Args:
-        joints: n names.
-        times: from the start [s], shape (m,).
-        positions: [rad or m], shape (m, n).
-        velocities: [rad/s or m/s], shape (m, n), or None.
-        accelerations: [rad/s^2 or m/s^2], shape (m, n), or None.
-        frame: base of the robot.
-    """
-    message = RobotTrajectory(joint_trajectory=JointTrajectory(joint_names=list(joints)))
-    message.joint_trajectory.header.frame_id = frame
-    points = message.joint_trajectory.points
-    for i, time in enumerate(times.tolist()):
-        point = JointTrajectoryPoint(positions=positions[i].tolist())
-        if velocities is not None:
-            point.velocities = velocities[i].tolist()
-        if accelerations is not None:
-            point.accelerations = accelerations[i].tolist()
+def trajectory_message(trajectory: JointTrajectory, frame: str = "") -> RobotTrajectory:
+    """Return a trajectory as a message; ``frame`` is the base of the robot."""
+    message = RobotTrajectory()
+    joints = message.joint_trajectory
+    joints.joint_names, joints.header.frame_id = list(trajectory.joint_names), frame
+    for i, time in enumerate(trajectory.times.tolist()):
+        point = JointTrajectoryPoint(positions=trajectory.positions[i].tolist())
+        if trajectory.velocities is not None:
+            point.velocities = trajectory.velocities[i].tolist()
+        if trajectory.accelerations is not None:
+            point.accelerations = trajectory.accelerations[i].tolist()
         whole = math.floor(time)
         point.time_from_start.sec = whole
         # Rounded down, so that it never becomes a whole second of its own.
         point.time_from_start.nanosec = int((time - whole) * 1e9)
-        points.append(point)
+        joints.points.append(point)
     return message
 
 

@@ -26,6 +26,7 @@ def test_an_arm_gets_joint_control_and_no_base():
         "/joint_trajectory_controller",
         "/ik_service",
         "/controller_manager",
+        "/move_group",
         "/browser_viewer",
     ]
 

@@ -13,7 +13,6 @@ from geometry_msgs.msg import Point, Pose, Quaternion, Vector3
 from moveit_msgs.msg import (
     Constraints,
     JointConstraint,
-    MotionPlanRequest,
     MoveItErrorCodes,
     OrientationConstraint,
     PositionConstraint,
@@ -33,6 +32,7 @@ from motion_nodes.ros.moveit_messages import Refusal
 from motion_nodes.ros.plan_messages import PLAN_CODES, planning_time, scaling, trajectory_message
 from motion_nodes.ros.pose_constraints import rotation_vector_bounds
 from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 Codes = MoveItErrorCodes
 FRANKA = load_robot("franka")
@@ -349,19 +349,15 @@ def test_bounds_of_a_rotation_vector_are_taken_as_they_are():
 # ---- constraints along the way
 
 
-def along(**kinds: Any) -> MotionPlanRequest:
-    return MotionPlanRequest(path_constraints=Constraints(**kinds))
-
-
 def test_path_constraints_that_hold_anyway_pass(context):
-    refuse_constraints_on_the_way(along(), context)
+    refuse_constraints_on_the_way(Constraints(), context)
     limits = ARM.limits
     wide = joint("panda_joint1", 0.0, -limits.lower[0] + 0.1, limits.upper[0] + 0.1)
-    refuse_constraints_on_the_way(along(joint_constraints=[wide]), context)
+    refuse_constraints_on_the_way(Constraints(joint_constraints=[wide]), context)
     still = joint("panda_finger_joint1", 0.04, 0.01, 0.01)
-    refuse_constraints_on_the_way(along(joint_constraints=[still]), context)
+    refuse_constraints_on_the_way(Constraints(joint_constraints=[still]), context)
     any_turn = turn(within=(4.0, 4.0, 4.0))
-    refuse_constraints_on_the_way(along(orientation_constraints=[any_turn]), context)
+    refuse_constraints_on_the_way(Constraints(orientation_constraints=[any_turn]), context)
 
 
 @pytest.mark.parametrize(
@@ -378,15 +374,8 @@ def test_path_constraints_that_hold_anyway_pass(context):
 )  # fmt: skip
 def test_path_constraints_that_cannot_be_held_are_refused(context, kinds, code):
     with pytest.raises(Refusal, match="path constraint") as caught:
-        refuse_constraints_on_the_way(along(**kinds), context)
+        refuse_constraints_on_the_way(Constraints(**kinds), context)
     assert caught.value.code == code
-
-
-def test_trajectory_constraints_are_refused(context):
-    request = MotionPlanRequest()
-    request.trajectory_constraints.constraints = [Constraints()]
-    with pytest.raises(Refusal, match="trajectory constraints"):
-        refuse_constraints_on_the_way(request, context)
 
 
 # ---- messages out
@@ -408,7 +397,8 @@ def test_each_code_of_the_controller_has_one_of_moveit():
 def test_trajectories_keep_their_numbers():
     times = np.array([0.0, 0.1, 1.0 - 1e-12, 2.000000001])
     rows = np.arange(8.0).reshape(4, 2)
-    message = trajectory_message(("a", "b"), times, rows, rows + 1.0, rows + 2.0, "base")
+    trajectory = JointTrajectory(("a", "b"), times, rows, rows + 1.0, rows + 2.0)
+    message = trajectory_message(trajectory, "base")
     joints = message.joint_trajectory
     assert joints.header.frame_id == "base"
     assert list(joints.joint_names) == ["a", "b"]

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans and collision spheres as markers, for RViz, Foxglove and the like."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from visualization_msgs.msg import MarkerArray
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.nodes.planner_state import PlannerState
+from motion_nodes.nodes.planning_requests import PlannedMotion
+from motion_nodes.ros import qos
+from motion_nodes.ros.markers import Markers
+from motion_nodes.ros.node import MotionNode
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import Scene
+
+SPHERE_PERIOD = 0.2
+"""[s] Between two messages of spheres."""
+
+
+class PlannerMarkers:
+    """Publishes ``~/markers`` for each plan, and ``~/collision_spheres`` while somebody looks."""
+
+    def __init__(
+        self,
+        node: MotionNode[Any],
+        kinematics: Kinematics,
+        state: PlannerState,
+        frame: str,
+    ) -> None:
+        """Advertise.
+
+        Args:
+            node: that publishes.
+            kinematics: of all joints of the robot, relative to its base.
+            state: the robot as it is measured.
+            frame: the base on /tf.
+        """
+        self._node = node
+        self._kinematics = kinematics
+        self._state = state
+        self._frame = frame
+        self._plans = node.advertise(MarkerArray, "~/markers", qos.LATCHED)
+        self._spheres = node.advertise(MarkerArray, "~/collision_spheres")
+        self._due = 0.0
+
+    def show(self, planned: PlannedMotion) -> None:
+        """Publish the way of the tip along a plan."""
+        tip = planned.group.tip
+        if tip is None:
+            return
+        points = planned.trajectory.joint_trajectory.points
+        way = np.array([point.positions for point in points])
+        Q = np.tile(planned.q, (len(way), 1))
+        Q[:, planned.group.indices] = way
+        places = np.ascontiguousarray(self._kinematics.pose_batch(Q, tip)[:, :3, 3])
+        markers = self._markers()
+        markers.line("path", places)
+        markers.dots("ends", places[[0, -1]])
+        self._plans.publish(markers.message)
+
+    def tick(self, checker: CollisionChecker, scene: Scene) -> None:
+        """Publish the spheres that stand for the robot and what it carries, where it is now.
+
+        Args:
+            checker: of all joints; nobody else uses it.
+            scene: the scene now.
+        """
+        now = time.monotonic()
+        if now < self._due or not self._spheres.get_subscription_count():
+            return
+        self._due = now + SPHERE_PERIOD
+        q, trouble = self._state.newest()
+        if trouble:
+            return
+        checker.set_scene(scene)
+        spheres = checker.sphere_positions(q)
+        markers = self._markers()
+        markers.spheres("spheres", spheres[:, :3], spheres[:, 3])
+        self._spheres.publish(markers.message)
+
+    def _markers(self) -> Markers:
+        return Markers(self._frame, self._node.get_clock().now().to_msg())

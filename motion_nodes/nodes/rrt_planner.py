@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The planner: MoveIt's planning requests and actions for one robot, and the scene they plan in.
+
+Requests are answered by threads of their own, past the executor; goals of the actions have a thread
+each, which mostly waits for the joint controller. The loop keeps the robot's state and the scene.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moveit_msgs.msg import DisplayTrajectory, MoveItErrorCodes
+from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
+from sensor_msgs.msg import JointState
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.nodes.cartesian_requests import straight_path
+from motion_nodes.nodes.move_action import MoveActions
+from motion_nodes.nodes.plan_execution import PlanExecution, Stop
+from motion_nodes.nodes.planner_markers import PlannerMarkers
+from motion_nodes.nodes.planner_params import RrtPlannerParams
+from motion_nodes.nodes.planner_queries import PlannerQueries
+from motion_nodes.nodes.planner_state import PlannerState
+from motion_nodes.nodes.planning_requests import PlannedMotion, PlanningRequests, PlanWish
+from motion_nodes.nodes.planning_scene import PlanningSceneOwner
+from motion_nodes.ros import qos
+from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.executor_jobs import ExecutorJobs
+from motion_nodes.ros.joint_topics import JointStateReader
+from motion_nodes.ros.moveit_messages import Refusal, set_code
+from motion_nodes.ros.names import PLANNER
+from motion_nodes.ros.plan_messages import display_message
+from motion_nodes.ros.request_threads import RequestThreads
+from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.robot_node import RobotNode
+from motion_nodes.ros.run import run_node
+from motion_nodes.ros.trajectory_client import TrajectoryClient
+from motion_nodes.ros.transform_tree import TransformTree
+from motion_nodes.ros.transforms import frame_id
+from motion_nodes.scene.checker import CollisionChecker
+
+Codes = MoveItErrorCodes
+
+
+class RrtPlannerNode(RobotNode[RrtPlannerParams]):
+    """Plans for one robot and carries plans out."""
+
+    params_type = RrtPlannerParams
+
+    def __init__(self, ros_args: list[str] | None = None) -> None:
+        """Create the node, unconfigured."""
+        super().__init__(PLANNER, ros_args=ros_args)
+        self._threads: RequestThreads | None = None
+        self._actions: MoveActions | None = None
+        self._client: TrajectoryClient | None = None
+        self._frames: TransformTree | None = None
+        self._leaving_requests = False
+
+    @property
+    def node(self) -> RrtPlannerNode:
+        """The node itself."""
+        return self
+
+    def configure(self) -> None:
+        """Compile what planning needs, offer the endpoints."""
+        params, robot = self.params, self.robot
+        prefix = params.tf_frame_prefix
+        prefix = self.get_namespace() if prefix == "~" else prefix
+        kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+        kinematics.warm_up()
+        reader = JointStateReader(
+            self.poll(JointState, "joint_states", qos.STATES), robot.joint_names
+        )
+        self._state = PlannerState(reader, lambda: self.params.state_timeout)
+        self._frames = TransformTree(self)
+        frames = RobotFrames(kinematics, self._frames, prefix)
+        self.scenes = PlanningSceneOwner(
+            self,
+            robot,
+            kinematics,
+            frames,
+            self._state.newest,
+            lambda: self.params.state_publish_rate,
+        )
+        self.jobs = ExecutorJobs(self)
+        self._client = TrajectoryClient(self, self.jobs, params.controller)
+        self.execution = PlanExecution(
+            self._client, self._state, lambda: self.params.start_tolerance
+        )
+        self.requests = PlanningRequests(
+            robot,
+            self.scenes,
+            frames,
+            self._state,
+            lambda: self.params,
+            lambda: self.get_clock().now().to_msg(),
+        )
+        self.requests.warm_up()
+        self._counts = {"planned": 0, "failed": 0}
+        base = frame_id(prefix, robot.base_frame)
+        self._markers = PlannerMarkers(self, kinematics, self._state, base)
+        self._whole = CollisionChecker(robot, robot.joint_names)
+        self._display = self.advertise(DisplayTrajectory, "display_planned_path", qos.LATCHED)
+        self._actions = MoveActions(self)
+        threads = self._threads = RequestThreads(self, params.request_threads)
+        threads.serve(GetMotionPlan, "plan_kinematic_path", self._plan, qos.ACTION_REQUESTS)
+        threads.serve(GetCartesianPath, "compute_cartesian_path", self._line, qos.ACTION_REQUESTS)
+        PlannerQueries(self, threads)
+        self.scenes.serve(threads)
+        threads.start()
+
+    def activate(self) -> None:
+        """Tell the scene."""
+        self.scenes.announce()
+
+    def release(self) -> None:
+        """Take the endpoints down."""
+        self._leaving_requests = True
+        if self._threads is not None:
+            self._threads.destroy()
+        if self._actions is not None:
+            self._actions.stop(Stop.NODE)
+            self._actions.finish()
+            self._actions.destroy()
+        if self._client is not None:
+            self._client.destroy()
+            self.jobs.destroy()
+        if self._frames is not None:
+            self.scenes.destroy()
+            self._frames.destroy()
+        self._threads = self._actions = self._client = self._frames = None
+        self._leaving_requests = False
+
+    def tick(self, dt: float) -> None:
+        """Keep the scene, and tell of it and of the robot's state."""
+        self.scenes.tick()
+        self._markers.tick(self._whole, self.scenes.world.scene)
+
+    def halt(self) -> None:
+        """Stop what is planned and carried out."""
+        if self._actions is not None:
+            self._actions.stop(Stop.NODE)
+
+    def answer_waiting(self) -> None:
+        """Tell the clients of goals that were stopped."""
+        if self._actions is not None:
+            self._actions.finish()
+
+    def diagnose(self, report: Report) -> None:
+        """Say what was asked for and what is under way."""
+        under_way = self.execution.labels
+        if under_way:
+            report.note("OK", f"busy with {', '.join(under_way)}")
+        if self._client is not None and not self._client.ready:
+            report.note("OK", f"nothing can be carried out: no controller {self.params.controller}")
+        for word, count in self._counts.items():
+            report.value(f"requests {word}", count)
+        report.value("age of joint_states [s]", self._state.age)
+        self.scenes.diagnose(report)
+
+    def show(self, planned: PlannedMotion) -> None:
+        """Publish a plan for displays."""
+        self._display.publish(
+            display_message(self.robot.tree.name, planned.start, [planned.trajectory])
+        )
+        self._markers.show(planned)
+
+    # ---- services, in the request threads
+
+    def _plan(self, request: Any, response: Any) -> Any:
+        answer, wish = response.motion_plan_response, PlanWish(request.motion_plan_request)
+        try:
+            self._refuse_inactive()
+            planned = self.requests.plan(wish, self._cancelled)
+        except Refusal as refusal:
+            self._counts["failed"] += 1
+            set_code(answer.error_code, refusal.code, str(refusal), self.get_name())
+            return response
+        self._counts["planned"] += 1
+        answer.trajectory_start, answer.trajectory = planned.start, planned.trajectory
+        answer.group_name, answer.planning_time = planned.group.name, planned.time
+        set_code(answer.error_code, Codes.SUCCESS, planned.note, self.get_name())
+        self.show(planned)
+        return response
+
+    def _line(self, request: Any, response: Any) -> Any:
+        try:
+            self._refuse_inactive()
+            note = straight_path(self.requests, request, response)
+        except Refusal as refusal:
+            self._counts["failed"] += 1
+            set_code(response.error_code, refusal.code, str(refusal), self.get_name())
+            return response
+        self._counts["planned"] += 1
+        set_code(response.error_code, Codes.SUCCESS, note, self.get_name())
+        self._display.publish(
+            display_message(self.robot.tree.name, response.start_state, [response.solution])
+        )
+        return response
+
+    def _cancelled(self) -> bool:
+        return self._leaving_requests or not self.active
+
+    def _refuse_inactive(self) -> None:
+        if not self.active:
+            raise Refusal(Codes.FAILURE, f"{self.get_name()} is {self.state_label}, not active")
+
+
+def main() -> None:
+    """Run the node as a process of its own."""
+    run_node(RrtPlannerNode)

@@ -1,0 +1,483 @@
+# SPDX-License-Identifier: Apache-2.0
+"""plan_kinematic_path, move_action and execute_trajectory, asked by another process."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from joint_client import ABORTED, ARM, CANCELED, FINGERS, FRANKA, HOME, SUCCEEDED, JointClient
+from joint_client import trajectory as trajectory_of
+from moveit_msgs.msg import (
+    Constraints,
+    DisplayTrajectory,
+    MoveItErrorCodes,
+    OrientationConstraint,
+    PositionConstraint,
+)
+from moveit_msgs.srv import (
+    GetCartesianPath,
+    GetPlannerParams,
+    QueryPlannerInterfaces,
+    SetPlannerParams,
+)
+from planner_client import Planner, at, end_of, state
+from ros_processes import LATCHED
+from std_msgs.msg import String
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.ros.moveit_messages import pose_message
+
+Codes = MoveItErrorCodes
+TIP = FRANKA.group("arm").tip
+KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
+ASIDE = {**{name: HOME[name] for name in ARM}, "panda_joint1": 0.8, "panda_joint4": -1.9}
+NEAR = {**{name: HOME[name] for name in ARM}, "panda_joint1": 0.3}
+SLOW = 0.05
+
+
+@pytest.fixture(scope="module")
+def controller(module_suite):
+    """The process of the joint controller."""
+    return module_suite.node("articulation_controller", robot="franka", use_sim_time=True)
+
+
+@pytest.fixture(scope="module")
+def arm(module_suite, module_client, controller):
+    """A robot without physics, its controller and the planner."""
+    module_suite.node("mock_sim", robots=["franka"])
+    module_suite.node("rrt_planner", robot="franka", use_sim_time=True)
+    made = JointClient(module_client)
+    made.wait_for()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def planner(arm):
+    made = Planner(arm)
+    made.wait()
+    status, result = made.move({name: HOME[name] for name in ARM}).result()
+    assert status == SUCCEEDED, result.error_code.message
+    return made
+
+
+# ---- plan_kinematic_path
+
+
+def test_a_plan_to_joints_ends_there(planner):
+    answer = planner.plan(ASIDE)
+    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    assert answer.group_name == "arm"
+    assert answer.planning_time > 0.0
+    assert end_of(answer.trajectory) == pytest.approx(ASIDE, abs=1e-3)
+    points = answer.trajectory.joint_trajectory.points
+    times = [p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in points]
+    assert times[0] == 0.0
+    assert (np.diff(times) > 0.0).all()
+    start = dict(zip(answer.trajectory_start.joint_state.name,
+                     answer.trajectory_start.joint_state.position, strict=True))  # fmt: skip
+    assert set(start) == set(FRANKA.joint_names)
+    names = answer.trajectory.joint_trajectory.joint_names
+    assert list(points[0].positions) == pytest.approx([start[name] for name in names])
+    speeds = np.array([p.velocities for p in points])
+    assert (np.abs(speeds) <= FRANKA.group("arm").limits.velocity + 1e-6).all()
+    assert np.abs(speeds[[0, -1]]).max() < 1e-9
+
+
+def test_scaling_of_zero_is_one_and_half_takes_longer(planner):
+    def duration(**fields):
+        answer = planner.plan(ASIDE, **fields)
+        assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+        last = answer.trajectory.joint_trajectory.points[-1].time_from_start
+        return last.sec + 1e-9 * last.nanosec
+
+    full = duration()
+    assert duration(max_velocity_scaling_factor=1.0) == pytest.approx(full)
+    assert duration(max_velocity_scaling_factor=0.1) > 2.0 * full
+    assert duration(max_acceleration_scaling_factor=0.1) > 1.5 * full
+    for bad in (-0.1, 1.5, math.nan):
+        code, text = planner.refused(ASIDE, max_velocity_scaling_factor=bad)
+        assert code == Codes.INVALID_MOTION_PLAN
+        assert "max_velocity_scaling_factor" in text
+
+
+def test_extra_joints_in_the_start_state_are_ignored(planner):
+    start = state({**HOME, "panda_joint1": 0.5, "wheel_of_another_robot": 7.0})
+    answer = planner.plan(ASIDE, start_state=start)
+    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    first = answer.trajectory.joint_trajectory.points[0].positions
+    assert first[ARM.index("panda_joint1")] == pytest.approx(0.5)
+
+
+def test_unknown_planner_ids_are_accepted_with_a_note(planner):
+    answer = planner.plan(ASIDE, planner_id="RRTConnectkConfigDefault", pipeline_id="ompl")
+    assert answer.error_code.val == Codes.SUCCESS
+    answer = planner.plan(ASIDE, planner_id="NoSuchPlanner")
+    assert answer.error_code.val == Codes.SUCCESS
+    assert "NoSuchPlanner" in answer.error_code.message
+
+
+def test_a_gripper_plans_without_a_base_frame(planner):
+    answer = planner.plan(dict.fromkeys(FINGERS, 0.01), group_name="gripper")
+    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    assert end_of(answer.trajectory) == pytest.approx(dict.fromkeys(FINGERS, 0.01), abs=1e-3)
+
+
+def test_the_plan_is_shown(planner):
+    shown = planner.client.listen(DisplayTrajectory, "/display_planned_path", LATCHED)
+    answer = planner.plan(ASIDE)
+    planner.client.wait(
+        lambda: shown and end_of(shown.newest.trajectory[0]) == end_of(answer.trajectory),
+        "the plan on display_planned_path",
+    )
+    assert shown.newest.model_id == "franka"
+
+
+BAD_GOALS = {
+    "none": ([], Codes.INVALID_GOAL_CONSTRAINTS, "no goal"),
+    "empty": ([Constraints()], Codes.INVALID_GOAL_CONSTRAINTS, "no joint, position or orient"),
+    "unknown joint": ({"panda_joint9": 0.0}, Codes.INVALID_GOAL_CONSTRAINTS, "panda_joint1"),
+    "not a number": ({"panda_joint1": math.nan}, Codes.INVALID_GOAL_CONSTRAINTS, "finite"),
+    "beyond limits": ({"panda_joint1": 9.0}, Codes.GOAL_STATE_INVALID, "panda_joint1"),
+    "contradiction": (
+        Constraints(joint_constraints=at({"panda_joint1": 0.1}).joint_constraints
+                    + at({"panda_joint1": 0.5}).joint_constraints),
+        Codes.INVALID_GOAL_CONSTRAINTS,
+        "contradict",
+    ),
+    "unknown link": (
+        Constraints(position_constraints=[PositionConstraint(link_name="elbow")]),
+        Codes.INVALID_LINK_NAME,
+        "elbow",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD_GOALS)
+def test_bad_goals_are_refused_in_words(planner, name):
+    goal, code, words = BAD_GOALS[name]
+    given, text = planner.refused(goal)
+    assert given == code, text
+    assert words in text
+
+
+def test_other_bad_requests_are_refused_in_words(planner):
+    code, text = planner.refused(ASIDE, group_name="leg")
+    assert code == Codes.INVALID_GROUP_NAME
+    assert "panda_arm" in text
+    code, text = planner.refused(ASIDE, start_state=state({"panda_joint1": math.inf}))
+    assert code == Codes.INVALID_ROBOT_STATE
+    code, text = planner.refused(ASIDE, allowed_planning_time=-1.0)
+    assert "allowed_planning_time" in text
+    upright = OrientationConstraint(
+        link_name="panda_hand",
+        absolute_x_axis_tolerance=0.1,
+        absolute_y_axis_tolerance=0.1,
+        absolute_z_axis_tolerance=4.0,
+    )
+    code, text = planner.refused(
+        ASIDE, path_constraints=Constraints(orientation_constraints=[upright])
+    )
+    assert code == Codes.INVALID_GOAL_CONSTRAINTS
+    assert "path constraint on the orientation of panda_hand" in text
+    upright.absolute_x_axis_tolerance = upright.absolute_y_axis_tolerance = 4.0
+    answer = planner.plan(ASIDE, path_constraints=Constraints(orientation_constraints=[upright]))
+    assert answer.error_code.val == Codes.SUCCESS, "it holds whatever the path"
+
+
+# ---- compute_cartesian_path
+
+
+def line(planner, *offsets: tuple[float, float, float], **fields: object):
+    """Ask for lines to places beside where the tool is; the tool's way and the answer."""
+    X = KINEMATICS.pose(FRANKA.home, TIP)
+    request = GetCartesianPath.Request(group_name="arm", max_step=0.01)
+    request.start_state = state(HOME)
+    for offset in offsets:
+        pose = pose_message(X)
+        pose.position.x += offset[0]
+        pose.position.y += offset[1]
+        pose.position.z += offset[2]
+        request.waypoints.append(pose)
+    for name, value in fields.items():
+        setattr(request, name, value)
+    answer = planner.client.call(GetCartesianPath, "/compute_cartesian_path", request)
+    Q = np.tile(FRANKA.home, (len(answer.solution.joint_trajectory.points), 1))
+    for row, point in zip(Q, answer.solution.joint_trajectory.points, strict=True):
+        row[FRANKA.group("arm").indices] = point.positions
+    way = KINEMATICS.pose_batch(Q, TIP)[:, :3, 3] - X[:3, 3] if len(Q) else np.empty((0, 3))
+    return way, answer
+
+
+def test_the_tool_goes_along_straight_lines(planner):
+    way, answer = line(planner, (0.0, 0.0, -0.15), (0.0, 0.2, -0.15))
+    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    assert answer.fraction == 1.0
+    assert way[0] == pytest.approx([0.0, 0.0, 0.0], abs=1e-6)
+    assert way[-1] == pytest.approx([0.0, 0.2, -0.15], abs=1e-3)
+    first = np.hypot(way[:, 0], way[:, 1])
+    second = np.hypot(way[:, 0], way[:, 2] + 0.15)
+    assert np.minimum(first, second).max() < 3e-3
+    last = answer.solution.joint_trajectory.points[-1]
+    assert np.abs(last.velocities).max() < 1e-9
+    assert answer.start_state.joint_state.name
+
+
+def test_a_line_that_ends_early_says_where_and_why(planner):
+    way, answer = line(planner, (0.0, 0.0, 2.0))
+    assert answer.error_code.val == Codes.SUCCESS
+    assert 0.05 < answer.fraction < 0.9
+    assert way[-1][2] == pytest.approx(2.0 * answer.fraction, abs=0.02)
+    assert "% of the way" in answer.error_code.message
+
+
+def test_the_speed_of_the_tool_is_kept(planner):
+    def duration(**fields: object) -> float:
+        _, answer = line(planner, (0.0, 0.0, -0.2), **fields)
+        assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+        last = answer.solution.joint_trajectory.points[-1].time_from_start
+        return last.sec + 1e-9 * last.nanosec
+
+    free = duration()
+    assert duration(max_velocity_scaling_factor=0.1) > 1.5 * free
+    assert duration(max_cartesian_speed=0.05) >= 0.2 / 0.05
+
+
+def test_bad_lines_are_refused(planner):
+    for fields, word in (
+        ({"max_step": 0.0}, "max_step"),
+        ({"link_name": "elbow"}, "elbow"),
+        ({"max_cartesian_speed": -1.0}, "max_cartesian_speed"),
+        ({"start_state": state({**HOME, "panda_joint1": 9.0})}, "panda_joint1"),
+        ({"waypoints": []}, "no waypoints"),
+    ):
+        way, answer = line(planner, (0.0, 0.0, -0.1), **fields)
+        assert answer.error_code.val != Codes.SUCCESS, word
+        assert word in answer.error_code.message
+        assert not len(way)
+        assert answer.fraction == 0.0
+
+
+def test_the_speed_of_the_tool_is_kept_by_plans_too(planner):
+    free, slow = planner.plan(ASIDE), planner.plan(ASIDE, max_cartesian_speed=0.02)
+    assert slow.error_code.val == Codes.SUCCESS, slow.error_code.message
+    ends = [a.trajectory.joint_trajectory.points[-1].time_from_start.sec for a in (free, slow)]
+    assert ends[1] > 5.0 > ends[0]
+
+
+# ---- planners and their settings
+
+
+def test_planners_are_listed_and_set_by_words(planner):
+    client = planner.client
+    interface = client.call(QueryPlannerInterfaces, "/query_planner_interface").planner_interfaces
+    assert [entry.pipeline_id for entry in interface] == ["motion_nodes"]
+    assert {"RRTConnect", "RRT", "RRTstar"} <= set(interface[0].planner_ids)
+
+    def words(config: str, group: str = "") -> dict[str, str]:
+        request = GetPlannerParams.Request(planner_config=config, group=group)
+        params = client.call(GetPlannerParams, "/get_planner_params", request).params
+        assert len(params.keys) == len(params.values) == len(params.descriptions)
+        return dict(zip(params.keys, params.values, strict=True))
+
+    def change(config: str, group: str, replace: bool = False, **values: str) -> None:
+        request = SetPlannerParams.Request(planner_config=config, group=group, replace=replace)
+        request.params.keys, request.params.values = list(values), list(values.values())
+        client.call(SetPlannerParams, "/set_planner_params", request)
+
+    before = words("RRT")
+    assert "step_size" in before
+    change("RRT", "panda_arm", step_size="0.125")
+    assert words("RRT", "arm")["step_size"] == "0.125"
+    assert words("RRT") == before
+    change("RRT", "arm", step_size="wide", max_iterations="5")
+    assert words("RRT", "arm") == before | {"step_size": "0.125"}
+    change("RRT", "arm", max_iterations="1")
+    code, text = planner.refused([at(ASIDE | {"panda_joint1": 2.8})] * 2, planner_id="RRT",
+                                 start_state=state({**HOME, "panda_joint1": -2.8}))  # fmt: skip
+    assert code == Codes.PLANNING_FAILED, text
+    change("RRT", "arm", replace=True)
+    assert words("RRT", "arm") == before
+    assert words("NoSuchPlanner") == {}
+
+
+# ---- move_action
+
+
+def test_move_action_plans_and_goes(planner):
+    call = planner.move(ASIDE)
+    status, result = call.result()
+    assert status == SUCCEEDED, result.error_code.message
+    assert result.error_code.val == Codes.SUCCESS
+    assert planner.arm.away(ASIDE) < 0.01
+    assert end_of(result.planned_trajectory) == pytest.approx(ASIDE, abs=1e-3)
+    assert result.executed_trajectory.joint_trajectory.points
+    states = [message.feedback.state for message in call.feedback]
+    assert states[:2] == ["PLANNING", "MONITOR"]
+
+
+def test_plan_only_moves_nothing(planner):
+    before = planner.arm.joints
+    status, result = planner.move(ASIDE, options={"plan_only": True}).result()
+    assert status == SUCCEEDED
+    assert end_of(result.planned_trajectory) == pytest.approx(ASIDE, abs=1e-3)
+    assert planner.arm.away(before) < 1e-3
+    assert not result.executed_trajectory.joint_trajectory.points
+
+
+def test_a_failed_plan_moves_nothing_and_says_why(planner):
+    before = planner.arm.joints
+    status, result = planner.move({"panda_joint1": 9.0}).result()
+    assert status == ABORTED
+    assert result.error_code.val == Codes.GOAL_STATE_INVALID
+    assert "panda_joint1" in result.error_code.message
+    assert planner.arm.away(before) < 1e-3
+
+
+def test_a_start_elsewhere_is_refused_with_the_joint(planner):
+    start = state({**HOME, "panda_joint2": HOME["panda_joint2"] + 0.2})
+    status, result = planner.move(ASIDE, start_state=start).result()
+    assert status == ABORTED
+    assert result.error_code.val == Codes.START_STATE_INVALID
+    assert "panda_joint2" in result.error_code.message
+    assert "0.2" in result.error_code.message
+
+
+def test_cancel_stops_the_robot(planner):
+    call = planner.move(ASIDE, max_velocity_scaling_factor=SLOW)
+    assert call.accepted()
+    planner.arm.moving(0.02)
+    assert call.cancel()
+    status, result = call.result()
+    assert status == CANCELED
+    assert result.error_code.val == Codes.PREEMPTED
+    planner.arm.rest()
+    assert planner.arm.away(ASIDE) > 0.1
+
+
+def test_stop_event_aborts_with_preempted(planner):
+    publisher = planner.client.publisher(String, "/trajectory_execution_event")
+    call = planner.move(ASIDE, max_velocity_scaling_factor=SLOW)
+    assert call.accepted()
+    planner.arm.moving(0.02)
+    publisher.publish(String(data="stop"))
+    status, result = call.result()
+    assert (status, result.error_code.val) == (ABORTED, Codes.PREEMPTED)
+    planner.arm.rest()
+    assert planner.arm.away(ASIDE) > 0.1
+
+
+def test_a_newer_goal_takes_the_place_of_the_older(planner):
+    first = planner.move(ASIDE, max_velocity_scaling_factor=SLOW)
+    assert first.accepted()
+    planner.arm.moving(0.02)
+    second = planner.move(NEAR)
+    status, result = first.result()
+    assert (status, result.error_code.val) == (ABORTED, Codes.PREEMPTED)
+    assert "another motion" in result.error_code.message
+    status, result = second.result()
+    assert status == SUCCEEDED, result.error_code.message
+    assert planner.arm.away(NEAR) < 0.01
+
+
+def test_many_goals_at_once_all_get_answers(planner):
+    calls = [planner.move(ASIDE if i % 2 else NEAR) for i in range(10)]
+    answers = [call.result(within=30.0) for call in calls]
+    assert answers[-1][0] == SUCCEEDED
+    for status, result in answers[:-1]:
+        assert status == SUCCEEDED or result.error_code.val == Codes.PREEMPTED
+    assert planner.arm.away(ASIDE) < 0.01
+
+
+# ---- execute_trajectory
+
+
+def test_a_planned_trajectory_is_carried_out(planner):
+    answer = planner.plan(NEAR)
+    status, result = planner.execute(answer.trajectory.joint_trajectory).result()
+    assert status == SUCCEEDED, result.error_code.message
+    assert planner.arm.away(NEAR) < 0.01
+
+
+def test_a_single_point_where_the_robot_is(planner):
+    joints = planner.arm.joints
+    message = trajectory_of(ARM, [[joints[name] for name in ARM]], [0.0])
+    status, result = planner.execute(message).result()
+    assert (status, result.error_code.val) == (SUCCEEDED, Codes.SUCCESS)
+
+
+def test_trajectories_that_cannot_be_carried_out(planner):
+    before = planner.arm.joints
+    elsewhere = trajectory_of(["panda_joint1"], [[1.0], [1.1]], [0.0, 1.0])
+    status, result = planner.execute(elsewhere).result()
+    assert (status, result.error_code.val) == (ABORTED, Codes.CONTROL_FAILED)
+    assert "panda_joint1" in result.error_code.message
+    unknown = trajectory_of(["hip"], [[1.0]], [0.0])
+    status, result = planner.execute(unknown).result()
+    assert (status, result.error_code.val) == (ABORTED, Codes.INVALID_MOTION_PLAN)
+    assert "hip" in result.error_code.message
+    status, result = planner.execute(trajectory_of([], [], [])).result()
+    assert (status, result.error_code.val) == (ABORTED, Codes.INVALID_MOTION_PLAN)
+    leap = trajectory_of(["panda_joint1"], [[0.5]], [0.001])
+    status, result = planner.execute(leap).result()
+    assert (status, result.error_code.val) == (ABORTED, Codes.CONTROL_FAILED)
+    assert "panda_joint1" in result.error_code.message, "the controller's words"
+    named = planner.execute(elsewhere, controller_names=["arm_controller"])
+    status, result = named.result()
+    assert result.error_code.val == Codes.CONTROL_FAILED
+    assert "joint_trajectory_controller" in result.error_code.message
+    assert planner.arm.away(before) < 1e-3
+
+
+# ---- life
+
+
+def test_every_request_is_answered_when_the_node_goes(planner):
+    client = planner.client
+    call = planner.move(ASIDE, max_velocity_scaling_factor=SLOW)
+    assert call.accepted()
+    planner.arm.moving(0.02)
+    assert client.change_state("/move_group", "deactivate")
+    status, result = call.result()
+    assert (status, result.error_code.val) == (ABORTED, Codes.PREEMPTED)
+    planner.arm.rest()
+    assert not planner.move(ASIDE).accepted()
+    code, text = planner.refused(ASIDE)
+    assert code == Codes.FAILURE
+    assert "inactive" in text
+    assert client.change_state("/move_group", "cleanup")
+    assert client.change_state("/move_group", "configure")
+    assert client.change_state("/move_group", "activate")
+    status, result = planner.move(NEAR).result()
+    assert status == SUCCEEDED, result.error_code.message
+
+
+def test_a_motion_waits_while_time_stands(planner):
+    client = planner.client
+    call = planner.move(ASIDE, max_velocity_scaling_factor=0.2)
+    assert call.accepted()
+    planner.arm.moving(0.02)
+    planner.arm.pause("/mock_sim", True)
+    try:
+        client.spin(4.0)
+        assert not call.done
+    finally:
+        planner.arm.pause("/mock_sim", False)
+    status, result = call.result(within=30.0)
+    assert status == SUCCEEDED, result.error_code.message
+    assert planner.arm.away(ASIDE) < 0.01
+
+
+def test_a_controller_that_dies_on_the_way_is_told(planner, controller):
+    """The last of the file, for nothing moves after it."""
+    call = planner.move(ASIDE, max_velocity_scaling_factor=SLOW)
+    assert call.accepted()
+    planner.arm.moving(0.02)
+    controller.kill()
+    status, result = call.result(within=20.0)
+    assert (status, result.error_code.val) == (ABORTED, Codes.CONTROL_FAILED)
+    assert "follow_joint_trajectory" in result.error_code.message
+    status, result = planner.move(ASIDE).result(within=20.0)
+    assert (status, result.error_code.val) == (ABORTED, Codes.CONTROL_FAILED)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Obstacles that come while a plan is carried out: the robot stops, plans anew and goes on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from joint_client import ABORTED, ARM, FRANKA, HOME, SUCCEEDED, JointClient
+from moveit_msgs.msg import CollisionObject, MoveItErrorCodes, PlanningScene
+from moveit_msgs.srv import GetPlanningScene
+from planner_client import Planner, box
+
+from motion_nodes.model.tree import Box
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import Scene, world_object
+
+Codes = MoveItErrorCodes
+LEFT = {**{name: HOME[name] for name in ARM}, "panda_joint1": -0.9}
+RIGHT = LEFT | {"panda_joint1": 0.9}
+POST = ((0.06, 0.06, 0.7), (0.36, 0.0, 0.35))
+"""Size and place of a post in the way from LEFT to RIGHT."""
+SLOW = 0.15
+
+
+@pytest.fixture(scope="module")
+def arm(module_suite, module_client):
+    """A robot without physics, its controller and the planner."""
+    module_suite.node("mock_sim", robots=["franka"])
+    for executable in ("articulation_controller", "rrt_planner"):
+        module_suite.node(executable, robot="franka", use_sim_time=True)
+    made = JointClient(module_client)
+    made.wait_for()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def objects(arm):
+    return arm.client.publisher(CollisionObject, "/collision_object")
+
+
+@pytest.fixture
+def planner(arm, objects):
+    """The robot is at LEFT, the world is empty."""
+    made = Planner(arm)
+    made.wait()
+    objects.publish(CollisionObject(operation=CollisionObject.REMOVE))
+    arm.client.wait(lambda: not scene(arm.client).world.collision_objects, "an empty world")
+    status, result = made.move(LEFT).result(within=30.0)
+    assert status == SUCCEEDED, result.error_code.message
+    arm.clear()
+    return made
+
+
+def scene(client):
+    return client.call(GetPlanningScene, "/get_planning_scene").scene
+
+
+def post_in_the_way() -> CollisionChecker:
+    size, (x, y, z) = POST
+    X = np.eye(4)
+    X[:3, 3] = (x, y, z)
+    scene = Scene(objects={"post": world_object("post", Box(size), X)})
+    return CollisionChecker(FRANKA, scene=scene)
+
+
+def touched(arm: JointClient) -> list[str]:
+    """What the robot touched of the post in any of the states that were heard."""
+    checker = post_in_the_way()
+    found = []
+    for message in arm.states.messages:
+        joints = dict(zip(message.name, message.position, strict=True))
+        q = np.array([joints[name] for name in checker.joint_names])
+        if not checker.is_free(q):
+            found += checker.problems(q)
+    return found
+
+
+def on_the_way(planner, **options):
+    """Begin to go from LEFT to RIGHT, and return when the robot moves."""
+    fields = {"max_velocity_scaling_factor": SLOW, "allowed_planning_time": 5.0}
+    call = planner.move(RIGHT, options=options, **fields)
+    assert call.accepted()
+    planner.arm.moving(0.05)
+    return call
+
+
+def test_the_robot_goes_around_what_comes_in_its_way(planner, objects):
+    call = on_the_way(planner, replan=True)
+    objects.publish(box("post", *POST))
+    status, result = call.result(within=60.0)
+    assert status == SUCCEEDED, result.error_code.message
+    assert planner.arm.away(RIGHT) < 0.01
+    states = [message.feedback.state for message in call.feedback]
+    assert any(s.startswith("REPLANNING: ") and "post" in s for s in states)
+    assert states.count("MONITOR") >= 2
+    assert not touched(planner.arm)
+
+
+def test_without_replanning_it_stops_and_says_why(planner, objects):
+    call = on_the_way(planner)
+    objects.publish(box("post", *POST))
+    status, result = call.result()
+    assert status == ABORTED
+    assert result.error_code.val == Codes.MOTION_PLAN_INVALIDATED_BY_ENVIRONMENT_CHANGE
+    assert "post" in result.error_code.message
+    planner.arm.rest()
+    assert not touched(planner.arm)
+    assert result.executed_trajectory.joint_trajectory.points
+
+
+def test_a_goal_that_is_taken_is_given_up_after_some_attempts(planner, objects):
+    call = on_the_way(planner, replan=True, replan_attempts=2, replan_delay=0.1)
+    size, (x, _, z) = POST
+    turned = (x * np.cos(0.9), x * np.sin(0.9), z)
+    objects.publish(box("post", size, turned))
+    status, result = call.result(within=30.0)
+    assert (status, result.error_code.val) == (ABORTED, Codes.GOAL_IN_COLLISION)
+    assert "post" in result.error_code.message
+    assert "planned anew" in result.error_code.message
+    states = [message.feedback.state for message in call.feedback]
+    assert sum(s.startswith("REPLANNING") for s in states) == 2
+
+
+def test_what_comes_behind_or_beside_does_not_matter(planner, objects):
+    call = on_the_way(planner)
+    objects.publish(box("beside", (0.1, 0.1, 0.1), (-0.6, 0.0, 0.5)))
+    status, result = call.result(within=30.0)
+    assert status == SUCCEEDED, result.error_code.message
+    assert "REPLANNING" not in str(call.feedback)
+
+
+def test_a_trajectory_of_a_client_stops_before_what_comes(planner, objects):
+    answer = planner.plan(RIGHT, max_velocity_scaling_factor=SLOW)
+    assert answer.error_code.val == Codes.SUCCESS
+    call = planner.execute(answer.trajectory.joint_trajectory)
+    assert call.accepted()
+    planner.arm.moving(0.05)
+    objects.publish(box("post", *POST))
+    status, result = call.result()
+    assert status == ABORTED
+    assert result.error_code.val == Codes.MOTION_PLAN_INVALIDATED_BY_ENVIRONMENT_CHANGE
+    planner.arm.rest()
+    assert not touched(planner.arm)
+
+
+def test_a_scene_of_a_request_counts_for_it_alone(planner):
+    diff = PlanningScene(is_diff=True)
+    diff.robot_state.is_diff = True
+    diff.world.collision_objects = [box("post", *POST)]
+    call = planner.move(RIGHT, options={"planning_scene_diff": diff}, allowed_planning_time=5.0)
+    status, result = call.result(within=60.0)
+    assert status == SUCCEEDED, result.error_code.message
+    assert not touched(planner.arm)
+    assert not scene(planner.client).world.collision_objects

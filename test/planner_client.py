@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of the planner node: requests as clients of MoveIt send them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from geometry_msgs.msg import Pose
+from joint_client import JointClient
+from moveit_msgs.action import ExecuteTrajectory, MoveGroup
+from moveit_msgs.msg import (
+    CollisionObject,
+    Constraints,
+    JointConstraint,
+    MoveItErrorCodes,
+    OrientationConstraint,
+    PositionConstraint,
+    RobotState,
+    WorkspaceParameters,
+)
+from moveit_msgs.srv import GetMotionPlan
+from sensor_msgs.msg import JointState
+from shape_msgs.msg import SolidPrimitive
+
+Codes = MoveItErrorCodes
+
+
+def box(name: str, size: tuple[float, float, float], at: tuple[float, float, float]) -> Any:
+    """A box to add to the scene, in the robot's base."""
+    message = CollisionObject(id=name, operation=CollisionObject.ADD)
+    message.pose.position.x, message.pose.position.y, message.pose.position.z = at
+    message.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=size)]
+    message.primitive_poses = [Pose()]
+    return message
+
+
+def at(joints: Mapping[str, float], tolerance: float = 1e-3) -> Constraints:
+    """Constraints of joints."""
+    return Constraints(
+        joint_constraints=[
+            JointConstraint(
+                joint_name=name,
+                position=value,
+                tolerance_above=tolerance,
+                tolerance_below=tolerance,
+                weight=1.0,
+            )
+            for name, value in joints.items()
+        ]
+    )
+
+
+def state(joints: Mapping[str, float]) -> RobotState:
+    """A robot state of some joints."""
+    return RobotState(joint_state=JointState(name=list(joints), position=list(joints.values())))
+
+
+def end_of(message: Any) -> dict[str, float]:
+    """Where a trajectory ends."""
+    message = message.joint_trajectory
+    return dict(zip(message.joint_names, message.points[-1].positions, strict=True))
+
+
+class Planner:
+    """The planner as its clients see it."""
+
+    def __init__(self, arm: JointClient) -> None:
+        self.arm = arm
+        self.client = arm.client
+
+    def wait(self) -> None:
+        """Wait until it answers."""
+        # The first start on a machine compiles.
+        self.client.wait_for_diagnosis("/move_group", "", within=90.0)
+        self.client.wait(lambda: self.client.state("/move_group") == "active", "the planner")
+
+    def plan(self, goal: Any, **fields: Any) -> Any:
+        """Ask plan_kinematic_path."""
+        request = GetMotionPlan.Request()
+        self.fill(request.motion_plan_request, goal, fields)
+        # A planner that is used for the first time on a machine is compiled.
+        answer = self.client.call(GetMotionPlan, "/plan_kinematic_path", request, within=90.0)
+        return answer.motion_plan_response
+
+    def refused(self, goal: Any, **fields: Any) -> tuple[int, str]:
+        """Ask it for what is refused; return code and words."""
+        answer = self.plan(goal, **fields)
+        assert answer.error_code.val != Codes.SUCCESS
+        assert answer.error_code.source == "move_group"
+        assert not answer.trajectory.joint_trajectory.points, "no plan must look like one"
+        return answer.error_code.val, answer.error_code.message
+
+    def fill(self, request: Any, goal: Any, fields: dict[str, Any]) -> None:
+        """Fill in a request with goals (joints or constraints) and other fields."""
+        request.group_name = "arm"
+        goals = goal if isinstance(goal, list) else [goal]
+        request.goal_constraints = [g if isinstance(g, Constraints) else at(g) for g in goals]
+        for name, value in fields.items():
+            setattr(request, name, value)
+
+    def move(self, goal: Any, *, options: dict[str, Any] | None = None, **fields: Any) -> Any:
+        """Send a goal to move_action."""
+        message = MoveGroup.Goal()
+        self.fill(message.request, goal, fields)
+        for name, value in (options or {}).items():
+            setattr(message.planning_options, name, value)
+        return self.arm.send(message, MoveGroup, "/move_action")
+
+    def execute(self, message: Any, **fields: Any) -> Any:
+        """Send a trajectory to execute_trajectory."""
+        goal = ExecuteTrajectory.Goal(**fields)
+        goal.trajectory.joint_trajectory = message
+        return self.arm.send(goal, ExecuteTrajectory, "/execute_trajectory")
+
+
+def pose_constraints(
+    position: Sequence[float],
+    quat_xyzw: Sequence[float],
+    link: str = "panda_hand_tcp",
+    frame: str = "panda_link0",
+    tolerance: float = 1e-3,
+) -> Constraints:
+    """A pose as pymoveit2 asks for it: a small sphere, and an orientation with tolerances."""
+    place = PositionConstraint(link_name=link, weight=1.0)
+    place.header.frame_id = frame
+    place.constraint_region.primitives = [
+        SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[tolerance])
+    ]
+    pose = Pose()
+    pose.position.x, pose.position.y, pose.position.z = map(float, position)
+    place.constraint_region.primitive_poses = [pose]
+    turn = OrientationConstraint(link_name=link, weight=1.0)
+    turn.header.frame_id = frame
+    q = turn.orientation
+    q.x, q.y, q.z, q.w = map(float, quat_xyzw)
+    turn.absolute_x_axis_tolerance = tolerance
+    turn.absolute_y_axis_tolerance = tolerance
+    turn.absolute_z_axis_tolerance = tolerance
+    return Constraints(position_constraints=[place], orientation_constraints=[turn])
+
+
+def as_pymoveit2_asks(
+    planner: Planner,
+    position: Sequence[float],
+    quat_xyzw: Sequence[float],
+    options: dict[str, Any] | None = None,
+    **fields: Any,
+) -> Any:
+    """Send a pose to move_action with the fields that pymoveit2 fills in.
+
+    Source: pymoveit2, moveit2.py (02cd3ed): ``move_to_pose`` with ``use_move_group_action``.
+    """
+    planner.client.wait(lambda: planner.arm.states, "joint states")
+    workspace = WorkspaceParameters()
+    workspace.header.frame_id = "panda_link0"
+    for corner, value in ((workspace.min_corner, -1.0), (workspace.max_corner, 1.0)):
+        corner.x = corner.y = corner.z = value
+    asked = {
+        "workspace_parameters": workspace,
+        "start_state": RobotState(joint_state=planner.arm.states.newest),
+        "num_planning_attempts": 5,
+        "allowed_planning_time": 0.5,
+        "max_velocity_scaling_factor": 0.0,
+        "max_acceleration_scaling_factor": 0.0,
+    }
+    goal = pose_constraints(position, quat_xyzw)
+    return planner.move(goal, options=options, **asked | fields)
