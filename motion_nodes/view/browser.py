@@ -16,6 +16,7 @@ import rich
 import viser
 
 from motion_nodes.errors import BadConfig, RobotNotFound
+from motion_nodes.scene.scene import Scene
 from motion_nodes.view.drive_panel import DrivePanel
 from motion_nodes.view.free_port import PortInUse, free_port
 from motion_nodes.view.intents import Intents
@@ -165,6 +166,31 @@ class BrowserViewer:
         self._robot(name).take_reference(q)
         self._wake_if_watched()
 
+    def update_scene(self, name: str, scene: Scene) -> None:
+        """Show what stands around a robot and what it carries, in its ``scene_frame``.
+
+        Raises:
+            RobotNotFound: when no robot of that name is shown.
+            BadCommand: when that robot has no tool.
+        """
+        self._robot(name).plans().take_scene(scene)
+        self._wake_if_watched()
+
+    def update_plan(self, name: str, times: object, positions: object) -> None:
+        """Show a planned motion by a ghost that passes it, and by the line of its tool.
+
+        Args:
+            name: the robot.
+            times: when each row is passed [s], shape (m,).
+            positions: all its joints [rad or m], shape (m, n).
+
+        Raises:
+            RobotNotFound: when no robot of that name is shown.
+            BadCommand: for wrong shapes or numbers, or when that robot has no tool.
+        """
+        self._robot(name).plans().path.take(times, positions)
+        self._wake_if_watched()
+
     def set_message(self, name: str, text: str) -> None:
         """Show a text below the status line of a robot; it is shown as it is, on one line.
 
@@ -240,7 +266,9 @@ class BrowserViewer:
         """Draw when something changed, at most at the given rate."""
         panel_due = 0.0
         while not self._closed.is_set():
-            self._wake.wait(PANEL_PERIOD if self.client_count else None)
+            animated = any(live.animated for live in self._robots.values())
+            pause = self._period if animated else PANEL_PERIOD
+            self._wake.wait(pause if self.client_count else None)
             self._wake.clear()
             if self._closed.is_set() or not self.client_count:
                 continue

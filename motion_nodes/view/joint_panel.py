@@ -70,7 +70,7 @@ class JointPanel:
         for name, slider in self.sliders.items():
             value = float(q[self._index[name]])
             if np.isfinite(value):
-                _show(slider, self._on_step(slider, value, name))
+                show_value(slider, self._on_step(slider, value, name))
 
     def _on_step(self, slider: viser.GuiSliderHandle[float], value: float, name: str) -> float:
         """Return the slider position for a joint position, so that noise sends nothing."""
@@ -100,7 +100,7 @@ class JointPanel:
         async def moved(event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
             # Without a client it was the program that set the value, in mirror().
             if event.client is not None:
-                _show(self.follow, False)
+                show_value(self.follow, False)
                 self._on_target(name, float(event.target.value))
 
         slider.on_update(moved)
@@ -108,11 +108,11 @@ class JointPanel:
     async def _state_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
         """Ask for a named state, and show how the robot goes there."""
         if event.client is not None:
-            _show(self.follow, True)
+            show_value(self.follow, True)
             self._on_state(str(event.target.value))
 
 
-def _show(handle: viser.GuiInputHandle[_T], value: _T) -> None:
+def show_value(handle: viser.GuiInputHandle[_T], value: _T) -> None:
     """Set what an element shows."""
     # viser defines the setter away from its getter, where mypy does not find it.
     handle.value = value  # type: ignore[misc]

@@ -11,9 +11,11 @@ from collections.abc import Callable
 import numpy as np
 import viser
 
+from motion_nodes.errors import BadCommand
 from motion_nodes.model.tree import Array
 from motion_nodes.view.drive_panel import DrivePanel
 from motion_nodes.view.joint_panel import JointPanel
+from motion_nodes.view.planning_view import PlanningView
 from motion_nodes.view.robot_view import RobotView
 from motion_nodes.view.shape_nodes import GHOST
 from motion_nodes.view.status_text import Freshness, robot_line
@@ -62,12 +64,13 @@ class LiveRobot:
         self.trail = Trail(
             server.scene, f"/trails/{viewed.name}", TRAIL_RGB[number % len(TRAIL_RGB)]
         )
-        self._add_panel(server.gui, events)
+        self._add_panel(server, events)
 
-    def _add_panel(self, gui: viser.GuiApi, events: PanelEvents) -> None:
+    def _add_panel(self, server: viser.ViserServer, events: PanelEvents) -> None:
         """Add the robot's folder."""
-        viewed = self.viewed
+        viewed, gui = self.viewed, server.gui
         self.drive: DrivePanel | None = None
+        self.planning: PlanningView | None = None
         with gui.add_folder(viewed.name):
             self._status = gui.add_markdown(robot_line(self._freshness, "", 0.0))
             self.joints = JointPanel(gui, viewed, events.joint_target, events.named_state)
@@ -76,6 +79,8 @@ class LiveRobot:
                     self.drive = DrivePanel(
                         gui, viewed, events.drive_changed, self.request_clear_trail
                     )
+            if viewed.tool:
+                self.planning = PlanningView(server, viewed, self.view)
 
     def take_joints(self, q: object) -> None:
         """Take joint positions; see ``BrowserViewer.update_joints``."""
@@ -107,6 +112,21 @@ class LiveRobot:
         with self._lock:
             self._message = text
 
+    def plans(self) -> PlanningView:
+        """Return what planning shows.
+
+        Raises:
+            BadCommand: this robot is not planned for.
+        """
+        if self.planning is None:
+            raise BadCommand(f"{self.viewed.name} has no tool, so no scene and no plan is shown.")
+        return self.planning
+
+    @property
+    def animated(self) -> bool:
+        """Whether something moves without updates."""
+        return self.planning is not None and self.planning.path.playing
+
     def request_clear_trail(self) -> None:
         """Have the trail taken away with the next drawing."""
         with self._lock:
@@ -125,6 +145,8 @@ class LiveRobot:
                 self.view.draw_base(X_WB)
         if reference is not None:
             self._draw_reference(reference[0])
+        if self.planning is not None:
+            self.planning.draw()
 
     def _draw_reference(self, q: Array | None) -> None:
         """Move the ghost, which is made when first needed and rides on the robot's base."""
@@ -162,3 +184,5 @@ class LiveRobot:
         self.joints.mirror(q)
         if self.drive is not None:
             self.drive.show_steering(q)
+        if self.planning is not None:
+            self.planning.refresh_panel()

@@ -3,16 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from motion_nodes.errors import BadCommand, BadConfig, UnknownJoint
+from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame, UnknownJoint
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, KinematicTree, frozen
+from motion_nodes.scene.robot_spheres import Body, link_bodies
 
 RIGID_TOLERANCE = 1e-6
 """How far a given pose may be from a rigid one before it is refused."""
@@ -70,6 +72,12 @@ class ViewedRobot:
     """Whether it gets a drive pad. None: when its kind is not ``arm``."""
     steering: Sequence[str] = ()
     """Steering joints, left one first, whose angles stand beside the drive pad."""
+    tool: str = ""
+    """Link whose way a planned path shows; empty for a robot that is not planned for."""
+    scene_frame: str = ""
+    """Link in whose frame the objects of its planning scene stand; the root link if empty."""
+    bodies: Callable[[], Iterable[Body]] | None = None
+    """Returns its collision spheres, when they are first asked for."""
     max_linear: float = 1.0
     """Upper end of the drive pad's speed slider [m/s]."""
     max_angular: float = 2.0
@@ -86,6 +94,9 @@ class ViewedRobot:
         object.__setattr__(self, "drive", drive)
         object.__setattr__(self, "sliders", self._slider_joints(drive))
         self._check_joints(self.steering)
+        for frame in filter(None, (self.tool, self.scene_frame)):
+            if frame not in self.model.tree.frame_names:
+                raise UnknownFrame(frame, self.model.tree.frame_names, name)
         for label, speed in (("linear", self.max_linear), ("angular", self.max_angular)):
             if not (np.isfinite(speed) and speed > 0.0):
                 raise BadConfig(f"{name}: max_{label} is {speed}; it must be finite and positive.")
@@ -97,6 +108,7 @@ class ViewedRobot:
         Sliders are for the joints that a joint controller leads, speeds go up to those of its base.
         """
         base = robot.base
+        tools = [group.tip for group in robot.groups.values() if group.tip is not None]
         speeds = (base.linear.x.max_velocity, base.angular.z.max_velocity) if base else (1.0, 2.0)
         return cls(
             robot,
@@ -105,6 +117,9 @@ class ViewedRobot:
             named_states=robot.state_names,
             sliders=robot.arm_joints,
             steering=base.steering_names if base else (),
+            tool=tools[0] if tools else "",
+            scene_frame=robot.base_frame,
+            bodies=functools.partial(link_bodies, robot),
             max_linear=speeds[0],
             max_angular=speeds[1],
         )

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A planned motion: a ghost that passes it or is scrubbed along it, and the line of its tool."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+
+import numpy as np
+import viser
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.tree import Array
+from motion_nodes.view.joint_panel import show_value
+from motion_nodes.view.link_poses import LinkPoses
+from motion_nodes.view.robot_view import RobotView
+from motion_nodes.view.shape_nodes import Look
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+PLANNED = Look(rgb=(240, 150, 40), opacity=0.35, shadow=False)
+"""The ghost: not the colour of a reference."""
+LINE_RGB = (230, 120, 20)
+MOST_POINTS = 200
+"""Of the tool's line."""
+PAUSE = 1.0
+"""[s] The ghost stays at the end before it begins anew."""
+
+
+class PlannedPath:
+    """Takes plans from any thread and draws the newest on the drawing thread.
+
+    Args:
+        server: the viser server; panel elements go into the folder that is open.
+        viewed: the robot.
+        path: name of the robot's node, on which the ghost rides.
+    """
+
+    def __init__(self, server: viser.ViserServer, viewed: ViewedRobot, path: str) -> None:
+        """Add the panel, hidden until there is a plan."""
+        self._scene, self._viewed, self._path = server.scene, viewed, path
+        self._poses = LinkPoses(viewed.model.tree)
+        self._lock = threading.Lock()
+        self._plan: tuple[Array, Array] | None = None
+        self._new = False
+        self._since = 0.0
+        self.ghost: RobotView | None = None
+        self._line: viser.LineSegmentsHandle | None = None
+        self._folder = server.gui.add_folder("Plan", visible=False)
+        with self._folder:
+            self.show = server.gui.add_checkbox("Show plan", True)
+            self.play = server.gui.add_checkbox(
+                "Play", True, hint="The ghost passes the plan in its own time, again and again."
+            )
+            self.scrub = server.gui.add_slider(
+                "Along [%]", min=0.0, max=100.0, step=0.5, initial_value=0.0,
+                hint="Where along the plan the ghost is; moving it stops the play.",
+            )  # fmt: skip
+        self.scrub.on_update(self._scrubbed)
+
+    def take(self, times: object, positions: object) -> None:
+        """Take a plan.
+
+        Args:
+            times: when each row is passed [s], shape (m,), growing.
+            positions: all joints [rad or m], shape (m, n).
+
+        Raises:
+            BadCommand: for wrong shapes, numbers that are not finite, times that go back.
+        """
+        when = np.asarray(times, dtype=np.float64)
+        rows = np.asarray(positions, dtype=np.float64)
+        shape = (len(when), len(self._viewed.model.joint_names))
+        if when.ndim != 1 or not len(when) or rows.shape != shape:
+            raise BadCommand(
+                f"{self._viewed.name}: a plan of {when.shape} times needs positions of shape "
+                f"{shape}, was given {rows.shape}."
+            )
+        if not (np.isfinite(when).all() and np.isfinite(rows).all()):
+            raise BadCommand(f"{self._viewed.name}: the plan holds numbers that are not finite.")
+        if (np.diff(when) < 0.0).any():
+            raise BadCommand(f"{self._viewed.name}: the times of the plan go back.")
+        with self._lock:
+            self._plan, self._new = (when - when[0], rows), True
+            self._since = time.monotonic()
+
+    @property
+    def playing(self) -> bool:
+        """Whether the ghost moves by itself."""
+        return self._plan is not None and self.show.value and self.play.value
+
+    @property
+    def fraction(self) -> float:
+        """Where along the plan's time the ghost is now, 0 to 1."""
+        with self._lock:
+            plan, since = self._plan, self._since
+        if plan is None or not self.play.value:
+            return float(self.scrub.value) / 100.0
+        duration = float(plan[0][-1])
+        passed = (time.monotonic() - since) % (duration + PAUSE)
+        return min(1.0, passed / duration) if duration > 0.0 else 1.0
+
+    def draw(self) -> None:
+        """Send what changed since the last time."""
+        with self._lock:
+            plan, new, self._new = self._plan, self._new, False
+        if plan is None:
+            return
+        if new:
+            self._draw_line(plan[1])
+        shown = bool(self.show.value)
+        if self._line is not None:
+            self._line.visible = shown
+        if shown:
+            self._ghost().draw_joints(_at(*plan, self.fraction))
+        if self.ghost is not None:
+            self.ghost.base.visible = shown
+
+    def refresh_panel(self) -> None:
+        """Show the panel once there is a plan, and how far the play is; on viser's event loop."""
+        if self._plan is not None and not self._folder.visible:
+            self._folder.visible = True
+        if self.playing:
+            show_value(self.scrub, round(200.0 * self.fraction) / 2.0)
+
+    def _ghost(self) -> RobotView:
+        if self.ghost is None:
+            on_base = dataclasses.replace(self._viewed, X_WR=np.eye(4))
+            self.ghost = RobotView(self._scene, on_base, f"{self._path}/plan", PLANNED)
+        return self.ghost
+
+    def _draw_line(self, rows: Array) -> None:
+        """Draw the way of the tool, below the robot's base."""
+        keep = np.unique(np.linspace(0, len(rows) - 1, MOST_POINTS).round().astype(int))
+        row = self._viewed.model.tree.frame_names.index(self._viewed.tool)
+        points = np.array([self._poses.in_root(q)[row, :3, 3] for q in rows[keep]])
+        if self._line is not None:
+            self._line.remove()
+            self._line = None
+        if len(points) > 1:
+            self._line = self._scene.add_line_segments(
+                f"{self._path}/plan_line",
+                np.stack([points[:-1], points[1:]], axis=1).astype(np.float32),
+                colors=LINE_RGB, thickness=3.0, thickness_units="screen",
+            )  # fmt: skip
+
+    async def _scrubbed(self, event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
+        # Without a client it was the program that set the value.
+        if event.client is not None:
+            show_value(self.play, False)
+
+
+def _at(times: Array, rows: Array, fraction: float) -> Array:
+    """Return the joints at a fraction of the time, between rows on straight lines, shape (n,)."""
+    now = fraction * times[-1]
+    return np.array([np.interp(now, times, column) for column in rows.T])

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What stands around a robot and what its links carry, drawn and kept in step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import viser
+from numpy.typing import NDArray
+
+from motion_nodes.model.tree import Array, Box, Cylinder, Shape, Sphere
+from motion_nodes.scene.scene import AttachedBody, Part, Scene, WorldObject, difference
+from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh
+from motion_nodes.view.link_poses import wxyz_from_rotation
+from motion_nodes.view.mesh_files import MeshFiles
+from motion_nodes.view.shape_nodes import SOLID, Look, add_shape
+
+Rgba = tuple[float, float, float, float]
+Surface = tuple[Array, NDArray[np.uint32]]
+"""Corners and triangles."""
+
+OBJECT_RGBA: Rgba = (0.45, 0.65, 0.45, 0.85)
+CARRIED_RGBA: Rgba = (0.65, 0.45, 0.75, 0.9)
+DISABLED = Look(opacity=0.25, shadow=False)
+"""Objects that nothing collides with."""
+MOST_OBJECTS = 500
+"""More are not drawn: each is a node of its own in the page."""
+GROUND_SIZE = 4.0
+"""[m] Edge of the square that stands for a half-space."""
+SIDES = 32
+
+
+class SceneView:
+    """Draws scenes; not thread-safe, one thread draws.
+
+    Args:
+        scene: the viser scene to add to.
+        base: name of the node of the frame in which objects stand.
+        links: name of each link's node, for what is carried.
+        meshes: of the robot; a scene's meshes bring their triangles along.
+    """
+
+    def __init__(
+        self, scene: viser.SceneApi, base: str, links: dict[str, str], meshes: MeshFiles
+    ) -> None:
+        """Start empty."""
+        self._scene, self._base, self._links, self._meshes = scene, base, links, meshes
+        self._shown = Scene()
+        self._nodes: dict[tuple[str, str], viser.FrameHandle] = {}
+        """Node of each object, ("object", name), and of what is carried, ("carried", name)."""
+        self.left_out = 0
+        """How many objects are not drawn because there are too many."""
+
+    def draw(self, scene: Scene) -> None:
+        """Bring the picture up to a scene."""
+        diff = difference(self._shown, scene)
+        for name in (*diff.removed, *diff.changed):
+            self._remove("object", name)
+        for name in diff.detached + diff.attached:
+            self._remove("carried", name)
+        for name in diff.moved:
+            node = self._nodes.get(("object", name))
+            if node is not None:
+                _place(node, scene.objects[name].X_WO)
+        self._add_objects(scene.objects.values())
+        for name in diff.attached:
+            self._add_carried(scene.attached[name])
+        self._shown = scene
+
+    def show(self, visible: bool) -> None:
+        """Show or hide everything."""
+        for node in self._nodes.values():
+            node.visible = visible
+
+    def _add_objects(self, objects: Iterable[WorldObject]) -> None:
+        self.left_out = 0
+        for item in objects:
+            if ("object", item.name) in self._nodes:
+                continue
+            if len(self._nodes) >= MOST_OBJECTS:
+                self.left_out += 1
+                continue
+            look = SOLID if item.enabled else DISABLED
+            node = self._frame("object", item.name, self._base, item.X_WO)
+            self._add_parts(node.name, item.parts, item.rgba or OBJECT_RGBA, look)
+
+    def _add_carried(self, body: AttachedBody) -> None:
+        above = self._links.get(body.link)
+        if above is not None:
+            node = self._frame("carried", body.name, above, body.X_LO)
+            self._add_parts(node.name, body.parts, body.rgba or CARRIED_RGBA, SOLID)
+
+    def _frame(self, kind: str, name: str, above: str, X: Array) -> viser.FrameHandle:
+        node = self._scene.add_frame(f"{above}/{kind}_{_word(name)}", show_axes=False)
+        _place(node, X)
+        self._nodes[kind, name] = node
+        return node
+
+    def _remove(self, kind: str, name: str) -> None:
+        node = self._nodes.pop((kind, name), None)
+        if node is not None:
+            node.remove()  # and what is below it
+
+    def _add_parts(self, above: str, parts: tuple[Part, ...], rgba: Rgba, look: Look) -> None:
+        for number, part in enumerate(parts):
+            path, solid = f"{above}/part_{number}", part.solid
+            if isinstance(solid, Sphere | Box | Cylinder):
+                shape = Shape(solid, part.X_OS, rgba)
+                add_shape(self._scene, path, shape, look, self._meshes)
+            else:
+                self._add_mesh(path, surface_of(solid), part.X_OS, rgba, look)
+
+    def _add_mesh(self, path: str, surface: Surface, X_OS: Array, rgba: Rgba, look: Look) -> None:
+        vertices, faces = surface
+        red, green, blue = (round(255 * min(max(x, 0.0), 1.0)) for x in rgba[:3])
+        opacity = rgba[3] * look.opacity
+        self._scene.add_mesh_simple(
+            path, vertices, faces, color=(red, green, blue), flat_shading=True,
+            opacity=None if opacity >= 1.0 else opacity, side="double",
+            wxyz=wxyz_from_rotation(X_OS[:3, :3]), position=X_OS[:3, 3],
+        )  # fmt: skip
+
+
+def surface_of(solid: Capsule | Cone | HalfSpace | TriangleMesh) -> Surface:
+    """Return corners, shape (v, 3) [m], and triangles, shape (t, 3), of a solid's surface.
+
+    A half-space is drawn as a square of its plane.
+    """
+    if isinstance(solid, TriangleMesh):
+        return solid.vertices, solid.triangles.astype(np.uint32)
+    if isinstance(solid, HalfSpace):
+        h = 0.5 * GROUND_SIZE
+        corners = np.array([(-h, -h, 0.0), (h, -h, 0.0), (h, h, 0.0), (-h, h, 0.0)])
+        return corners, np.array([(0, 1, 2), (0, 2, 3)], dtype=np.uint32)
+    if isinstance(solid, Cone):
+        h = 0.5 * solid.height
+        return _turned(np.array([(0.0, -h), (solid.radius, -h), (0.0, h)]))
+    angles = np.linspace(0.0, 0.5 * np.pi, 9)
+    arc = solid.radius * np.column_stack((np.cos(angles), np.sin(angles)))
+    arc[:, 1] += 0.5 * solid.length
+    return _turned(np.concatenate([arc[::-1] * (1.0, -1.0), arc]))
+
+
+def _turned(outline: Array) -> Surface:
+    """Return the surface that an outline of (radius, z) makes about the z axis."""
+    angles = np.linspace(0.0, 2.0 * np.pi, SIDES, endpoint=False)
+    rings = [
+        np.column_stack((r * np.cos(angles), r * np.sin(angles), np.full(SIDES, z)))
+        for r, z in outline
+    ]
+    here = np.arange(SIDES)
+    after = (here + 1) % SIDES
+    faces = []
+    for k in range(len(outline) - 1):
+        low, high = k * SIDES, (k + 1) * SIDES
+        faces.append(np.column_stack((low + here, low + after, high + after)))
+        faces.append(np.column_stack((low + here, high + after, high + here)))
+    return np.concatenate(rings), np.concatenate(faces).astype(np.uint32)
+
+
+def _place(node: viser.FrameHandle, X: Array) -> None:
+    node.wxyz = wxyz_from_rotation(X[:3, :3])
+    node.position = X[:3, 3]
+
+
+def _word(name: str) -> str:
+    """Return a name as one part of a node's path, another one for each name."""
+    return "".join(c if c.isalnum() or c in "-_." else f"%{ord(c):x}" for c in name)

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scenes, collision spheres and planned paths in the viewer, without a page."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from view.toy_robot import hand_made, pose
+
+from motion_nodes.errors import BadCommand, UnknownFrame
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.tree import Box, Sphere
+from motion_nodes.scene.scene import AttachedBody, Part, world_object
+from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
+from motion_nodes.scene.world import World
+from motion_nodes.view.scene_view import MOST_OBJECTS, surface_of
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+FRANKA = load_robot("franka")
+
+
+@pytest.fixture
+def viewer(open_viewer):
+    return open_viewer(ViewedRobot.of(FRANKA))
+
+
+def planning(viewer, name="franka"):
+    return viewer._robots[name].planning
+
+
+def drawn(viewer):
+    """Names of the nodes of the scene, without what stands before them."""
+    viewer.flush()
+    return {node.name.rpartition("/")[2]: node for node in planning(viewer).objects._nodes.values()}
+
+
+def show(viewer, world):
+    viewer.update_scene("franka", world.scene)
+    return drawn(viewer)
+
+
+def test_objects_come_move_change_and_go(viewer):
+    world = World()
+    box = world_object("a box/1", Box((0.1, 0.2, 0.3)), pose((0.5, 0.0, 0.2)))
+    ball = world_object("ball", Sphere(0.1), pose((0.0, 0.5, 0.2)))
+    world.add(box, ball)
+    first = show(viewer, world)
+    assert set(first) == {"object_a%20box%2f1", "object_ball"}
+    assert first["object_ball"].name.startswith("/robots/franka/panda_link0/")
+    world.move({"ball": pose((0.0, 0.6, 0.3), (0.0, 0.0, 1.0))})
+    second = show(viewer, world)
+    assert second["object_ball"] is first["object_ball"], "moved, not made anew"
+    np.testing.assert_allclose(second["object_ball"].position, (0.0, 0.6, 0.3))
+    assert second["object_ball"].wxyz[3] == pytest.approx(np.sin(0.5))
+    world.add(replace(ball, parts=(Part(Sphere(0.2), np.eye(4)),)))
+    third = show(viewer, world)
+    assert third["object_ball"] is not first["object_ball"]
+    world.remove("a box/1")
+    assert set(show(viewer, world)) == {"object_ball"}
+    world.clear()
+    assert show(viewer, world) == {}
+
+
+def test_what_a_link_carries_hangs_below_it(viewer):
+    world = World()
+    world.add(world_object("cup", Sphere(0.05), pose((0.4, 0.0, 0.5))))
+    show(viewer, world)
+    world.attach_object("cup", "panda_hand", pose((0.4, 0.0, 0.6)))
+    nodes = show(viewer, world)
+    assert set(nodes) == {"carried_cup"}
+    assert nodes["carried_cup"].name.rpartition("/")[0].endswith("/panda_hand")
+    np.testing.assert_allclose(nodes["carried_cup"].position, (0.0, 0.0, -0.1), atol=1e-12)
+    world.detach("cup", pose((0.0, 0.0, 1.0)))
+    assert set(show(viewer, world)) == {"object_cup"}
+    world.attach(AttachedBody("pen", "no_such_link", np.eye(4), (Part(Sphere(0.01), np.eye(4)),)))
+    assert set(show(viewer, world)) == {"object_cup"}, "a link that is not drawn carries nothing"
+
+
+def test_the_switch_hides_the_scene_and_what_comes_later(viewer):
+    world = World()
+    world.add(world_object("one", Sphere(0.1)))
+    show(viewer, world)
+    planning(viewer).show_scene.value = False
+    world.add(world_object("two", Sphere(0.1)))
+    assert [node.visible for node in show(viewer, world).values()] == [False, False]
+    planning(viewer).show_scene.value = True
+    assert all(node.visible for node in drawn(viewer).values())
+
+
+def test_more_objects_than_can_be_drawn_are_counted(viewer):
+    world = World()
+    world.add(*(world_object(f"o{i}", Sphere(0.01)) for i in range(MOST_OBJECTS + 20)))
+    assert len(show(viewer, world)) == MOST_OBJECTS
+    assert planning(viewer).objects.left_out == 20
+    world.remove(*(f"o{i}" for i in range(30)))
+    assert len(show(viewer, world)) == MOST_OBJECTS - 10
+    assert planning(viewer).objects.left_out == 0
+
+
+MESH = triangle_mesh([(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1)],
+                     [(0, 2, 1), (0, 1, 3), (1, 2, 3), (0, 3, 2)])  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("solid", "size", "volume"),
+    [
+        (Cone(0.2, 0.6), (0.4, 0.4, 0.6), np.pi * 0.04 * 0.6 / 3.0),
+        (Capsule(0.2, 0.6), (0.4, 0.4, 1.0), np.pi * 0.04 * 0.6 + 4.0 / 3.0 * np.pi * 0.008),
+        (MESH, (1.0, 1.0, 1.0), 1.0 / 6.0),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_surfaces_have_the_size_and_volume_of_their_solid(solid, size, volume):
+    """The volume by the divergence theorem, so the triangles are closed and face outwards."""
+    vertices, faces = surface_of(solid)
+    np.testing.assert_allclose(np.ptp(vertices, axis=0), size, rtol=0.01)
+    a, b, c = (vertices[faces[:, k]] for k in range(3))
+    assert np.einsum("ij,ij->i", a, np.cross(b, c)).sum() / 6.0 == pytest.approx(volume, rel=0.02)
+
+
+def test_all_shapes_are_drawn(viewer):
+    world = World()
+    solids = (Sphere(0.1), Box((0.1, 0.1, 0.1)), Cone(0.1, 0.2), Capsule(0.1, 0.2), HalfSpace())
+    world.add(*(world_object(type(s).__name__, (s, MESH)) for s in solids))
+    world.enable("Cone", False)
+    assert len(show(viewer, world)) == len(solids)
+
+
+def test_spheres_appear_below_their_links_when_asked_for(viewer):
+    viewer.flush()
+    assert planning(viewer)._spheres is None, "not before"
+    planning(viewer).show_spheres.value = True
+    viewer.flush()
+    nodes = planning(viewer)._spheres
+    assert len(nodes) == sum(len(s) for s in FRANKA.spheres.values())
+    assert all(node.visible for node in nodes)
+    planning(viewer).show_spheres.value = False
+    viewer.flush()
+    assert not any(node.visible for node in nodes)
+
+
+def plan(viewer, seconds=2.0):
+    goal = FRANKA.home.copy()
+    goal[0] += 1.0
+    rows = np.linspace(FRANKA.home, goal, 11)
+    viewer.update_plan("franka", np.linspace(5.0, 5.0 + seconds, 11), rows)
+    return rows
+
+
+def test_the_ghost_is_scrubbed_along_the_plan(viewer):
+    path = planning(viewer).path
+    viewer.flush()
+    assert path.ghost is None, "none before a plan"
+    assert not viewer._robots["franka"].animated
+    rows = plan(viewer)
+    path.play.value = False
+    for percent, row in ((0.0, rows[0]), (50.0, rows[5]), (75.0, 0.5 * (rows[7] + rows[8])),
+                         (100.0, rows[-1])):  # fmt: skip
+        path.scrub.value = percent
+        viewer.flush()
+        np.testing.assert_allclose(path.ghost.q, row, atol=1e-12)
+    np.testing.assert_allclose(viewer._robots["franka"].view.q, FRANKA.home)
+    assert path._line.points.shape == (10, 2, 3)
+    path.show.value = False
+    viewer.flush()
+    assert not path.ghost.base.visible
+    assert not path._line.visible
+
+
+def test_the_ghost_plays_by_itself_and_begins_anew(viewer):
+    path = planning(viewer).path
+    rows = plan(viewer, seconds=0.2)
+    assert viewer._robots["franka"].animated
+    seen = []
+    end = time.monotonic() + 2.0
+    while time.monotonic() < end:
+        viewer.flush()
+        seen.append(path.ghost.q[0])
+        time.sleep(0.01)
+    assert max(seen) == pytest.approx(rows[-1, 0])
+    assert min(seen) < rows[5, 0]
+    assert any(b < a for a, b in itertools.pairwise(seen)), "begins anew"
+
+
+def test_a_newer_plan_takes_the_place_and_a_bad_one_does_not(viewer):
+    path = planning(viewer).path
+    rows = plan(viewer)
+    path.play.value = False
+    path.scrub.value = 100.0
+    viewer.flush()
+    for times, bad in (
+        ([0.0, 1.0], rows), ([], np.zeros((0, 9))), ([1.0, 0.0], rows[:2]),
+        ([0.0, np.nan], rows[:2]), ([0.0, 1.0], np.full((2, 9), np.nan)),
+    ):  # fmt: skip
+        with pytest.raises(BadCommand):
+            viewer.update_plan("franka", times, bad)
+    viewer.flush()
+    np.testing.assert_allclose(path.ghost.q, rows[-1])
+    viewer.update_plan("franka", [0.0], rows[3:4])
+    viewer.flush()
+    np.testing.assert_allclose(path.ghost.q, rows[3])
+    assert path._line is None, "one point is no line"
+
+
+def test_a_robot_without_a_tool_shows_no_plans(open_viewer):
+    viewer = open_viewer(ViewedRobot(hand_made()))
+    assert planning(viewer, viewer.robot_names[0]) is None
+    with pytest.raises(BadCommand, match="no tool"):
+        viewer.update_plan(viewer.robot_names[0], [0.0], np.zeros((1, 4)))
+    with pytest.raises(BadCommand, match="no tool"):
+        viewer.update_scene(viewer.robot_names[0], World().scene)
+    with pytest.raises(UnknownFrame, match="no_link"):
+        ViewedRobot(hand_made(), tool="no_link")
