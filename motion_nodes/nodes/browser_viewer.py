@@ -12,23 +12,33 @@ import math
 from collections import deque
 from typing import Any
 
+import numpy as np
 from geometry_msgs.msg import TwistStamped
+from moveit_msgs.msg import DisplayTrajectory
 from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 
+from motion_nodes.errors import MotionError
+from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import Placement, parse_placements
 from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.model.robot import Robot
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.displayed_paths import displayed_path
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
 from motion_nodes.ros.names import BASE_CONTROLLERS, JOINT_CONTROLLER, under
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
+from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.run import run_node
+from motion_nodes.ros.scene_follower import SceneFollower
+from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.viewed_robot import ViewedRobot
 
+PLANS = "display_planned_path"
 STALE = 1.0
 """[s] A robot that sent no state for this long is shown as lost."""
 
@@ -60,7 +70,7 @@ class BrowserViewerParams(NodeParams):
 class WatchedRobot:
     """The topics of one robot on the page."""
 
-    def __init__(self, node: MotionNode[Any], place: Placement) -> None:
+    def __init__(self, node: MotionNode[Any], place: Placement, frames: TransformTree) -> None:
         """Create the endpoints under the robot's namespace."""
         self._node = node
         self.robot = load_robot(place.robot)
@@ -75,6 +85,12 @@ class WatchedRobot:
         self._drives = False
         self._twist: Any = None
         self._odom: Any = None
+        self._plans: Any = None
+        self._scene: SceneFollower | None = None
+        if self.viewed.tool:
+            self._plans = node.poll(DisplayTrajectory, under(place.namespace, PLANS), qos.NEWEST)
+            self._scene = _scene_of(node, self.robot, place.namespace, frames)
+        self._revision = 0
         if self.robot.base is not None:
             controller = under(place.namespace, BASE_CONTROLLERS[self.robot.kind])
             self._twist = node.advertise(TwistStamped, f"{controller}/cmd_vel")
@@ -91,6 +107,30 @@ class WatchedRobot:
             if all(map(math.isfinite, values)):
                 X_OB = from_xyz_quat(values[:3], values[3:])
                 viewer.update_base(self.name, self._X_WO @ X_OB)
+        self._show_planning(viewer)
+
+    def _show_planning(self, viewer: BrowserViewer) -> None:
+        """Show the scene where it is another one, and the newest plan."""
+        if self._scene is None:
+            return
+        scene = self._scene.scene
+        if scene.revision != self._revision:
+            self._revision = scene.revision
+            viewer.update_scene(self.name, scene)
+        message = self._plans.newest()
+        if message is None:
+            return
+        known = np.where(np.isfinite(self.state.position), self.state.position, self.robot.home)
+        try:
+            path = displayed_path(message, self.robot.joint_names, known)
+            viewer.update_plan(self.name, *path)
+        except MotionError as error:
+            self._node.warn(f"{self.name}: {error}", f"{self.name}: {PLANS}: {error}")
+
+    def end(self) -> None:
+        """Take down what the node does not take down by itself."""
+        if self._scene is not None:
+            self._scene.destroy()
 
     def status(self) -> str:
         """Say what is missing and where to look, or nothing."""
@@ -128,6 +168,17 @@ class WatchedRobot:
         self._command.publish(message)
 
 
+def _scene_of(
+    node: MotionNode[Any], robot: Robot, namespace: str, frames: TransformTree
+) -> SceneFollower:
+    """Return a follower of a robot's planning scene."""
+    # Without generated code: the viewer asks for few frames, and starts sooner.
+    kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame, generic=True)
+    return SceneFollower(
+        node, robot, kinematics, RobotFrames(kinematics, frames, namespace), namespace
+    )
+
+
 class BrowserViewerNode(MotionNode[BrowserViewerParams]):
     """Serves the page."""
 
@@ -137,12 +188,16 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         """Create the node, unconfigured."""
         super().__init__("browser_viewer", ros_args=ros_args)
         self._viewer: BrowserViewer | None = None
+        self._frames: TransformTree | None = None
+        self._watched: dict[str, WatchedRobot] = {}
 
     def configure(self) -> None:
         """Load the robots and open the page."""
         params = self.params
         places = parse_placements(params.robots)
-        self._watched = {w.name: w for w in (WatchedRobot(self, place) for place in places)}
+        frames = self._frames = TransformTree(self)
+        watched = [WatchedRobot(self, place, frames) for place in places]
+        self._watched = {robot.name: robot for robot in watched}
         self._viewer = BrowserViewer(
             [watched.viewed for watched in self._watched.values()],
             params.port,
@@ -180,6 +235,12 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         if self._viewer is not None:
             self._viewer.close()
             self._viewer = None
+        for watched in self._watched.values():
+            watched.end()
+        self._watched = {}
+        if self._frames is not None:
+            self._frames.destroy()
+            self._frames = None
 
     def diagnose(self, report: Report) -> None:
         """Say where the page is and who looks at it."""
