@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planned paths as MoveIt displays them (moveit_msgs/DisplayTrajectory) as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import BadCommand
+
+Array = NDArray[np.float64]
+
+
+def displayed_path(message: Any, joint_names: Sequence[str], q: Array) -> tuple[Array, Array]:
+    """Return when which joints are where.
+
+    Args:
+        message: a DisplayTrajectory; its trajectories follow each other. Joints that are not the
+            robot's are left out.
+        joint_names: of the robot.
+        q: values of the joints that the message says nothing of [rad or m], shape (n,).
+
+    Returns:
+        Times from the start [s], shape (m,), and all joints, shape (m, n).
+
+    Raises:
+        BadCommand: there are no points, a point has a wrong number of positions, or numbers are
+            not finite.
+    """
+    index = {name: i for i, name in enumerate(joint_names)}
+    row, times, rows, begin = np.array(q, dtype=np.float64), [0.0], [], 0.0
+    start = message.trajectory_start.joint_state
+    for name, value in zip(start.name, start.position, strict=False):
+        if name in index:
+            row[index[name]] = value
+    rows.append(row.copy())
+    for trajectory in message.trajectory:
+        names = trajectory.joint_trajectory.joint_names
+        known = [(k, index[name]) for k, name in enumerate(names) if name in index]
+        for point in trajectory.joint_trajectory.points:
+            if len(point.positions) != len(names):
+                raise BadCommand(
+                    f"a displayed path has a point of {len(point.positions)} positions for "
+                    f"{len(names)} joints"
+                )
+            for k, i in known:
+                row[i] = point.positions[k]
+            rows.append(row.copy())
+            stamp = point.time_from_start
+            times.append(begin + stamp.sec + 1e-9 * stamp.nanosec)
+        begin = times[-1]
+    if len(rows) == 1:
+        raise BadCommand("a displayed path has no points")
+    if not np.isfinite(rows).all():
+        raise BadCommand("a displayed path holds numbers that are not finite")
+    return np.array(times), np.array(rows)
