@@ -86,6 +86,9 @@ def to_quat_xyzw(X_AB: Array) -> Array:
     Source: S. W. Shepperd, Quaternion from rotation matrix, J. Guidance and Control 1(3), 1978.
     """
     R = np.asarray(X_AB, dtype=np.float64)[..., :3, :3]
+    if R.ndim == 2:
+        # In plain numbers, for arrays of a few take some twenty times as long.
+        return np.array(_one_quaternion(*R.tolist()))
     xx, yy, zz = R[..., 0, 0], R[..., 1, 1], R[..., 2, 2]
     xy, yx, xz, zx = R[..., 0, 1], R[..., 1, 0], R[..., 0, 2], R[..., 2, 0]
     yz, zy = R[..., 1, 2], R[..., 2, 1]
@@ -101,6 +104,28 @@ def to_quat_xyzw(X_AB: Array) -> Array:
     chosen = np.take_along_axis(candidates, largest[..., None, None], axis=-2)[..., 0, :]
     chosen = chosen / np.linalg.norm(chosen, axis=-1, keepdims=True)
     return np.asarray(np.where(chosen[..., 3:] < 0.0, -chosen, chosen))
+
+
+def _one_quaternion(
+    row_x: list[float], row_y: list[float], row_z: list[float]
+) -> tuple[float, float, float, float]:
+    """Return the quaternion of one rotation, in the same way."""
+    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = row_x, row_y, row_z
+    trace = xx + yy + zz
+    largest = max(xx, yy, zz, trace)
+    if largest == xx:
+        found = (1.0 + 2.0 * xx - trace, yx + xy, zx + xz, zy - yz)
+    elif largest == yy:
+        found = (yx + xy, 1.0 + 2.0 * yy - trace, zy + yz, xz - zx)
+    elif largest == zz:
+        found = (zx + xz, zy + yz, 1.0 + 2.0 * zz - trace, yx - xy)
+    else:
+        found = (zy - yz, xz - zx, yx - xy, 1.0 + trace)
+    x, y, z, w = found
+    scale = math.copysign(1.0 / math.sqrt(x * x + y * y + z * z + w * w), w)
+    if w == 0.0:
+        scale = abs(scale)
+    return x * scale, y * scale, z * scale, w * scale
 
 
 def rotation_about(axis: Array, angle: Array) -> Array:

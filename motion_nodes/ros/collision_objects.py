@@ -18,7 +18,7 @@ from motion_nodes.ros.moveit_messages import pose_message, pose_of
 from motion_nodes.ros.scene_draft import SceneDraft
 from motion_nodes.ros.scene_frames import SceneFrames
 from motion_nodes.ros.scene_shapes import fill_shapes, is_identity, parts_of, poses_given
-from motion_nodes.scene.scene import AttachedBody, Part, WorldObject, checked_pose
+from motion_nodes.scene.scene import AttachedBody, Part, WorldObject
 
 RESERVED = "<octomap>"
 """Id that MoveIt keeps for its octomap."""
@@ -161,9 +161,7 @@ def _geometry(
         X_RO = frames.pose(frame, draft) @ X_HO
         if link:
             X_RO = inverse(frames.link_pose(link)) @ X_RO
-    return checked_pose(X_RO, where), tuple(
-        Part(part.solid, checked_pose(part.X_OS, where)) for part in parts
-    )
+    return frozen(X_RO), tuple(Part(part.solid, frozen(part.X_OS)) for part in parts)
 
 
 def _remove(draft: SceneDraft, name: str) -> list[str]:
@@ -184,7 +182,7 @@ def _move(draft: SceneDraft, message: CollisionObject, frames: SceneFrames) -> l
     where = f"object '{message.id}'"
     item = draft.object(message.id)
     X_HO = pose_of(message.pose, f"the pose of {where}")[0]
-    X_WO = checked_pose(frames.pose(message.header.frame_id, draft) @ X_HO, where)
+    X_WO = frozen(frames.pose(message.header.frame_id, draft) @ X_HO)
     poses, parts = poses_given(message, where), item.parts
     if item.static:
         raise BadCommand(f"{where} is static: it was promised not to move")
@@ -195,8 +193,7 @@ def _move(draft: SceneDraft, message: CollisionObject, frames: SceneFrames) -> l
                 "shapes; give as many, or none"
             )
         parts = tuple(
-            Part(part.solid, checked_pose(X_OS, where))
-            for part, X_OS in zip(parts, poses, strict=True)
+            Part(part.solid, frozen(X_OS)) for part, X_OS in zip(parts, poses, strict=True)
         )
     draft.put(replace(item, X_WO=X_WO, parts=parts))
     if message.primitives or message.meshes or message.planes:

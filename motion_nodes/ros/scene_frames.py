@@ -15,6 +15,8 @@ from motion_nodes.model.tree import Array, frozen
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene_draft import SceneDraft
 
+_HERE = frozen(np.eye(4))
+
 
 class SceneFrames:
     """Finds frames in the planning frame, which is the robot's base.
@@ -70,7 +72,7 @@ class SceneFrames:
             MotionError: where the robot is, is not known.
         """
         if link == self.base:
-            return frozen(np.eye(4))
+            return _HERE
         return frozen(self._kinematics.pose(self._positions(), link))
 
     def pose(self, frame: str, draft: SceneDraft) -> Array:

@@ -115,7 +115,8 @@ def fill_shapes(message: CollisionObject, parts: Iterable[Part]) -> None:
         else:
             for primitive, X_SP in _primitives(solid):
                 message.primitives.append(primitive)
-                message.primitive_poses.append(pose_message(X @ X_SP))
+                X_OP = X if X_SP is HERE else X @ X_SP
+                message.primitive_poses.append(pose_message(X_OP))
 
 
 def is_identity(pose: Pose) -> bool:

@@ -108,3 +108,18 @@ def test_many_quaternions_and_rotations_agree_with_scipy() -> None:
     np.testing.assert_allclose(again, R.reshape(-1, 3, 3), atol=1e-14)
     assert (quaternions[..., 3] >= 0.0).all()
     assert rotation_about(np.zeros((0, 3)), np.zeros(0)).shape == (0, 3, 3)
+
+
+def test_a_quaternion_alone_is_that_of_many() -> None:
+    turns = np.pi * np.array([(1, 0, 0), (0, 1, 0), (0, 0, 1), (0.6, 0.8, 0), (0, 0.6, -0.8)])
+    rotations = np.concatenate(
+        [
+            Rotation.random(500, random_state=1).as_matrix(),
+            Rotation.from_rotvec(turns).as_matrix(),
+            [np.eye(3)],
+        ]
+    )
+    alone = np.array([to_quat_xyzw(R) for R in rotations])
+    np.testing.assert_allclose(alone, to_quat_xyzw(rotations), atol=1e-15)
+    assert (alone[:, 3] >= 0.0).all()
+    assert np.isnan(to_quat_xyzw(np.full((4, 4), np.nan))).all()
