@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths that are given partly for the joints and partly for the tool."""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.task_space_conversion import ConvertedPath, PathConverter, joined
+from motion_nodes.planning.task_space_path_spec import TaskSpacePathSpec
+from motion_nodes.trajectory.joint_path import JointPath, checked_waypoints
+from motion_nodes.trajectory.spline import segment_shares, spline_path
+
+_SAME = 1e-9
+"""[rad or m] Joint values nearer than this are the same."""
+
+
+class TransitionMode(enum.Enum):
+    """How a path gets from where it ended to a part that is added to it."""
+
+    SKIP = "skip"
+    """Not to the start of the part: from where it is to the end of the part's first piece."""
+    FREE = "free"
+    """To the start of the part by a straight motion of the joints."""
+    LINEAR_TASK_SPACE = "linear_task_space"
+    """To the start of the part by a straight line of the tool; for parts of the tool only."""
+
+
+class CSpacePathSpec:
+    """Waypoints of the joints, to be gone through smoothly."""
+
+    def __init__(self, initial: ArrayLike) -> None:
+        """Begin at joint values [rad or m], shape (n,)."""
+        self._points = [_values(initial, None)]
+
+    def add_c_space_waypoint(self, waypoint: ArrayLike) -> None:
+        """Add joint values [rad or m], shape (n,)."""
+        self._points.append(_values(waypoint, len(self._points[0])))
+
+    @property
+    def waypoints(self) -> Array:
+        """All of them, the initial one first, shape (k, n)."""
+        return np.array(self._points)
+
+
+class CompositePathSpec:
+    """Parts for joints and for the tool, one after the other."""
+
+    def __init__(self, initial: ArrayLike) -> None:
+        """Begin at joint values [rad or m], shape (n,)."""
+        self.initial = _values(initial, None)
+        self.parts: list[tuple[CSpacePathSpec | TaskSpacePathSpec, TransitionMode]] = []
+
+    def add_c_space_path_spec(self, spec: CSpacePathSpec, mode: TransitionMode) -> None:
+        """Add waypoints of the joints.
+
+        Raises:
+            BadCommand: other joints than before, or a mode that is for tools only.
+        """
+        if mode is TransitionMode.LINEAR_TASK_SPACE:
+            raise BadCommand(
+                "a straight line of the tool leads only to a path of the tool; use FREE or SKIP"
+            )
+        if spec.waypoints.shape[1] != len(self.initial):
+            raise BadCommand(
+                f"waypoints have {spec.waypoints.shape[1]} joints; the path has {len(self.initial)}"
+            )
+        self.parts.append((spec, mode))
+
+    def add_task_space_path_spec(self, spec: TaskSpacePathSpec, mode: TransitionMode) -> None:
+        """Add a path of the tool.
+
+        Raises:
+            BadCommand: it has no pieces.
+        """
+        if not len(spec):
+            raise BadCommand("the path has no pieces; add one at least")
+        self.parts.append((spec, mode))
+
+    def convert(self, converter: PathConverter) -> ConvertedPath:
+        """Return the joints' path, at rest between parts, as far as it goes.
+
+        Raises:
+            BadCommand: another number of joints than the converter's, no parts, or an arc that is
+                none from where a part with SKIP begins.
+        """
+        names = converter.chain.joint_names
+        checked_waypoints(self.initial, names)
+        if not self.parts:
+            raise BadCommand("the path has no parts; add one at least")
+        q, done = self.initial, _Progress(names)
+        for i, (spec, mode) in enumerate(self.parts):
+            if isinstance(spec, CSpacePathSpec):
+                points = spec.waypoints[1:] if mode is TransitionMode.SKIP else spec.waypoints
+                q, reason = done.add_joints(converter, np.vstack([q, points]))
+            else:
+                q, reason = _add_tool_path(done, converter, spec, mode, q)
+            if reason:
+                return done.result(self.initial, i / len(self.parts), f"part {i}: {reason}")
+        return done.result(self.initial, 1.0, "")
+
+
+class _Progress:
+    """What was converted so far."""
+
+    def __init__(self, joint_names: tuple[str, ...]) -> None:
+        self._names = joint_names
+        self._paths: list[JointPath] = []
+
+    def add_joints(self, converter: PathConverter, points: Array) -> tuple[Array, str]:
+        """Add a spline through waypoints; return where it ends, and why not if it cannot."""
+        moved = np.max(np.abs(np.diff(points, axis=0)), axis=1, initial=0.0) > _SAME
+        points = points[np.concatenate([[True], moved])]
+        if len(points) > 1:
+            path = spline_path(self._names, points, segment_shares(points, "centripetal"))
+            reason = converter.problem(path)
+            if reason:
+                return points[0], reason
+            self._paths.append(path)
+        return points[-1], ""
+
+    def add(self, path: JointPath) -> Array:
+        """Add a path; return where it ends."""
+        self._paths.append(path)
+        return np.asarray(path.evaluate(path.length)[0])
+
+    def result(self, start: Array, fraction: float, reason: str) -> ConvertedPath:
+        """Return all of it."""
+        path = joined(self._names, self._paths)
+        if path is None:
+            reason = reason or "all parts end where they start: there is nothing to move"
+            return ConvertedPath(None, start[None], np.zeros(1), fraction, reason)
+        return ConvertedPath(path, path.evaluate(path.breaks), path.breaks, fraction, reason)
+
+
+def _add_tool_path(
+    done: _Progress,
+    converter: PathConverter,
+    spec: TaskSpacePathSpec,
+    mode: TransitionMode,
+    q: Array,
+) -> tuple[Array, str]:
+    """Add a path of the tool; return where the joints end, and why the path ends if it does."""
+    here = converter.chain.kinematics.pose(q, converter.chain.tip)
+    if mode is TransitionMode.SKIP:
+        spec = spec.starting_at(here)
+    elif mode is TransitionMode.LINEAR_TASK_SPACE:
+        spec = spec.led_to_from(here)
+    else:
+        start, reason = converter.start(spec.initial_pose, q)
+        if start is None:
+            return q, reason
+        q, reason = done.add_joints(converter, np.stack([q, start]))
+        if reason:
+            return q, reason
+    converted = converter.convert(spec.path(), q)
+    if converted.path is not None:
+        q = done.add(converted.path)
+    return q, converted.reason
+
+
+def _values(given: ArrayLike, count: int | None) -> Array:
+    values = np.array(given, dtype=np.float64)
+    if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
+        raise BadCommand(
+            f"joint values are {values.tolist()}; they must be a row of finite numbers"
+        )
+    if count is not None and len(values) != count:
+        raise BadCommand(f"{len(values)} joint values were given; there are {count} joints")
+    return values

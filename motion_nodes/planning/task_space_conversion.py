@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a tool's path to a path of joints whose tool stays near to it.
+
+Waypoints are found one after the other by inverse kinematics that starts from the one before; how
+far apart they are follows from how far straight lines between them would leave the path. A spline
+through them is then compared with the path at many places, and gets more waypoints where needed, so
+that the greatest deviation is a promise about the result.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.pose_error import rotation_vector
+from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance
+from motion_nodes.ik.solver import LeastSquaresIk
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.task_space_segments import TaskSpacePath
+from motion_nodes.trajectory.blended_path import FreeCheck
+from motion_nodes.trajectory.joint_path import JointPath
+from motion_nodes.trajectory.spline import spline_path
+
+_EXACT = IkTolerance(1e-6, 1e-5)
+_BETWEEN = np.array([0.25, 0.5, 0.75])
+"""Where a line between two waypoints is compared with the path."""
+_PARTS = 8
+"""Into so many parts each interval of the spline is divided for its comparison."""
+_REFINEMENTS = 10
+"""So often waypoints are added where the spline leaves the path."""
+_ROUNDING = 1e-9
+"""[rad or m] So far beyond a limit is within it."""
+_START_TIMEOUT = 1.0
+"""[s] For the first pose, which has no neighbour to start from."""
+
+
+@dataclass(frozen=True)
+class PathConversionConfig:
+    """How a path of the tool becomes one of the joints; names and values as in Lula."""
+
+    min_position_deviation: float = 0.001
+    """[m] Waypoints move apart while lines between them deviate less."""
+    max_position_deviation: float = 0.003
+    """[m] The tool never is further than this from where the path has it."""
+    initial_s_step_size: float = 0.05
+    """First distance between waypoints tried [m]."""
+    initial_s_step_size_delta: float = 0.005
+    """By which it grows at first [m]."""
+    min_s_step_size: float = 1e-5
+    """[m] Where waypoints as near as this do not work, the conversion ends."""
+    min_s_step_size_delta: float = 1e-5
+    """[m] A better step is not looked for within this."""
+    max_iterations: int = 50
+    """Steps tried for each waypoint."""
+    alpha: float = 1.4
+    """Factor by which steps grow faster, and shrink; above 1."""
+    max_orientation_deviation: float = 0.02
+    """[rad] The tool is never turned further than this from where the path has it."""
+    max_joint_step: float = 0.5
+    """[rad or m] No joint changes by more between waypoints: more is a jump."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if not (math.isfinite(value) and value > 0.0):
+                raise BadConfig(f"{field.name} is {value}; it must be finite and above 0")
+        if self.min_position_deviation >= self.max_position_deviation:
+            raise BadConfig(
+                f"min_position_deviation ({self.min_position_deviation} m) must be less than "
+                f"max_position_deviation ({self.max_position_deviation} m)"
+            )
+        if self.alpha <= 1.0:
+            raise BadConfig(f"alpha is {self.alpha}; it must be above 1")
+
+
+class ConvertedPath(NamedTuple):
+    """What became of a tool's path."""
+
+    path: JointPath | None
+    """Joints over the distance along the tool's path; None if not even a start was found."""
+    waypoints: Array
+    """Joint values found, shape (k, n)."""
+    distances: Array
+    """Where they are on the tool's path, shape (k,)."""
+    fraction: float
+    """Share of the tool's path that was converted; 1 is all."""
+    reason: str
+    """For a person: why it ended early; empty if it did not."""
+
+
+class _Failure(Exception):
+    """Why the path cannot be followed further."""
+
+
+class PathConverter:
+    """Converts paths of a chain's tip, as poses in the chain's base."""
+
+    def __init__(
+        self,
+        chain: IkChain,
+        config: PathConversionConfig | None = None,
+        is_free: FreeCheck | None = None,
+    ) -> None:
+        """Prepare inverse kinematics.
+
+        Args:
+            chain: joints and tip.
+            config: None: the default.
+            is_free: asked about the joints' whole way; None: all of it is.
+        """
+        self.chain = chain
+        self.config = config or PathConversionConfig()
+        self.is_free = is_free
+        self._solver = LeastSquaresIk(chain)
+        self._near = IkSettings(tolerance=_EXACT, attempts=1)
+        self._anywhere = IkSettings(tolerance=_EXACT, timeout=_START_TIMEOUT)
+
+    def convert(self, path: TaskSpacePath, seed: ArrayLike | None = None) -> ConvertedPath:
+        """Return the joints' path, as far as it goes.
+
+        Args:
+            path: of the tip.
+            seed: joint values near which to begin, usually the present ones, shape (n,).
+        """
+        first, reason = self.start(path.pose(0.0), seed)
+        if first is None:
+            nothing = np.empty((0, len(self.chain.joint_names)))
+            return ConvertedPath(None, nothing, np.empty(0), 0.0, reason)
+        parts: list[JointPath] = []
+        q, end = first, 0.0
+        cuts = np.concatenate([[0.0], path.corners, [path.length]])
+        breaks = path.breaks
+        for begin, until in itertools.pairwise(cuts.tolist()):
+            inner = breaks[(breaks > begin) & (breaks < until)]
+            stages = np.concatenate([[begin], inner, [until]])
+            distances, points, reason = self._walk(path, stages, q)
+            spline, why = self._spline(path, distances, points)
+            reason = why or reason
+            if spline is not None:
+                parts.append(spline)
+                q = spline.evaluate(spline.length)[0]
+                end += spline.length
+            if reason:
+                break
+        whole = joined(self.chain.joint_names, parts)
+        if reason:
+            reason = (
+                f"the tool's path was followed for {end:.4g} of {path.length:.4g} "
+                f"({100.0 * end / path.length:.1f} %); then {reason}"
+            )
+        if whole is None:
+            return ConvertedPath(None, first[None], np.zeros(1), 0.0, reason)
+        fraction = end / path.length if reason else 1.0
+        return ConvertedPath(whole, whole.evaluate(whole.breaks), whole.breaks, fraction, reason)
+
+    def start(self, pose: Array, seed: ArrayLike | None) -> tuple[Array | None, str]:
+        """Return joint values for the begin of a path, or None and why there are none."""
+        found = self._solver.solve(IkRequest(pose, seed, settings=self._anywhere))
+        if found.success:
+            return found.q, ""
+        return None, f"the start of the tool's path cannot be reached: {found.reason}"
+
+    def problem(self, path: JointPath) -> str:
+        """Say where a path of the joints is outside their limits or not free; empty: nowhere."""
+        local = _places(path)
+        Q = path.evaluate(local)
+        if not self._inside(Q).all():
+            return "the joints would leave their limits on the way"
+        free = np.ones(1) if self.is_free is None else self.is_free(Q)
+        return "" if np.all(free) else "the joints would collide on the way"
+
+    def _inside(self, Q: Array) -> NDArray[np.bool_]:
+        chain = self.chain
+        low, high = chain.lower - _ROUNDING, chain.upper + _ROUNDING
+        return np.asarray(np.all((low <= Q) & (high >= Q), axis=1), dtype=np.bool_)
+
+    def _walk(self, path: TaskSpacePath, stages: Array, q: Array) -> tuple[Array, Array, str]:
+        """Return distances and joint values of waypoints, and why they end early."""
+        distances, points = [float(stages[0])], [q]
+        step = self.config.initial_s_step_size
+        for end in stages[1:].tolist():
+            while distances[-1] < end:
+                try:
+                    at, q = self._next(path, distances[-1], points[-1], end, step)
+                except _Failure as failure:
+                    return np.array(distances), np.array(points), str(failure)
+                if at < end:
+                    step = at - distances[-1]
+                distances.append(at)
+                points.append(q)
+        return np.array(distances), np.array(points), ""
+
+    def _next(
+        self, path: TaskSpacePath, at: float, q: Array, end: float, step: float
+    ) -> tuple[float, Array]:
+        """Return the next waypoint: as far away as the deviation of a line to it allows."""
+        config = self.config
+        best: tuple[float, Array] | None = None
+        too_far, delta, why = math.inf, config.initial_s_step_size_delta, ""
+        for _ in range(config.max_iterations):
+            target = at + step
+            if end - target < config.min_s_step_size:
+                target = end
+            try:
+                found, deviation = self._try(path, at, q, target)
+            except _Failure as failure:
+                why, too_far = str(failure), step
+            else:
+                best = (target, found)
+                if target == end or deviation >= config.min_position_deviation:
+                    return best
+            if best is None:
+                if step <= config.min_s_step_size:
+                    break
+                step = max(step / config.alpha, config.min_s_step_size)
+            elif math.isinf(too_far):
+                step, delta = step + delta, delta * config.alpha
+            elif too_far - (best[0] - at) <= config.min_s_step_size_delta:
+                break
+            else:
+                step = 0.5 * (too_far + best[0] - at)
+        if best is None:
+            raise _Failure(why)
+        return best
+
+    def _try(self, path: TaskSpacePath, at: float, q: Array, target: float) -> tuple[Array, float]:
+        """Return joint values at a distance, and how far a line to them leaves the path."""
+        found = self._near_pose(path.pose(target), q)
+        change = np.abs(found - q)
+        if change.max() > self.config.max_joint_step:
+            joint = self.chain.joint_names[int(np.argmax(change))]
+            raise _Failure(f"joint {joint} would jump by {change.max():.3g}")
+        lines = q + _BETWEEN[:, None] * (found - q)
+        off, turned = self._deviations(path, at + _BETWEEN * (target - at), lines)
+        if off.max() > self.config.max_position_deviation:
+            raise _Failure(f"the tool would leave its path by {off.max():.3g} m between waypoints")
+        if turned.max() > self.config.max_orientation_deviation:
+            raise _Failure(f"the tool would turn off its path by {turned.max():.3g} rad")
+        return found, float(off.max())
+
+    def _near_pose(self, pose: Array, seed: Array) -> Array:
+        result = self._solver.solve(IkRequest(pose, seed, settings=self._near))
+        if not result.success:
+            raise _Failure(f"no joint values lead on: {result.reason}")
+        return result.q
+
+    def _deviations(self, path: TaskSpacePath, at: Array, Q: Array) -> tuple[Array, Array]:
+        """Return distances [m] and angles [rad] between the tool and its path, each (k,)."""
+        tools = self.chain.kinematics.pose_batch(Q, self.chain.tip)
+        poses = np.array([path.pose(s) for s in at.tolist()])
+        off = np.linalg.norm(tools[:, :3, 3] - poses[:, :3, 3], axis=1)
+        between = np.swapaxes(poses[:, :3, :3], 1, 2) @ tools[:, :3, :3]
+        turned = np.array([math.hypot(*rotation_vector(R)) for R in between])
+        return off, turned
+
+    def _spline(
+        self, path: TaskSpacePath, distances: Array, points: Array
+    ) -> tuple[JointPath | None, str]:
+        """Return the spline through waypoints, more of them where needed; and where it ends."""
+        config = self.config
+        for _ in range(_REFINEMENTS):
+            if len(distances) < 2:
+                return None, ""
+            spline = spline_path(self.chain.joint_names, points, np.diff(distances))
+            local = _places(spline)
+            Q = spline.evaluate(local)
+            off, turned = self._deviations(path, distances[0] + local, Q)
+            wrong = (off > config.max_position_deviation) | (
+                turned > config.max_orientation_deviation
+            )
+            wrong |= ~self._inside(Q)
+            bad = np.flatnonzero(wrong.reshape(-1, _PARTS).any(axis=1))
+            if not len(bad):
+                return self._free_part(spline, local, Q)
+            middles = 0.5 * (distances[bad] + distances[bad + 1])
+            guesses = 0.5 * (points[bad] + points[bad + 1])
+            try:
+                added = [
+                    self._near_pose(path.pose(s), q)
+                    for s, q in zip(middles.tolist(), guesses, strict=True)
+                ]
+            except _Failure as failure:
+                return self._spline(path, distances[: bad[0] + 1], points[: bad[0] + 1])[0], str(
+                    failure
+                )
+            distances = np.insert(distances, bad + 1, middles)
+            points = np.insert(points, bad + 1, added, axis=0)
+        return None, "no smooth motion of the joints stays near enough to the tool's path"
+
+    def _free_part(self, spline: JointPath, local: Array, Q: Array) -> tuple[JointPath | None, str]:
+        """Return the spline up to where it is no longer free."""
+        if self.is_free is None:
+            return spline, ""
+        order = np.searchsorted(local, spline.breaks)
+        everything = np.insert(Q, order, spline.evaluate(spline.breaks), axis=0)
+        places = np.insert(local, order, spline.breaks)
+        taken = np.flatnonzero(~np.asarray(self.is_free(everything), dtype=np.bool_))
+        if not len(taken):
+            return spline, ""
+        last = int(np.searchsorted(spline.breaks, places[taken[0]])) - 1
+        reason = f"the joints would collide at {places[taken[0]]:.4g} of this part"
+        if last < 1:
+            return None, reason
+        return (
+            JointPath(
+                spline.joint_names,
+                spline.breaks[: last + 1],
+                spline.coefficients[:last],
+                np.empty(0),
+            ),
+            reason,
+        )
+
+
+def _places(path: JointPath) -> Array:
+    """Return distances at which a path is looked at."""
+    shares = (np.arange(_PARTS) + 0.5) / _PARTS
+    return np.asarray((path.breaks[:-1, None] + shares * np.diff(path.breaks)[:, None]).ravel())
+
+
+def joined(joint_names: tuple[str, ...], parts: list[JointPath]) -> JointPath | None:
+    """Return cubic paths one after the other, with stops between them and where they have some."""
+    if not parts:
+        return None
+    breaks, stops = [np.zeros(1)], []
+    for part in parts:
+        start = breaks[-1][-1]
+        breaks.append(part.breaks[1:] + start)
+        stops += [*(part.stops + start).tolist(), breaks[-1][-1]]
+    coefficients = np.concatenate([part.coefficients for part in parts])
+    return JointPath(joint_names, np.concatenate(breaks), coefficients, np.array(stops[:-1]))

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectories along paths of a tool."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.model.robot import Robot
+from motion_nodes.planning.composite_path import CompositePathSpec
+from motion_nodes.planning.task_space_conversion import (
+    ConvertedPath,
+    PathConversionConfig,
+    PathConverter,
+)
+from motion_nodes.planning.task_space_path_spec import TaskSpacePathSpec
+from motion_nodes.trajectory.blended_path import FreeCheck
+from motion_nodes.trajectory.generator import JointTrajectoryGenerator
+from motion_nodes.trajectory.retime import scaled_limits, time_optimal
+from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.trajectory.trajectory import Infeasible
+
+
+class TaskSpaceTrajectoryGenerator(JointTrajectoryGenerator):
+    """Makes trajectories for a group of a robot from what its tool shall do.
+
+    The fastest motion that the limits allow; positions, orientations and their greatest deviation
+    are as :class:`~motion_nodes.planning.task_space_conversion.PathConversionConfig` says. All
+    that sets limits of joints is inherited.
+    """
+
+    def __init__(self, robot: Robot, group: str, is_free: FreeCheck | None = None) -> None:
+        """Begin with the limits of a robot's group.
+
+        Args:
+            robot: that moves.
+            group: a chain of it.
+            is_free: asked about the joints' whole way; None: all of it is.
+        """
+        chain = IkChain.of_group(robot, group)
+        super().__init__(robot.limits.select(chain.joint_names))
+        self._robot, self._is_free = robot, is_free
+        self._chains = {chain.tip: chain}
+        self._base, self._default = chain.base, chain.tip
+        self._config = PathConversionConfig()
+        self.last: ConvertedPath | None = None
+        """What became of the last path: how far it was followed, and why no further."""
+
+    def get_all_frame_names(self) -> tuple[str, ...]:
+        """Return the frames of the robot; those that the group moves can be led along a path."""
+        return self._robot.tree.frame_names
+
+    def get_path_conversion_config(self) -> PathConversionConfig:
+        """Return how paths of the tool become paths of the joints."""
+        return self._config
+
+    def set_path_conversion_param(self, name: str, value: float) -> bool:
+        """Set a number of the conversion; return False if there is none or it cannot be that."""
+        if name not in {field.name for field in dataclasses.fields(self._config)}:
+            return False
+        try:
+            self._config = PathConversionConfig(
+                **(dataclasses.asdict(self._config) | {name: value})
+            )
+        except (BadConfig, TypeError):
+            return False
+        return True
+
+    def compute_task_space_trajectory_from_points(
+        self,
+        positions: ArrayLike,
+        quats_xyzw: ArrayLike,
+        frame: str | None = None,
+        seed: ArrayLike | None = None,
+    ) -> TimedPath | None:
+        """Return the trajectory along straight lines, turning evenly between orientations.
+
+        Args:
+            positions: in the group's base [m], shape (k, 3), k >= 2; those where neither position
+                nor orientation changes are left out.
+            quats_xyzw: orientations, scalar last, shape (k, 4).
+            frame: that is led; None: the group's tip.
+            seed: joint values near which to begin, shape (n,).
+
+        Returns:
+            The trajectory, or None; :attr:`failure` then says why.
+        """
+        points, quats = np.asarray(positions, float), np.asarray(quats_xyzw, float)
+        if points.ndim != 2 or points.shape[1:] != (3,) or quats.shape != (len(points), 4):
+            raise BadCommand(
+                f"positions have shape {points.shape} and quaternions {quats.shape}; they must be "
+                "(k, 3) and (k, 4)"
+            )
+        if len(points) < 2:
+            raise BadCommand(f"{len(points)} point given; a path needs at least 2")
+        try:
+            poses = [from_xyz_quat(p, q) for p, q in zip(points, quats, strict=True)]
+        except ValueError as error:
+            raise BadCommand(str(error)) from None
+        spec = TaskSpacePathSpec(poses[0])
+        for pose in poses[1:]:
+            if not np.allclose(pose, spec.final_pose, rtol=0.0, atol=1e-6):
+                spec.add_linear_path(pose)
+        return self.compute_task_space_trajectory_from_path_spec(spec, frame, seed)
+
+    def compute_task_space_trajectory_from_path_spec(
+        self,
+        spec: TaskSpacePathSpec | CompositePathSpec,
+        frame: str | None = None,
+        seed: ArrayLike | None = None,
+    ) -> TimedPath | None:
+        """Return the trajectory along a path.
+
+        Args:
+            spec: poses are in the group's base.
+            frame: that is led; None: the group's tip.
+            seed: joint values near which to begin, shape (n,); composite paths have their own.
+
+        Returns:
+            The trajectory, or None; :attr:`failure` then says how far it could be followed and why
+            no further, and :attr:`last` has the joint values up to there.
+        """
+        converter = PathConverter(self._chain(frame), self._config, self._is_free)
+        limits = scaled_limits(self.limits.select(converter.chain.joint_names), 1.0, 1.0)
+
+        def make() -> TimedPath:
+            if isinstance(spec, CompositePathSpec):
+                self.last = spec.convert(converter)
+            else:
+                self.last = converter.convert(spec.path(), seed)
+            if self.last.path is None or self.last.reason:
+                raise Infeasible(self.last.reason)
+            return time_optimal(self.last.path, limits)
+
+        return self._attempt(make)
+
+    def _chain(self, frame: str | None) -> IkChain:
+        """Return the chain to a frame, made once: those of the group's joints that move it."""
+        tip = frame or self._default
+        if tip not in self._chains:
+            group = self._chains[self._default]
+            whole = IkChain(self._robot.tree, self._base, tip)
+            joints = [name for name in whole.joint_names if name in group.joint_names]
+            others = zip(self._robot.joint_names, self._robot.home, strict=True)
+            fixed = {name: float(q) for name, q in others if name not in joints}
+            self._chains[tip] = IkChain(
+                self._robot.tree,
+                self._base,
+                tip,
+                joints or group.joint_names,
+                limits=self._robot.limits,
+                fixed=fixed,
+            )
+        return self._chains[tip]

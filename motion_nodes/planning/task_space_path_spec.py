@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tool's path put together from lines, turns and arcs, each from where the last one ended."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.ik.problem import as_pose, bad_pose
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.task_space_segments import (
+    NO_TURN,
+    NO_WAY,
+    Arc,
+    Line,
+    Segment,
+    TaskSpacePath,
+    arc_along,
+    arc_through,
+)
+
+
+class TaskSpacePathSpec:
+    """Description of a path. A piece that is refused leaves the description as it was.
+
+    Poses are of shape (4, 4), in the frame that inverse kinematics speaks of (the robot's base).
+    """
+
+    def __init__(self, initial_pose: ArrayLike) -> None:
+        """Begin at a pose."""
+        self.initial_pose = _checked_pose(initial_pose, "initial pose")
+        self._segments: list[Segment] = []
+        self._blends: list[float] = []
+        self._calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+
+    def __len__(self) -> int:
+        """Return how many pieces there are."""
+        return len(self._segments)
+
+    def starting_at(self, pose: ArrayLike) -> TaskSpacePathSpec:
+        """Return the same pieces begun at another pose: only the first one differs.
+
+        Raises:
+            BadCommand: a piece is none from there, such as an arc of points on a line.
+        """
+        spec = TaskSpacePathSpec(pose)
+        for add, arguments in self._calls:
+            add(spec, *arguments)
+        return spec
+
+    def led_to_from(self, pose: ArrayLike) -> TaskSpacePathSpec:
+        """Return the same path with a straight line from a pose to its start before it."""
+        spec = TaskSpacePathSpec(pose)
+        if not np.allclose(spec.initial_pose, self.initial_pose, rtol=0.0, atol=1e-6):
+            spec.add_linear_path(self.initial_pose)
+        for add, arguments in self._calls:
+            add(spec, *arguments)
+        return spec
+
+    @property
+    def final_pose(self) -> Array:
+        """Where the path ends so far."""
+        return self._segments[-1].pose(1.0) if self._segments else self.initial_pose
+
+    def add_linear_path(self, pose: ArrayLike, blend_radius: float = 0.0) -> None:
+        """Add a straight line to a pose, turning evenly on the way.
+
+        Args:
+            pose: where to get, shape (4, 4).
+            blend_radius: if the piece before is a line too, the corner between them is rounded by
+                an arc that touches both at this distance from it [m], at most half of the shorter.
+        """
+        end = _checked_pose(pose, "pose")
+        line = Line(self.final_pose, end)
+        if not line.translates and float(np.linalg.norm(line.turn)) <= NO_TURN:
+            raise BadCommand(f"piece {len(self)} of the path ends where it starts")
+        self._add(line, blend_radius)
+        self._calls.append((TaskSpacePathSpec.add_linear_path, (end, blend_radius)))
+
+    def add_translation(self, position: ArrayLike, blend_radius: float = 0.0) -> None:
+        """Add a straight line to a position [m], shape (3,), with the orientation kept."""
+        pose = self.final_pose.copy()
+        pose[:3, 3] = point = _checked_point(position, "position")
+        if np.linalg.norm(pose[:3, 3] - self.final_pose[:3, 3]) <= NO_WAY:
+            raise BadCommand(f"piece {len(self)} of the path ends where it starts")
+        self._add(Line(self.final_pose, pose), blend_radius)
+        self._calls.append((TaskSpacePathSpec.add_translation, (point, blend_radius)))
+
+    def add_rotation(self, rotation: ArrayLike) -> None:
+        """Add a turn on the spot to an orientation, a matrix of shape (3, 3)."""
+        pose = self.final_pose.copy()
+        R = np.asarray(rotation, dtype=np.float64)
+        if R.shape != (3, 3):
+            raise BadCommand(f"rotation has shape {R.shape}; it must be a (3, 3) matrix")
+        pose[:3, :3] = R
+        line = Line(self.final_pose, _checked_pose(pose, "rotation"))
+        if float(np.linalg.norm(line.turn)) <= NO_TURN:
+            raise BadCommand(f"piece {len(self)} of the path ends where it starts")
+        self._add(line)
+        self._calls.append((TaskSpacePathSpec.add_rotation, (R,)))
+
+    def add_three_point_arc(
+        self, target: ArrayLike, mid: ArrayLike, constant_orientation: bool = True
+    ) -> None:
+        """Add an arc through a point to a position.
+
+        Args:
+            target: where to get [m], shape (3,).
+            mid: a point on the way [m], shape (3,).
+            constant_orientation: False: the tool turns with the direction of motion.
+        """
+        middle, end = _checked_point(mid, "mid point"), _checked_point(target, "target")
+        arc = arc_through(self.final_pose, middle, end)
+        self._add(arc if constant_orientation else dataclasses.replace(arc, orientation="tangent"))
+        arguments = (end, middle, constant_orientation)
+        self._calls.append((TaskSpacePathSpec.add_three_point_arc, arguments))
+
+    def add_three_point_arc_with_orientation_target(self, pose: ArrayLike, mid: ArrayLike) -> None:
+        """Add an arc through a point [m], shape (3,), to a pose, turning evenly on the way."""
+        end = _checked_pose(pose, "pose")
+        middle = _checked_point(mid, "mid point")
+        arc = arc_through(self.final_pose, middle, end[:3, 3])
+        self._add(dataclasses.replace(arc, orientation="target", target=end[:3, :3]))
+        self._calls.append(
+            (TaskSpacePathSpec.add_three_point_arc_with_orientation_target, (end, middle))
+        )
+
+    def add_tangent_arc(self, target: ArrayLike, constant_orientation: bool = True) -> None:
+        """Add an arc that goes on in the direction in which the piece before it ends.
+
+        Args:
+            target: where to get [m], shape (3,).
+            constant_orientation: False: the tool turns with the direction of motion.
+        """
+        end = _checked_point(target, "target")
+        arc = arc_along(self.final_pose, self._tangent(), end)
+        self._add(arc if constant_orientation else dataclasses.replace(arc, orientation="tangent"))
+        self._calls.append((TaskSpacePathSpec.add_tangent_arc, (end, constant_orientation)))
+
+    def add_tangent_arc_with_orientation_target(self, pose: ArrayLike) -> None:
+        """Add a tangent arc to a pose, turning evenly on the way."""
+        end = _checked_pose(pose, "pose")
+        arc = arc_along(self.final_pose, self._tangent(), end[:3, 3])
+        self._add(dataclasses.replace(arc, orientation="target", target=end[:3, :3]))
+        self._calls.append((TaskSpacePathSpec.add_tangent_arc_with_orientation_target, (end,)))
+
+    def path(self) -> TaskSpacePath:
+        """Return the path with its corners blended.
+
+        Raises:
+            BadCommand: there is no piece.
+        """
+        if not self._segments:
+            raise BadCommand("the path has no pieces; add one at least")
+        cut = [0.0] * (len(self._segments) + 1)
+        arcs: list[Arc | None] = [None] * (len(self._segments) + 1)
+        for i in range(1, len(self._segments)):
+            before, after = self._segments[i - 1], self._segments[i]
+            if self._blends[i] > 0.0 and isinstance(before, Line) and isinstance(after, Line):
+                radius = min(self._blends[i], 0.5 * before.length, 0.5 * after.length)
+                arcs[i] = _blend(before, after, radius)
+                cut[i] = radius if arcs[i] is not None else 0.0
+        pieces: list[Segment] = []
+        for i, segment in enumerate(self._segments):
+            arc = arcs[i]
+            if arc is not None:
+                pieces.append(arc)
+            if isinstance(segment, Line) and cut[i] + cut[i + 1] > 0.0:
+                begin, end = cut[i] / segment.length, 1.0 - cut[i + 1] / segment.length
+                if (end - begin) * segment.length > NO_WAY:
+                    pieces.append(segment.part(begin, end))
+            else:
+                pieces.append(segment)
+        return TaskSpacePath(tuple(pieces))
+
+    def _add(self, segment: Segment, blend_radius: float = 0.0) -> None:
+        if not (math.isfinite(blend_radius) and blend_radius >= 0.0):
+            raise BadCommand(f"blend radius is {blend_radius}; it must be finite and at least 0")
+        self._segments.append(segment)
+        self._blends.append(blend_radius)
+
+    def _tangent(self) -> Array:
+        if not self._segments or not self._segments[-1].translates:
+            raise BadCommand(
+                "a tangent arc goes on in the direction of the piece before it; there must be one "
+                "that moves the tool"
+            )
+        return self._segments[-1].direction(1.0)
+
+
+def _blend(before: Line, after: Line, radius: float) -> Arc | None:
+    """Return the arc that touches both lines at a distance from their corner; None if it cannot.
+
+    Where a line goes straight on there is nothing to blend, where it turns back nothing can be.
+    """
+    if not (before.translates and after.translates):
+        return None
+    begin, end = before.pose(1.0 - radius / before.length), after.pose(radius / after.length)
+    try:
+        arc = arc_along(begin, before.direction(1.0), end[:3, 3])
+    except BadCommand:
+        return None
+    return dataclasses.replace(arc, orientation="target", target=end[:3, :3])
+
+
+def _checked_pose(value: ArrayLike, what: str) -> Array:
+    X = as_pose(value, what)
+    R = X[:3, :3]
+    if not np.isfinite(X).all() or np.abs(R.T @ R - np.eye(3)).max() > 1e-6:
+        raise bad_pose(X, what)
+    if np.linalg.det(R) < 0.0 or not np.array_equal(X[3], (0.0, 0.0, 0.0, 1.0)):
+        raise bad_pose(X, what)
+    return X
+
+
+def _checked_point(value: ArrayLike, what: str) -> Array:
+    point = np.asarray(value, dtype=np.float64)
+    if point.shape != (3,) or not np.isfinite(point).all():
+        raise BadCommand(f"{what} is {point.tolist()}; it must be three finite numbers [m]")
+    return point

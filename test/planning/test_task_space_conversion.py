@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tool paths become motions of joints: deviation promised, no jumps, limits, honest ends."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+
+from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
+from motion_nodes.planning.composite_path import (
+    CompositePathSpec,
+    CSpacePathSpec,
+    TransitionMode,
+)
+from motion_nodes.planning.task_space_conversion import PathConversionConfig, PathConverter
+from motion_nodes.planning.task_space_generator import TaskSpaceTrajectoryGenerator
+from motion_nodes.planning.task_space_path_spec import TaskSpacePathSpec
+
+
+def beside(point, x, y, z):
+    """Return a point moved by so much."""
+    return point + np.array((x, y, z))
+
+
+READY = {
+    "franka": np.array([0.0, -0.5, 0.0, -2.0, 0.0, 1.6, 0.8]),
+    "ur10e": np.array([0.0, -1.2, 1.5, -1.8, -1.57, 0.0]),
+}
+
+
+@functools.cache
+def generator_of(robot):
+    return TaskSpaceTrajectoryGenerator(load_robot(robot), "arm")
+
+
+@functools.cache
+def chain_of(robot):
+    return IkChain.of_group(load_robot(robot), "arm")
+
+
+def start_of(robot):
+    chain = chain_of(robot)
+    return chain.kinematics.pose(READY[robot], chain.tip)
+
+
+def line(spec, P):
+    spec.add_translation(beside(P, 0.0, 0.2, 0.0))
+
+
+def rectangle(spec, P):
+    for way in ([0, 0.2, 0], [0, 0.2, -0.2], [0, 0, -0.2], [0, 0, 0]):
+        spec.add_translation(P + np.array(way, float))
+
+
+def blended_rectangle(spec, P):
+    for way in ([0, 0.2, 0], [0, 0.2, -0.2], [0, 0, -0.2], [0, 0, 0]):
+        spec.add_translation(P + np.array(way, float), 0.04)
+
+
+def circle(spec, P):
+    spec.add_three_point_arc(beside(P, 0, 0.2, 0), beside(P, 0, 0.1, -0.1))
+    spec.add_three_point_arc(P, beside(P, 0, 0.1, 0.1))
+
+
+def turning(spec, P):
+    spec.add_rotation(spec.final_pose[:3, :3] @ from_xyz_rpy((0, 0, 0), (0.2, 0.3, 0.5))[:3, :3])
+
+
+def hook(spec, P):
+    spec.add_translation(beside(P, 0.0, 0.1, 0.0))
+    spec.add_tangent_arc(beside(P, 0.05, 0.1, -0.15), constant_orientation=True)
+
+
+SHAPES = [line, rectangle, blended_rectangle, circle, turning, hook]
+
+
+def spec_of(robot, shape):
+    start = start_of(robot)
+    spec = TaskSpacePathSpec(start)
+    shape(spec, start[:3, 3])
+    return spec
+
+
+def deviation(robot, trajectory, path):
+    """Return the greatest distance of the tool from the path at 500 Hz [m]."""
+    chain = chain_of(robot)
+    times = np.arange(0.0, trajectory.end_time, 2e-3)
+    tools = chain.kinematics.pose_batch(trajectory.states(times)[0], chain.tip)[:, :3, 3]
+    ideal = np.array([path.pose(s)[:3, 3] for s in np.linspace(0.0, path.length, 2000)])
+    return max(np.linalg.norm(ideal - tool, axis=1).min() for tool in tools)
+
+
+@pytest.mark.parametrize("robot", ["franka", "ur10e"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_tool_stays_near_its_path_and_the_joints_within_limits(robot, shape):
+    generator, spec = generator_of(robot), spec_of(robot, shape)
+    trajectory = generator.compute_task_space_trajectory_from_path_spec(spec, seed=READY[robot])
+    assert trajectory is not None, generator.failure
+    path = spec.path()
+    assert deviation(robot, trajectory, path) < 0.003
+    chain = chain_of(robot)
+    for time, s in ((0.0, 0.0), (trajectory.end_time, path.length)):
+        sample = trajectory.sample(time)
+        np.testing.assert_allclose(
+            chain.kinematics.pose(sample.position, chain.tip), path.pose(s), atol=2e-5
+        )
+        np.testing.assert_allclose(sample.velocity, 0.0, atol=1e-9)
+    q, v, a, j = trajectory.states(np.arange(0.0, trajectory.end_time, 1e-3))
+    limits = generator.limits
+    assert limits.within(q, 1e-9)
+    for values, bound in ((v, limits.velocity), (a, limits.acceleration), (j, limits.jerk)):
+        assert np.all(np.abs(values) <= bound + 1e-6)
+    assert np.abs(np.diff(generator.last.waypoints, axis=0)).max() <= 0.5
+    assert generator.last.fraction == 1.0
+
+
+def test_a_narrower_window_gives_more_waypoints():
+    spec = spec_of("franka", circle)
+    chain, counts = chain_of("franka"), []
+    for window in ((1e-3, 3e-3), (1e-5, 3e-5)):
+        config = PathConversionConfig(
+            min_position_deviation=window[0], max_position_deviation=window[1]
+        )
+        converted = PathConverter(chain, config).convert(spec.path(), READY["franka"])
+        places = np.linspace(0.0, converted.path.length, 3000)
+        tools = chain.kinematics.pose_batch(converted.path.evaluate(places), chain.tip)
+        ideal = np.array([spec.path().pose(s)[:3, 3] for s in places])
+        assert np.linalg.norm(tools[:, :3, 3] - ideal, axis=1).max() <= window[1]
+        counts.append(len(converted.waypoints))
+    assert counts[1] > 3 * counts[0]
+
+
+def test_points_are_joined_by_straight_lines():
+    generator, start = generator_of("franka"), start_of("franka")
+    positions = start[:3, 3] + np.array([[0, 0, 0], [0, 0.1, 0], [0, 0.1, 0], [0, 0.1, -0.1]])
+    quats = np.tile(to_quat_xyzw(start), (4, 1))
+    trajectory = generator.compute_task_space_trajectory_from_points(
+        positions, quats, seed=READY["franka"]
+    )
+    assert trajectory is not None, generator.failure
+    assert len(trajectory.path.stops) == 1
+    spec = TaskSpacePathSpec(start)
+    spec.add_translation(positions[1])
+    spec.add_translation(positions[3])
+    assert deviation("franka", trajectory, spec.path()) < 0.003
+
+
+def test_a_path_out_of_reach_says_how_far_and_why():
+    generator, start = generator_of("franka"), start_of("franka")
+    spec = TaskSpacePathSpec(start)
+    spec.add_translation(start[:3, 3] + [2.0, 0.0, 0.0])
+    assert (
+        generator.compute_task_space_trajectory_from_path_spec(spec, seed=READY["franka"]) is None
+    )
+    assert 0.05 < generator.last.fraction < 0.3
+    assert "the tool's path was followed for" in generator.failure
+    assert "of 2 " in generator.failure
+    assert "no joint values lead on" in generator.failure
+    # What was followed is near the path up to its end.
+    chain = chain_of("franka")
+    tool = chain.kinematics.pose(generator.last.waypoints[-1], chain.tip)
+    reached = start[0, 3] + 2.0 * generator.last.fraction
+    np.testing.assert_allclose(tool[:3, 3], [reached, *start[1:3, 3]], atol=1e-4)
+
+
+def test_a_start_out_of_reach_says_so():
+    generator = generator_of("franka")
+    spec = TaskSpacePathSpec(from_xyz_rpy((3.0, 0.0, 0.5)))
+    spec.add_translation((2.0, 0.0, 0.5))
+    assert generator.compute_task_space_trajectory_from_path_spec(spec) is None
+    assert "the start of the tool's path cannot be reached" in generator.failure
+    assert generator.last.path is None
+
+
+def test_an_obstacle_ends_the_path_before_it():
+    chain, spec = chain_of("franka"), spec_of("franka", line)
+    wall = start_of("franka")[1, 3] + 0.12
+
+    def is_free(Q):
+        return chain.kinematics.pose_batch(Q, chain.tip)[:, 1, 3] < wall
+
+    converted = PathConverter(chain, is_free=is_free).convert(spec.path(), READY["franka"])
+    assert "collide" in converted.reason
+    assert 0.1 < converted.fraction < 0.6
+    dense = converted.path.evaluate(np.linspace(0.0, converted.path.length, 500))
+    assert is_free(dense).all()
+
+
+@pytest.mark.parametrize("mode", list(TransitionMode))
+def test_composite_paths_join_without_gaps(mode):
+    robot = "franka"
+    chain, start = chain_of(robot), start_of(robot)
+    P = start[:3, 3]
+    tool = TaskSpacePathSpec(from_xyz_rpy(beside(P, 0.05, 0.1, 0.0), (math.pi, 0.0, 0.1)))
+    tool.add_translation(beside(P, 0.05, 0.2, -0.1))
+    joints = CSpacePathSpec(READY[robot])
+    near = READY[robot] + 0.1
+    joints.add_c_space_waypoint(near)
+    composite = CompositePathSpec(READY[robot])
+    composite.add_c_space_path_spec(joints, TransitionMode.SKIP)
+    composite.add_task_space_path_spec(tool, mode)
+    back = TransitionMode.FREE if mode is TransitionMode.LINEAR_TASK_SPACE else mode
+    composite.add_c_space_path_spec(CSpacePathSpec(READY[robot]), TransitionMode.FREE)
+    joints_again = CSpacePathSpec(near)
+    joints_again.add_c_space_waypoint(READY[robot])
+    composite.add_c_space_path_spec(joints_again, back)
+    generator = generator_of(robot)
+    trajectory = generator.compute_task_space_trajectory_from_path_spec(composite)
+    assert trajectory is not None, generator.failure
+    times = np.arange(0.0, trajectory.end_time, 1e-3)
+    q, v, a, _ = trajectory.states(times)
+    assert np.all(np.abs(v) <= generator.limits.velocity + 1e-6)
+    assert np.all(np.abs(a) <= generator.limits.acceleration + 1e-6)
+    assert np.all(np.abs(np.diff(q, axis=0)) <= generator.limits.velocity * 1e-3 + 1e-6)
+    np.testing.assert_allclose(q[0], READY[robot], atol=1e-9)
+    np.testing.assert_allclose(
+        trajectory.sample(trajectory.end_time).position, READY[robot], atol=1e-9
+    )
+    assert np.linalg.norm(q - near, axis=1).min() < 1e-2
+    tools = chain.kinematics.pose_batch(q, chain.tip)[:, :3, 3]
+    assert np.linalg.norm(tools - tool.final_pose[:3, 3], axis=1).min() < 1e-3
+    to_start = np.linalg.norm(tools - tool.initial_pose[:3, 3], axis=1).min()
+    assert (to_start < 1e-3) == (mode is not TransitionMode.SKIP)
+
+
+def test_composite_paths_of_no_use_are_refused():
+    composite = CompositePathSpec(np.zeros(7))
+    with pytest.raises(BadCommand, match="only to a path of the tool"):
+        composite.add_c_space_path_spec(
+            CSpacePathSpec(np.zeros(7)), TransitionMode.LINEAR_TASK_SPACE
+        )
+    with pytest.raises(BadCommand, match="6 joints"):
+        composite.add_c_space_path_spec(CSpacePathSpec(np.zeros(6)), TransitionMode.FREE)
+    with pytest.raises(BadCommand, match="no pieces"):
+        composite.add_task_space_path_spec(TaskSpacePathSpec(np.eye(4)), TransitionMode.FREE)
+    with pytest.raises(BadCommand, match="finite"):
+        CSpacePathSpec([0.0, float("nan")])
+    with pytest.raises(BadCommand, match="no parts"):
+        generator_of("franka").compute_task_space_trajectory_from_path_spec(composite)
+
+
+def test_settings_frames_and_bad_requests():
+    generator = TaskSpaceTrajectoryGenerator(load_robot("franka"), "arm")
+    assert "panda_hand" in generator.get_all_frame_names() or generator.get_all_frame_names()
+    assert generator.set_path_conversion_param("alpha", 2.0)
+    assert generator.get_path_conversion_config().alpha == 2.0
+    for name, value in (("alpha", 1.0), ("alpha", math.nan), ("beta", 1.0), ("alpha", "x")):
+        assert not generator.set_path_conversion_param(name, value)
+    assert not generator.set_path_conversion_param("min_position_deviation", 0.5)
+    with pytest.raises(BadConfig, match="max_iterations is 0"):
+        PathConversionConfig(max_iterations=0)
+    spec = spec_of("franka", line)
+    with pytest.raises(UnknownFrame):
+        generator.compute_task_space_trajectory_from_path_spec(spec, "no_such_frame")
+    for positions, quats in (
+        ([[0.0, 0.0, 0.0]], [[0.0, 0.0, 0.0, 1.0]]),
+        ([[0.0, 0.0, 0.0]] * 2, [[0.0, 0.0, 0.0, 1.0]]),
+        ([[0.0, 0.0, 0.0]] * 2, [[0.0, 0.0, 0.0, 0.0]] * 2),
+        ([[0.0, 0.0, math.nan]] * 2, [[0.0, 0.0, 0.0, 1.0]] * 2),
+    ):
+        with pytest.raises(BadCommand):
+            generator.compute_task_space_trajectory_from_points(positions, quats)
