@@ -20,7 +20,13 @@ from motion_nodes.kernels.lanes import Lanes
 from motion_nodes.kernels.packed import Array
 from motion_nodes.kernels.robot_code import load_code
 
-_SOURCES = ("collision_memory", "collision_flow", "collision_shapes", "collision_code")
+_SOURCES = (
+    "collision_memory",
+    "collision_flow",
+    "collision_shapes",
+    "collision_code",
+    "collision_entry",
+)
 
 _State = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _Edge = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)

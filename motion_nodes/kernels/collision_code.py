@@ -19,13 +19,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from motion_nodes.kernels.collision_entry import entry_functions
 from motion_nodes.kernels.collision_flow import Flow, Turn
-from motion_nodes.kernels.collision_memory import FIELDS, LEAF, LONGEST_EDGE, PLANES, WRAP_LIMIT
+from motion_nodes.kernels.collision_memory import LEAF, PLANES, array, field
 from motion_nodes.kernels.collision_shapes import KINDS, centre, shape_functions
-from motion_nodes.kernels.lanes import Lanes, Writer
+from motion_nodes.kernels.lanes import Lanes
 from motion_nodes.kernels.llvm_text import declarations
 
 _SCRATCH = ("poses", "bounds", "spheres", "placed")
+_FAR_APART = 4.0  # radii of a body; lanes of an edge are nearer to each other
+_LARGE_WORLD = 64  # leaves
 _POINTERS = ", ".join(["ptr %h", *(f"ptr %{name}" for name in _SCRATCH)])
 
 
@@ -50,25 +53,13 @@ def checks_text(lanes: Lanes) -> str:
         _self_hits(lanes),
         _body_hits(lanes),
         _block(lanes),
-        _edge(lanes),
-        _STATE,
-        _many(lanes),
+        entry_functions(lanes),
         "declare i64 @llvm.cttz.i64(i64, i1)",
         *reductions,
         *wide,
         *scalar,
     ]
     return "\n".join([*parts, *declarations(lanes)])
-
-
-def field(flow: Flow, name: str) -> str:
-    """Return a whole number of the table."""
-    return flow.get("%h", FIELDS[name], "i64")
-
-
-def array(flow: Flow, name: str) -> str:
-    """Return an array of the table."""
-    return flow.get("%h", FIELDS[name], "ptr")
 
 
 def _index(flow: Flow, base: str, at: str | int) -> str:
@@ -198,33 +189,66 @@ def _pair_hits(flow: Flow, a: str, b: str, bound: str, turn: Turn) -> None:
 
 
 def _body_hits(lanes: Lanes) -> str:
-    """Write the test of one body against the world."""
+    """Write the test of one body against the world.
+
+    If the lanes are far from each other, the box around them holds most of a large world; then each
+    lane is looked up by itself.
+    """
     flow, n = Flow(lanes), lanes.count
     bound = flow.at("%bounds", flow.times("%body", 3 * n))
     radius = flow.get(array(flow, "body_radii"), "%body")
-    low: list[str] = []
-    high: list[str] = []
+    ends, widest = [], "0.0"
     for axis in range(3):
         x = flow.load(flow.at(bound, axis * n))
-        for name, operation, side in (("fmin", "fsub", low), ("fmax", "fadd", high)):
-            # No NaN gets here, so the shorter code for numbers will do.
-            end = f"call nnan float @llvm.vector.reduce.{name}.v{n}f32({lanes.type} {x})"
-            side.append(flow.splat(flow.emit(f"{operation} float {flow.emit(end)}, {radius}")))
+        # No NaN gets here, so the shorter code for numbers will do.
+        least, greatest = (
+            flow.emit(f"call nnan float @llvm.vector.reduce.{name}.v{n}f32({lanes.type} {x})")
+            for name in ("fmin", "fmax")
+        )
+        ends.append((least, greatest))
+        extent = flow.emit(f"fsub float {greatest}, {least}")
+        wider = flow.emit(f"fcmp ogt float {extent}, {widest}")
+        widest = flow.emit(f"select i1 {wider}, float {extent}, float {widest}")
+    limit = flow.emit(f"fmul float {radius}, {_FAR_APART:e}")
+    far = flow.emit(f"fcmp ogt float {widest}, {limit}")
+    large = flow.emit(f"icmp sgt i64 {field(flow, 'leaf_count')}, {_LARGE_WORLD}")
+    alone = flow.emit(f"and i1 {far}, {large}")
+    with flow.loop(flow.emit(f"select i1 {alone}, i64 {n}, i64 1"), hits=("i64", "0")) as turn:
+        low: list[str] = []
+        high: list[str] = []
+        for axis, (least, greatest) in enumerate(ends):
+            x = flow.get(bound, flow.plus(turn.index, axis * n))
+            for end, operation, side in ((least, "fsub", low), (greatest, "fadd", high)):
+                middle = flow.emit(f"select i1 {alone}, float {x}, float {end}")
+                side.append(flow.splat(flow.emit(f"{operation} float {middle}, {radius}")))
+        # A lane that collides already need not be looked up.
+        shifted = flow.emit(f"lshr i64 {turn['hits']}, {turn.index}")
+        bit = flow.emit(f"and i64 {shifted}, 1")
+        known = flow.emit(f"and i1 {alone}, {flow.emit(f'icmp ne i64 {bit}, 0')}")
+        unknown = flow.emit(f"xor i1 {known}, true")
+        with flow.when(unknown, hits=("i64", turn["hits"])) as test:
+            test["hits"] = _look_up(flow, bound, low, high, test["hits"])
+        turn["hits"] = test["hits"]
+    flow.ret("i64", turn["hits"])
+    return flow.function("body_hits", "i64", f"{_POINTERS}, i64 %limit, i64 %body")
+
+
+def _look_up(flow: Flow, bound: str, low: list[str], high: list[str], hits: str) -> str:
+    """Test all leaves whose boxes overlap a box; return the lanes that collide."""
+    n = flow.lanes.count
     branch_boxes, block_boxes = array(flow, "branch_boxes"), array(flow, "block_boxes")
-    with flow.loop(field(flow, "branches"), hits=("i64", "0")) as branch:
+    with flow.loop(field(flow, "branches"), hits=("i64", hits)) as branch:
         blocks = _overlapping(flow, branch_boxes, branch.index, low, high)
         with flow.bits(blocks, hits=("i64", branch["hits"])) as block:
             number = flow.plus(flow.times(branch.index, n), block.index)
             leaves = _overlapping(flow, block_boxes, number, low, high)
             with flow.bits(leaves, hits=("i64", block["hits"])) as leaf:
                 place = flow.plus(flow.times(number, n), leaf.index)
-                _test_leaf(
-                    flow, leaf, bound, flow.at(array(flow, "leaves"), flow.times(place, LEAF))
-                )
+                row = flow.at(array(flow, "leaves"), flow.times(place, LEAF))
+                _test_leaf(flow, leaf, bound, row)
             block["hits"] = leaf["hits"]
         branch["hits"] = block["hits"]
-    flow.ret("i64", branch["hits"])
-    return flow.function("body_hits", "i64", f"{_POINTERS}, i64 %limit, i64 %body")
+    return branch["hits"]
 
 
 def _overlapping(flow: Flow, boxes: str, index: str, low: list[str], high: list[str]) -> str:
@@ -286,143 +310,3 @@ def _block(lanes: Lanes) -> str:
         _add_hits(flow, body, flow.emit(f"call i64 @body_hits({pointers}, i64 {body.index})"))
     flow.ret("i64", body["hits"])
     return flow.function("block", "i64", f"ptr %q, {_POINTERS}, i64 %limit")
-
-
-def _scratch(flow: Flow) -> tuple[str, str]:
-    """Write the memory for a register full on the stack; return q, and the arguments after it."""
-    n = flow.lanes.count
-    bodies = field(flow, "bodies")
-    sizes = [
-        flow.times(field(flow, "inputs"), n),
-        flow.times(field(flow, "groups"), 12 * n),
-        flow.times(bodies, 3 * n),
-        flow.times(field(flow, "spheres"), 3 * n),
-        bodies,  # one byte each would do
-    ]
-    total = "0"
-    starts = []
-    for size in sizes:
-        starts.append(total)
-        total = flow.plus(total, size)
-    memory = flow.emit(f"alloca float, i64 {total}, align 64")
-    q, *rest = (flow.at(memory, start) for start in starts)
-    joints = field(flow, "joints")
-    standing = array(flow, "standing")
-    with flow.loop(flow.emit(f"sub i64 {field(flow, 'inputs')}, {joints}")) as turn:
-        row = flow.at(q, flow.times(flow.plus(joints, turn.index), n))
-        flow.store(flow.splat(flow.get(standing, turn.index)), row)
-    return q, ", ".join(["ptr %h", *(f"ptr {pointer}" for pointer in rest)])
-
-
-def _edge(lanes: Lanes) -> str:
-    flow, n = Flow(lanes), lanes.count
-    joints = field(flow, "joints")
-    inverse_steps, turns = array(flow, "inverse_steps"), array(flow, "turns")
-    with flow.loop(joints, total=("double", "0.0")) as joint:
-        start, end = (flow.get(x, joint.index, "double") for x in ("%a", "%b"))
-        way = flow.emit(f"fsub double {end}, {start}")
-        share = flow.emit(f"fmul double {way}, {flow.get(inverse_steps, joint.index, 'double')}")
-        square = flow.emit(f"fmul double {share}, {share}")
-        joint["total"] = flow.emit(f"fadd double {joint['total']}, {square}")
-    length = flow.emit(f"call double @llvm.sqrt.f64(double {joint['total']})")
-    too_long = flow.emit(f"fcmp uge double {length}, {LONGEST_EDGE:e}")
-    flow.return_if(too_long, "i32", "0")
-    whole = flow.emit(f"call double @llvm.ceil.f64(double {length})")
-    least = flow.emit(f"fcmp ogt double {whole}, 1.0")
-    whole = flow.emit(f"select i1 {least}, double {whole}, double 1.0")
-    count = flow.emit(f"fptosi double {whole} to i64")
-    q, scratch = _scratch(flow)
-    ends = flow.emit(f"alloca float, i64 {flow.times(joints, 2)}, align 4")
-    with flow.loop(joints) as joint:
-        start, end = (flow.get(x, joint.index, "double") for x in ("%a", "%b"))
-        way = flow.emit(f"fsub double {end}, {start}")
-        turn = flow.get(turns, joint.index, "double")
-        near = _unwound(flow, "double", "f64", start, turn)
-        size = flow.emit(f"call double @llvm.fabs.f64(double {near})")
-        flow.return_if(flow.emit(f"fcmp uge double {size}, {WRAP_LIMIT:e}"), "i32", "0")
-        place = flow.at(ends, flow.times(joint.index, 2))
-        for k, number in enumerate((near, way)):
-            short = flow.emit(f"fptrunc double {number} to float")
-            flow.lines.append(f"  store float {short}, ptr {flow.at(place, k)}")
-    blocks = flow.emit(f"udiv i64 {flow.plus(count, n - 1)}, {n}")
-    last, stride = (flow.splat(flow.emit(f"uitofp i64 {x} to float")) for x in (count, blocks))
-    numbers = "<" + ", ".join(f"float {lanes_literal(k)}" for k in range(n)) + ">"
-    spread = flow.binary("fmul", numbers, stride)
-    with flow.loop(blocks) as block:
-        shift = flow.emit(f"uitofp i64 {flow.plus(block.index, 1)} to float")
-        step = flow.smaller(flow.binary("fadd", spread, flow.splat(shift)), last)
-        share = flow.binary("fdiv", step, last)
-        with flow.loop(joints) as joint:
-            place = flow.at(ends, flow.times(joint.index, 2))
-            start, way = (flow.splat(flow.get(place, k)) for k in range(2))
-            row = flow.at(q, flow.times(joint.index, n))
-            flow.store(flow.fused(share, way, start), row)
-        hits = flow.emit(f"call i64 @block(ptr {q}, {scratch}, i64 1)")
-        flow.return_if(_some(flow, hits), "i32", "0")
-    flow.ret("i32", "1")
-    return flow.function("edge", "i32", "ptr %a, ptr %b, ptr %h", "")
-
-
-def lanes_literal(number: int) -> str:
-    """Return a small whole number as a float literal."""
-    return f"{float(number):e}"
-
-
-def _unwound(flow: Flow, kind: str, suffix: str, value: str, turn: str) -> str:
-    """Return an angle without its whole turns; float32 would lose the rest beside them."""
-    share = flow.emit(f"fdiv {kind} {value}, {turn}")
-    whole = flow.emit(f"call {kind} @llvm.rint.{suffix}({kind} {share})")
-    rest = flow.emit(f"fsub {kind} {value}, {flow.emit(f'fmul {kind} {whole}, {turn}')}")
-    zero = "0.0" if kind == "double" else "zeroinitializer"
-    turns = flow.emit(f"fcmp ogt {kind} {turn}, {zero}")
-    bools = "i1" if kind == "double" else f"<{flow.lanes.count} x i1>"
-    return flow.emit(f"select {bools} {turns}, {kind} {rest}, {kind} {value}")
-
-
-_STATE = """define i32 @state(ptr %q, ptr %h) nounwind {
-  %free = call i32 @edge(ptr %q, ptr %q, ptr %h)
-  ret i32 %free
-}
-"""
-
-
-def _many(lanes: Lanes) -> str:
-    flow, n = Flow(lanes), lanes.count
-    wide = Writer(Lanes("double", n), flow.lines, "d")
-    vector = f"<{n} x double>"
-    joints, turns = field(flow, "joints"), array(flow, "turns")
-    q, scratch = _scratch(flow)
-    final = flow.emit("sub i64 %m, 1")
-    groups = flow.emit(f"udiv i64 {flow.plus('%m', n - 1)}, {n}")
-    with flow.loop(groups) as group:
-        base = flow.times(group.index, n)
-        rows = []
-        for lane in range(n):
-            row = flow.plus(base, lane)
-            inside = flow.emit(f"icmp slt i64 {row}, {final}")
-            row = flow.emit(f"select i1 {inside}, i64 {row}, i64 {final}")
-            rows.append(flow.at("%Q", flow.times(row, joints), "double"))
-        with flow.loop(joints, bad=("i64", "0")) as joint:
-            value = wide.joined([flow.get(row, joint.index, "double") for row in rows])
-            turn = wide.joined([flow.get(turns, joint.index, "double")] * n)
-            near = _unwound(flow, vector, f"v{n}f64", value, turn)
-            size = flow.emit(f"call {vector} @llvm.fabs.v{n}f64({vector} {near})")
-            usable = flow.emit(f"fcmp olt {vector} {size}, {wide.lanes.constant(WRAP_LIMIT)}")
-            number = flow.emit(
-                f"select <{n} x i1> {usable}, {vector} {near}, {vector} zeroinitializer"
-            )
-            short = flow.emit(f"fptrunc {vector} {number} to {lanes.type}")
-            flow.store(short, flow.at(q, flow.times(joint.index, n)))
-            others = flow.emit(f"xor i64 {flow.mask(usable)}, {(1 << n) - 1}")
-            joint["bad"] = flow.emit(f"or i64 {joint['bad']}, {others}")
-        hits = flow.emit(f"call i64 @block(ptr {q}, {scratch}, i64 {(1 << n) - 1})")
-        hits = flow.emit(f"or i64 {hits}, {joint['bad']}")
-        left = flow.emit(f"sub i64 %m, {base}")
-        some = flow.emit(f"icmp slt i64 {left}, {n}")
-        with flow.loop(flow.emit(f"select i1 {some}, i64 {left}, i64 {n}")) as one:
-            bit = flow.emit(f"and i64 {flow.emit(f'lshr i64 {hits}, {one.index}')}, 1")
-            free = flow.emit(f"trunc i64 {flow.emit(f'xor i64 {bit}, 1')} to i8")
-            place = flow.at("%free", flow.plus(base, one.index), "i8")
-            flow.lines.append(f"  store i8 {free}, ptr {place}")
-    flow.lines.append("  ret void")
-    return flow.function("many", "void", "ptr %Q, i64 %m, ptr %free, ptr %h", "")

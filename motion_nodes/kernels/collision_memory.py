@@ -12,6 +12,7 @@ register full; a block of blocks is a *branch*.
 
 from __future__ import annotations
 
+from motion_nodes.kernels.collision_flow import Flow
 from motion_nodes.kernels.ik_memory import Layout
 
 SPHERE, BOX, ALIGNED_BOX, CYLINDER, CAPSULE, CONE, HALF_SPACE, TRIANGLE, PLANES = range(9)
@@ -46,7 +47,8 @@ FIELDS = Layout(
     sphere_self_radii=1,
     pairs=1,  # how many pairs of bodies must not touch
     pair_bodies=1,  # (pairs, 2) int32
-    branches=1,  # how many; of the world
+    leaf_count=1,  # of the world
+    branches=1,
     branch_boxes=1,  # (branches, 6, lanes) float32: least x y z, greatest x y z of each block
     block_boxes=1,  # (blocks, 6, lanes) float32: the same of each leaf
     leaves=1,  # (blocks * lanes, LEAF) float32
@@ -58,3 +60,13 @@ WRAP_LIMIT = 1e6
 """Beyond it no joint value counts as a position, after full turns were taken off [rad or m]."""
 LONGEST_EDGE = 1e7
 """Longest edge in steps that is checked; longer ones are not free."""
+
+
+def field(flow: Flow, name: str) -> str:
+    """Return a whole number of the table."""
+    return flow.get("%h", FIELDS[name], "i64")
+
+
+def array(flow: Flow, name: str) -> str:
+    """Return an array of the table."""
+    return flow.get("%h", FIELDS[name], "ptr")

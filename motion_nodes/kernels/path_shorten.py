@@ -107,7 +107,7 @@ def _jump(
     total = 0.0
     for k in range(count - 1):
         total += _length(weights, path[k], path[k + 1])
-    a, b = total * _uniform(random), total * _uniform(random)
+    a, b = total * uniform(random), total * uniform(random)
     before = _place(weights, path, count, min(a, b), work[0])
     after = _place(weights, path, count, max(a, b), work[1])
     if before == after or not edge_free(checker, work, 0, work, 1):
@@ -184,7 +184,7 @@ def _corner(path: Array, k: int, share: float, out: Array) -> None:
 
 
 @part
-def _uniform(random: NDArray[np.uint64]) -> float:
+def uniform(random: NDArray[np.uint64]) -> float:
     """Return a random number in [0, 1).
 
     Source: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators",

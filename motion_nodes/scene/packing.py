@@ -17,6 +17,7 @@ from motion_nodes.kernels.collision_memory import (
     PLANES,
 )
 from motion_nodes.model.tree import Array
+from motion_nodes.scene.allowed import AllowedCollisions
 from motion_nodes.scene.leaves import Leaves, joined, leaves_of
 from motion_nodes.scene.robot_spheres import Body
 from motion_nodes.scene.scene import Part, Scene, WorldObject
@@ -60,14 +61,25 @@ def pack_world(
     for item in objects:
         key = id(item.parts)
         used[key] = known.get(key) or (item.parts, leaves_of(item.parts))
-    checked = [
-        [not scene.allowed.allows(body.name, item.name) for body in bodies] for item in objects
-    ]
-    fields: Fields = {"checked": np.array(checked, np.int8).reshape(len(objects), len(bodies))}
+    fields: Fields = {"checked": _checked(scene.allowed, objects, bodies)}
     fields.update(
         _pack_leaves([used[id(o.parts)][1] for o in objects], objects, X_BW, reach, lanes)
     )
     return PackedWorld(fields, objects, used)
+
+
+def _checked(
+    allowed: AllowedCollisions, objects: tuple[WorldObject, ...], bodies: tuple[Body, ...]
+) -> NDArray[np.int8]:
+    """Return which objects and bodies must not touch, shape (objects, bodies)."""
+    checked = np.ones((len(objects), len(bodies)), np.int8)
+    said = set(allowed.defaults).union(*allowed.pairs)
+    named = {j for j, body in enumerate(bodies) if body.name in said}
+    for i, item in enumerate(objects):
+        for j in range(len(bodies)) if item.name in said else named:
+            if allowed.allows(bodies[j].name, item.name):
+                checked[i, j] = 0
+    return checked
 
 
 def _pack_leaves(
@@ -171,6 +183,7 @@ def _in_blocks(rows: NDArray[np.float32], boxes: Array, lanes: int) -> Fields:
         else np.empty((0, 2, 3))
     )
     return {
+        "leaf_count": len(rows),
         "branches": branches,
         "branch_boxes": _lanes_last(around.reshape(branches, lanes, 2, 3)),
         "block_boxes": _lanes_last(block_boxes),
