@@ -35,6 +35,8 @@ class GoalOptions:
     """Tries for each goal with tolerances."""
     share: float = 0.5
     """Part of the time for planning that may pass until the first one is found."""
+    patience: float = 1.0
+    """Greatest duration until the first one is found [s]."""
     more_time: float = 0.02
     """Greatest duration of looking for more, once there is one [s]."""
 
@@ -83,7 +85,7 @@ def goal_configurations(
     if not request.goals:
         return GoalConfigurations(np.empty((0, n)), (), PlanStatus.NO_GOAL, "no goal was given")
     began = time.perf_counter()
-    latest = began + options.share * request.timeout
+    latest = began + min(options.patience, options.share * request.timeout)
     all_found: list[_Found] = []
     for number, goal in enumerate(request.goals):
         rng = np.random.default_rng([request.random_seed, number])

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +16,13 @@ from motion_nodes.errors import BadConfig, MotionError
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.planners import find_planner, make_planner
-from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus
+from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanResult, PlanStatus
+from motion_nodes.planning.search_settings import ShorteningSettings
+from motion_nodes.planning.shortcut import shorten_path
 from motion_nodes.planning.verify import FINER, PathVerifier
+from motion_nodes.scene.allowed import AllowedCollisions
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import Scene
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.retime import retime
@@ -39,6 +44,10 @@ class PlanOptions:
     """Paths that are searched with different seeds, of which the shortest is taken."""
     shorten: bool = True
     """Whether the path is made shorter before it is given out."""
+    shortening: ShorteningSettings | None = None
+    """How much is done for that; None: little, which takes well under a millisecond."""
+    shorten_time: float = 0.5
+    """When that ends at the latest [s]."""
     retime: bool = True
     """Whether a trajectory is made of the path."""
     velocity_scaling: float = 1.0
@@ -126,6 +135,30 @@ def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan
     return _Run(request, options or PlanOptions()).run()
 
 
+def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
+    """Compile or load what planning needs, so that no request has to wait for it.
+
+    The first time on a machine that takes some seconds for each planner; later starts load it.
+
+    Args:
+        checker: of a robot that motions will be planned for.
+        planners: names of those that will be used; empty: the default one.
+    """
+    room = checker.snapshot()
+    links = room.robot.tree.frame_names
+    room.set_scene(Scene(allowed=AllowedCollisions(defaults=dict.fromkeys(links, True))))
+    start = room.limits.clip(np.zeros(len(room.joint_names)))
+    goal = room.limits.clip(start + 0.1)
+    goal = np.where(goal == start, room.limits.clip(start - 0.1), goal)
+    for name in planners:
+        # What there is to complain of, such as limits that are missing, requests will be told.
+        with suppress(MotionError):
+            plan(
+                PlanRequest(room, start, (JointGoal(goal),), timeout=0.05),
+                PlanOptions(planner=name),
+            )
+
+
 class _Run:
     """One request on its way."""
 
@@ -201,7 +234,13 @@ class _Run:
 
     def _shortened(self, request: PlanRequest, path: Array) -> Array:
         with self._stage("shorten"):
-            shorter = _without_detours(request, path)
+            shorter = shorten_path(
+                request.checker,
+                path,
+                self._options.shortening,
+                random_seed=request.random_seed,
+                timeout=self._options.shorten_time,
+            )
             self._words = f"from {len(path)} to {len(shorter)} waypoints"
         return shorter
 
@@ -224,13 +263,10 @@ class _Run:
 
     def _refused(self, request: PlanRequest, path: Array, motion: TimedPath | None) -> str:
         with self._stage("verify"):
-            verifier = PathVerifier(request.checker)
-            looked = verifier.verify(path)
+            # The motion leaves the path only at its corners, by what was checked there.
+            driven = path if motion is None else motion.points(self._options.time_step).positions
+            looked = PathVerifier(request.checker).verify(driven)
             seen, reason = looked.configurations, looked.reason
-            if motion is not None and not reason:
-                driven = motion.points(self._options.time_step).positions
-                looked = verifier.verify(driven)
-                seen, reason = seen + looked.configurations, looked.reason
             self._words = reason or f"free, {seen} configurations looked at"
         return reason
 
@@ -248,15 +284,3 @@ class _Run:
             raise
         finally:
             self._stages.append(Stage(name, time.perf_counter() - began, self._words))
-
-
-def _without_detours(request: PlanRequest, path: Array) -> Array:
-    """Return the path without waypoints that straight ways can leave out, from both ends."""
-    kept, at = [0], 0
-    while at < len(path) - 1:
-        ahead = len(path) - 1
-        while ahead > at + 1 and not request.checker.edge_free(path[at], path[ahead]):
-            ahead -= 1
-        kept.append(ahead)
-        at = ahead
-    return np.asarray(path[kept])

@@ -3,24 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from motion_nodes.errors import BadConfig, did_you_mean
 from motion_nodes.planning.direct import DirectMotion
-from motion_nodes.planning.problem import JointGoal, Planner, PlanRequest, PlanResult
+from motion_nodes.planning.problem import Planner, PlanRequest, PlanResult
 from motion_nodes.planning.rrt import Rrt, RrtSettings
 from motion_nodes.planning.rrt_config import RrtConfig
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.rrt_star import RrtStar, RrtStarSettings
 from motion_nodes.planning.search_settings import RrtConnectSettings
 from motion_nodes.planning.task_space_rrt import TaskSpaceRrt, pose_goals
-from motion_nodes.scene.allowed import AllowedCollisions
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene
 
 Maker = Callable[[Any], Planner]
 
@@ -109,25 +104,6 @@ def find_planner(name: str) -> tuple[str, str]:
         return _OTHER_NAMES[word], ""
     hint = did_you_mean(name, planner_names())
     return DEFAULT, f"there is no planner '{name}', {DEFAULT} is used.{hint}"
-
-
-def warm_up(checker: CollisionChecker, planners: Iterable[str] = (DEFAULT,)) -> None:
-    """Compile or load what planners need, so that no request has to wait for it.
-
-    The first time on a machine that takes seconds for each of them; later starts load it.
-
-    Args:
-        checker: of a robot that planners will be asked about.
-        planners: names of those that will be used.
-    """
-    q = checker.limits.clip(0.5 * (checker.limits.lower + checker.limits.upper))
-    q = np.where(np.isfinite(q), q, 0.0)
-    room = checker.snapshot()
-    links = room.robot.tree.frame_names
-    room.set_scene(Scene(allowed=AllowedCollisions(defaults=dict.fromkeys(links, True))))
-    goal = room.limits.clip(q + 0.1)
-    for name in planners:
-        make_planner(name).plan(PlanRequest(room, q, (JointGoal(goal),), timeout=0.05))
 
 
 def make_planner(name: str = "", settings: Any = None) -> Planner:

@@ -29,8 +29,10 @@ from motion_nodes.scene.signed_distance import signed_distance
 
 FINER = 10
 """So many times finer than the planners' resolution is what cannot be proven checked."""
-ROUNDING = 1e-6
+ROUNDING = 5e-5
 """What is deeper than this counts as touching [m]: planners compute with less precision."""
+_FIRST = 33
+"""Places along a path that are looked at in any case."""
 _BLOCK = 256
 """Configurations at once; more would need more memory than caches hold."""
 
@@ -86,7 +88,7 @@ class PathVerifier:
         """Check a path, both ends included.
 
         Args:
-            path: waypoints joined by straight lines, shape (k, n).
+            path: waypoints joined by straight lines, shape (k, n); a trajectory's samples too.
         """
         began = time.perf_counter()
         points = np.asarray(path, np.float64)
@@ -97,60 +99,43 @@ class PathVerifier:
             words = "; ".join(limits.violations(points[first])) or "it is not finite"
             spent = time.perf_counter() - began
             return Verification(False, f"waypoint {first}: {words}", 0, 0.0, spent)
-        seen, certain, place, shares = self._look(points)
+        line = _Line(points, self._travel, self._checker.resolution / self._finer)
+        seen, uncertain, place, depth = self._look(line)
         spent = time.perf_counter() - began
         if place is None:
+            certain = 1.0 - uncertain / line.length if line.length > 0.0 else 1.0
             return Verification(True, "", seen, certain, spent)
-        segment, share = place
-        q = points[segment]
-        if segment + 1 < len(points):
-            q = q + share * (points[segment + 1] - q)
-        words = in_words(self._checker, q) or f"two are {1e3 * shares:.2f} mm in each other"
-        where = f"between waypoints {segment} and {segment + 1}, at {100 * share:.0f} %"
-        return Verification(False, f"{where}: {words}", seen, certain, spent)
+        words = in_words(self._checker, line.at(np.array([place]))[0])
+        words = words or f"two are {1e3 * depth:.2f} mm in each other"
+        share = place / line.length if line.length > 0.0 else 0.0
+        return Verification(False, f"at {100 * share:.0f} % of the way: {words}", seen, 0.0, spent)
 
-    def _look(self, points: Array) -> tuple[int, float, tuple[int, float] | None, float]:
-        """Return configurations seen, the certain share, and where it is not free and how deep."""
-        free = self.margins(points)
-        seen = len(points)
-        bad = np.flatnonzero(free < -ROUNDING)
-        if len(bad):
-            return seen, 0.0, (int(bad[0]), 0.0), -float(free[bad[0]])
-        # Pieces of segments: segment, from share, to share, margins at both.
-        k = len(points) - 1
-        segment = np.arange(k)
-        low, high = np.zeros(k), np.ones(k)
-        at_low, at_high = free[:-1], free[1:]
-        ways = np.diff(points, axis=0)
-        travel = np.abs(ways) @ self._travel
-        fine = np.linalg.norm(ways / self._checker.resolution, axis=1) * self._finer
-        total = float(travel.sum())
-        uncertain = 0.0
-        while len(segment):
+    def _look(self, line: _Line) -> tuple[int, float, float | None, float]:
+        """Return configurations seen, the uncertain length, where it is not free and how deep."""
+        places = np.linspace(0.0, line.length, _FIRST)
+        margins = self.margins(line.at(places))
+        seen, uncertain = len(places), 0.0
+        if margins.min() < -ROUNDING:
+            return seen, 0.0, *_worst(places, margins)
+        low, high, at_low, at_high = places[:-1], places[1:], margins[:-1], margins[1:]
+        while True:
             # A joint moves a sphere against an obstacle, or against a sphere on its other side;
             # so no distance changes by more than all joints' travels together.
-            moved = travel[segment] * (high - low)
-            safe = at_low + at_high > moved
-            tiny = fine[segment] * (high - low) <= 1.0
-            uncertain += float(moved[~safe & tiny].sum())
+            safe = at_low + at_high > high - low
+            tiny = line.steps(low, high) <= 1.0
+            uncertain += float((high - low)[~safe & tiny].sum())
             left = ~(safe | tiny)
-            segment, low, high = segment[left], low[left], high[left]
-            at_low, at_high = at_low[left], at_high[left]
-            if not len(segment):
-                break
+            if not left.any():
+                return seen, uncertain, None, 0.0
+            low, high, at_low, at_high = low[left], high[left], at_low[left], at_high[left]
             middle = 0.5 * (low + high)
-            margin = self.margins(points[segment] + middle[:, np.newaxis] * ways[segment])
-            seen += len(segment)
-            bad = np.flatnonzero(margin < -ROUNDING)
-            if len(bad):
-                first = bad[np.lexsort((middle[bad], segment[bad]))[0]]
-                place = int(segment[first]), float(middle[first])
-                return seen, 0.0, place, -float(margin[first])
-            segment = np.concatenate([segment, segment])
+            margins = self.margins(line.at(middle))
+            seen += len(middle)
+            if margins.min() < -ROUNDING:
+                return seen, 0.0, *_worst(middle, margins)
             low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
-            at_low = np.concatenate([at_low, margin])
-            at_high = np.concatenate([margin, at_high])
-        return seen, 1.0 - uncertain / total if total > 0.0 else 1.0, None, 0.0
+            at_low = np.concatenate([at_low, margins])
+            at_high = np.concatenate([margins, at_high])
 
     def margins(self, Q: Array) -> Array:
         """Return of each configuration how far it is from touching, shape (m,) [m].
@@ -188,6 +173,35 @@ class PathVerifier:
             gaps -= self._radii[a, np.newaxis] + self._radii[np.newaxis, b]
             margin[near] = np.minimum(margin[near], gaps.min(axis=(1, 2)))
         return margin
+
+
+class _Line:
+    """A path as a function of how far spheres have moved along it, at most [m]."""
+
+    def __init__(self, points: Array, travel: Array, steps: Array) -> None:
+        ways = np.diff(points, axis=0)
+        moved = np.abs(ways) @ travel
+        # What moves no sphere still takes a place of its own, so that no two are the same.
+        self._places = np.concatenate([[0.0], np.cumsum(moved + 1e-12)])
+        self._counts = np.concatenate([[0.0], np.cumsum(np.linalg.norm(ways / steps, axis=1))])
+        self._points = points
+        self.length = float(self._places[-1])
+
+    def at(self, places: Array) -> Array:
+        """Return the configurations at places, shape (m, n)."""
+        columns = [np.interp(places, self._places, column) for column in self._points.T]
+        return np.stack(columns, axis=1)
+
+    def steps(self, low: Array, high: Array) -> Array:
+        """Return how many of the finest steps lie between places."""
+        counts = np.interp(np.stack([low, high]), self._places, self._counts)
+        return np.asarray(counts[1] - counts[0])
+
+
+def _worst(places: Array, margins: Array) -> tuple[float, float]:
+    """Return the place that is deepest in something, and how deep."""
+    i = int(np.argmin(margins))
+    return float(places[i]), -float(margins[i])
 
 
 def _placed(X: Array, points: Array) -> Array:

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The planner as Isaac Sim's motion generation has it: obstacles, a target, ``compute_path``."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand, BadConfig, MotionError, UnknownFrame
+from motion_nodes.ik.problem import IkTolerance
+from motion_nodes.model.poses import from_xyz_quat, inverse
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.joint_space import JointSpace
+from motion_nodes.planning.path_tools import interpolate
+from motion_nodes.planning.pipeline import PlanOptions, plan
+from motion_nodes.planning.problem import Goal, JointGoal, PlanRequest, PlanResult, PoseGoal
+from motion_nodes.planning.rrt_config import RrtConfig, read_rrt_config
+from motion_nodes.planning.task_space_rrt import TaskSpaceRrt
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.obstacles import Obstacles
+from motion_nodes.scene.scene import Scene
+from motion_nodes.scene.world import World
+from motion_nodes.trajectory.articulation import ArticulationAction
+
+_LOG = logging.getLogger(__name__)
+
+
+class PathPlanner(Obstacles):
+    """Plans paths of some joints of a robot to one target, among obstacles; for one thread.
+
+    Joint targets go to RRT-Connect, targets of the end effector to the task-space planner. Poses
+    are in the world. Equal seeds, scenes and targets give equal paths.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        joints: Sequence[str] | str,
+        config: RrtConfig | str | Path | None = None,
+        *,
+        end_effector_frame_name: str = "",
+        world: World | None = None,
+        timeout: float = 60.0,
+    ) -> None:
+        """Prepare; code may be compiled the first time for a robot.
+
+        Args:
+            robot: whose paths are planned.
+            joints: the active joints: names, or a group's name. All others are watched.
+            config: settings, or the file with them; default: those of :class:`RrtConfig`.
+            end_effector_frame_name: link that targets are for; empty: the one that the settings
+                name, else the robot's tool.
+            world: where obstacles are; default: an empty one of its own.
+            timeout: greatest duration of planning [s].
+
+        Raises:
+            UnknownJoint, UnknownGroup, UnknownFrame: for a name that the robot has not.
+            BadDescription, BadConfig: for settings that cannot be used.
+        """
+        super().__init__(world)
+        self.robot, self._timeout = robot, timeout
+        self._checker = CollisionChecker(robot, joints)
+        notes: tuple[str, ...] = ()
+        if isinstance(config, str | Path):
+            config, notes = read_rrt_config(config)
+        for note in notes:
+            _LOG.warning("%s", note)
+        self._first_config = self.config = config or RrtConfig()
+        self._frame = end_effector_frame_name
+        self._check_weights(self.config)
+        _ = self.end_effector_frame
+        self._goal: Goal | None = None
+        self._X_WB: Array = np.eye(4)
+        self._base_moved = False
+        self.last: PlanResult | None = None
+        """What the last planning came to, with words and numbers."""
+
+    @property
+    def end_effector_frame(self) -> str:
+        """The link that targets are for."""
+        frame = self._frame or self.config.task_space_frame_name or self.robot.tool_frame or ""
+        if frame not in self.robot.tree.frame_names:
+            raise UnknownFrame(frame, self.robot.tree.frame_names, self.robot.name)
+        return frame
+
+    def get_active_joints(self) -> list[str]:
+        """Return the joints that paths are for, in the order of their columns."""
+        return list(self._checker.joint_names)
+
+    def get_watched_joints(self) -> list[str]:
+        """Return the joints that stand still while these move, but may be in the way."""
+        active = set(self._checker.joint_names)
+        return [name for name in self.robot.joint_names if name not in active]
+
+    def set_robot_base_pose(self, position: ArrayLike, quat_xyzw: ArrayLike) -> None:
+        """Set where the robot's base is in the world: position [m] and orientation.
+
+        Raises:
+            BadCommand: it is no pose.
+        """
+        X_WB = _pose(position, quat_xyzw)
+        self._checker.set_base_pose(X_WB)
+        self._X_WB, self._base_moved = X_WB, True
+
+    def set_cspace_target(self, active_joint_targets: ArrayLike) -> None:
+        """Set joint values to plan to, shape (n,); a target of the end effector is forgotten.
+
+        Raises:
+            BadCommand: wrong number of values, or one that is not finite.
+        """
+        space = JointSpace.of_robot(self.robot, self._checker.joint_names)
+        self._goal = JointGoal(space.checked(active_joint_targets, "the target"))
+
+    def set_end_effector_target(
+        self, position: ArrayLike | None = None, orientation: ArrayLike | None = None
+    ) -> None:
+        """Set where the end effector is to be; a joint target is forgotten.
+
+        Args:
+            position: in the world [m], shape (3,); None: any.
+            orientation: in the world, quaternion x, y, z, w, shape (4,), or matrix, shape (3, 3);
+                None: any. Both None: no target.
+
+        Raises:
+            BadCommand: it is no pose.
+        """
+        if position is None and orientation is None:
+            self._goal = None
+            return
+        place = np.zeros(3) if position is None else position
+        X_WT = _pose(place, np.array([0.0, 0.0, 0.0, 1.0]) if orientation is None else orientation)
+        task = self.config.task_space_planning_params
+        tolerance = IkTolerance(
+            math.inf if position is None else task.translation_target_final_tolerance,
+            math.inf if orientation is None else task.orientation_target_final_tolerance,
+        )
+        # The target stays where it is in the world if the base moves before planning.
+        self._goal = PoseGoal(self.end_effector_frame, X_WT, tolerance)
+
+    def compute_path(
+        self, active_joint_positions: ArrayLike, watched_joint_positions: ArrayLike = ()
+    ) -> Array | None:
+        """Plan to the target.
+
+        Args:
+            active_joint_positions: where the active joints are, shape (n,).
+            watched_joint_positions: where the watched joints are, in the order of
+                :meth:`get_watched_joints`; none given: where they were before.
+
+        Returns:
+            Waypoints joined by straight lines, shape (k, n); None without a target or a path, and
+            then ``last`` says why.
+
+        Raises:
+            BadCommand: wrong numbers of joint values.
+        """
+        self._watch(watched_joint_positions)
+        if self._goal is None:
+            self.last = None
+            return None
+        self._checker.set_scene(self._scene())
+        goal = self._goal
+        if isinstance(goal, PoseGoal):
+            task = self.config.task_space_planning_params
+            position, turn = goal.tolerance.position, goal.tolerance.orientation
+            final = IkTolerance(
+                position if position == math.inf else task.translation_target_final_tolerance,
+                turn if turn == math.inf else task.orientation_target_final_tolerance,
+            )
+            goal = replace(goal, X_BT=inverse(self._X_WB) @ np.asarray(goal.X_BT), tolerance=final)
+        request = PlanRequest(
+            self._checker,
+            active_joint_positions,
+            (goal,),
+            timeout=self._timeout,
+            random_seed=self.config.seed,
+        )
+        options = PlanOptions(planner=TaskSpaceRrt.name, settings=self.config, retime=False)
+        self.last = plan(request, options).result
+        if self.last.path is None:
+            _LOG.warning("no path: %s", self.last.reason)
+        return self.last.path
+
+    def set_param(self, param_name: str, value: object) -> bool:
+        """Set one of the settings, such as ``task_space_planning_params/gradient_substep_size``.
+
+        Returns:
+            Whether it was set: not if there is none of that name or the value is not allowed, which
+            is logged.
+        """
+        before = self.config
+        try:
+            self.config = before.with_param(param_name, value)
+            self._check_weights(self.config)
+            _ = self.end_effector_frame
+        except MotionError as error:
+            self.config = before
+            _LOG.warning("%s", error)
+            return False
+        return True
+
+    def set_random_seed(self, random_seed: int) -> bool:
+        """Set the seed of the random numbers."""
+        return self.set_param("seed", random_seed)
+
+    def set_max_iterations(self, max_iter: int) -> bool:
+        """Set how many extensions are tried."""
+        return self.set_param("max_iterations", max_iter)
+
+    def update_world(
+        self, updated_obstacles: Iterable[str] | None = None, base_moved: bool = False
+    ) -> bool:
+        """Read again where obstacles are; static ones only if the base moved."""
+        moved, self._base_moved = self._base_moved or base_moved, False
+        return super().update_world(None if moved else updated_obstacles, moved)
+
+    def reset(self) -> bool:
+        """Forget obstacles, target and settings; base pose and watched joints stay."""
+        self._goal, self.config = None, self._first_config
+        return super().reset()
+
+    def _scene(self) -> Scene:
+        scene = self.world.scene
+        if self.config.enable_self_collision_checking:
+            return scene
+        links = [body.link for body in self._checker.bodies if body.carried is None]
+        return replace(scene, allowed=scene.allowed.with_pairs(combinations(links, 2)))
+
+    def _watch(self, positions: ArrayLike) -> None:
+        watched = self.get_watched_joints()
+        values = np.asarray(positions, np.float64).ravel()
+        if values.size not in (0, len(watched)):
+            raise BadCommand(
+                f"{values.size} positions were given for {len(watched)} watched joints: "
+                f"{', '.join(watched) or 'there are none'}."
+            )
+        if values.size:
+            self._checker.set_positions(dict(zip(watched, values.tolist(), strict=True)))
+
+    def _check_weights(self, config: RrtConfig) -> None:
+        weights = config.distance_metric_weights
+        if weights and len(weights) != len(self._checker.joint_names):
+            raise BadConfig(
+                f"distance_metric_weights holds {len(weights)} numbers for "
+                f"{len(self._checker.joint_names)} joints: {', '.join(self._checker.joint_names)}."
+            )
+
+
+def _pose(position: ArrayLike, orientation: ArrayLike) -> Array:
+    """Return a pose from a position and a quaternion or matrix.
+
+    Raises:
+        BadCommand: they are none.
+    """
+    p, turn = np.asarray(position, np.float64), np.asarray(orientation, np.float64)
+    if p.shape != (3,) or turn.shape not in ((4,), (3, 3)):
+        raise BadCommand(
+            f"a pose needs a position of 3 numbers and a quaternion (x, y, z, w) or matrix (3, 3); "
+            f"got {position!r} and {orientation!r}."
+        )
+    if not (np.isfinite(p).all() and np.isfinite(turn).all()) or not turn.any():
+        raise BadCommand(f"a pose needs finite numbers, got {position!r} and {orientation!r}.")
+    if turn.shape == (4,):
+        return from_xyz_quat(tuple(p), tuple(turn / np.linalg.norm(turn)))
+    X = np.eye(4)
+    X[:3, :3], X[:3, 3] = turn, p
+    if np.abs(turn @ turn.T - np.eye(3)).max() > 1e-6 or np.linalg.det(turn) < 0.0:
+        raise BadCommand(f"a rotation matrix must be orthonormal, got {orientation!r}.")
+    return X
+
+
+class PathPlannerVisualizer:
+    """Turns what a planner finds into commands for a robot, one after the other."""
+
+    def __init__(self, planner: PathPlanner, joint_positions: Callable[[], ArrayLike]) -> None:
+        """Prepare.
+
+        Args:
+            planner: what plans.
+            joint_positions: returns where all joints of its robot are now, in the robot's order.
+        """
+        self._planner, self._joint_positions = planner, joint_positions
+
+    def get_path_planner(self) -> PathPlanner:
+        """Return the planner."""
+        return self._planner
+
+    def compute_plan_as_articulation_actions(
+        self, max_cspace_dist: float = 0.05, *, max_c_space_dist: float | None = None
+    ) -> list[ArticulationAction]:
+        """Plan from where the robot is, and return commands along the path.
+
+        Args:
+            max_cspace_dist: greatest step of a joint between two commands [rad or m].
+            max_c_space_dist: the same, in its older spelling.
+
+        Returns:
+            One command for each configuration, the present one first; none without a path.
+        """
+        planner = self._planner
+        now = np.asarray(self._joint_positions(), np.float64)
+        names = planner.robot.joint_names
+        active = planner.robot.indices(planner.get_active_joints())
+        watched = planner.robot.indices(planner.get_watched_joints())
+        if now.shape != (len(names),):
+            raise BadCommand(f"{now.size} positions for {len(names)} joints: {', '.join(names)}.")
+        path = planner.compute_path(now[active], now[watched])
+        dense = self.interpolate_path(path, max_cspace_dist, max_c_space_dist=max_c_space_dist)
+        joints = tuple(planner.get_active_joints())
+        unsaid = np.full(len(joints), math.nan)
+        return [ArticulationAction(q, unsaid, joints, active) for q in dense]
+
+    def interpolate_path(
+        self,
+        path: ArrayLike | None,
+        max_cspace_dist: float = 0.05,
+        *,
+        max_c_space_dist: float | None = None,
+    ) -> Array:
+        """Return a path with no joint stepping further than this; its waypoints stay.
+
+        Args:
+            path: waypoints, shape (k, n), or None.
+            max_cspace_dist: greatest step of a joint [rad or m].
+            max_c_space_dist: the same, in its older spelling.
+
+        Returns:
+            Shape (m, n); no rows if there is no path.
+        """
+        joints = self._planner.get_active_joints()
+        if path is None or np.size(path) == 0:
+            return np.empty((0, len(joints)))
+        step = max_cspace_dist if max_c_space_dist is None else max_c_space_dist
+        return interpolate(JointSpace.of_robot(self._planner.robot, joints), path, step)
