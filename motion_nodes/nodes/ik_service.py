@@ -18,6 +18,7 @@ from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetPositionFK, GetPositionIK, GetStateValidity
 from sensor_msgs.msg import JointState
 
+from motion_nodes.errors import MotionError
 from motion_nodes.ik.problem import IkSettings, IkTolerance
 from motion_nodes.ik.solvers import DEFAULT, solver_names
 from motion_nodes.model.kinematics import Kinematics
@@ -151,10 +152,10 @@ class IkServiceNode(RobotNode[IkServiceParams]):
             self._frames = None
 
     def parameters_changed(self, params: IkServiceParams) -> None:
-        """Take over another solver, tolerances and budgets."""
+        """Take over tolerances and budgets; prepare another solver, which may be compiled."""
         self._settings = settings_of(params)
         if params.kinematics_solver != self._requests.chains.solver:
-            self._requests = dataclasses.replace(self._requests, chains=self._chains(params))
+            threading.Thread(target=self._change_solver, args=[params], daemon=True).start()
 
     def tick(self, dt: float) -> None:
         """Follow the scene and the newest target pose."""
@@ -177,11 +178,25 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         """Say what was asked for and how it went."""
         if not self._state.received:
             report.note("OK", "requests must bring a whole robot state: no joint_states yet")
+        report.value("solver", self._requests.chains.solver)
         for word, count in self._counts.items():
             report.value(f"inverse kinematics {word}", count)
         if self._scene is not None:
             self._scene.diagnose(report)
         report.value("age of joint_states [s]", self._state.age())
+
+    def _change_solver(self, params: IkServiceParams) -> None:
+        """Prepare a solver beside the loop, and use it unless another is wanted meanwhile."""
+        try:
+            chains = self._chains(params)
+        except MotionError as error:
+            self.get_logger().error(
+                f"{params.kinematics_solver} is not used, {self._requests.chains.solver} stays: "
+                f"{error}"
+            )
+            return
+        if self.configured and self.params.kinematics_solver == chains.solver:
+            self._requests = dataclasses.replace(self._requests, chains=chains)
 
     def _chains(self, params: IkServiceParams) -> IkChains:
         chains = IkChains(self.robot, params.kinematics_solver, settings_of(params))

@@ -14,7 +14,7 @@ from geometry_msgs.msg import PoseStamped, TransformStamped
 from joint_client import ARM, CONTROLLER, FRANKA, HOME, JointClient
 from moveit_msgs.msg import Constraints, JointConstraint, MoveItErrorCodes, RobotState
 from moveit_msgs.srv import GetPositionFK, GetPositionIK, GetStateValidity
-from ros_processes import RosClient
+from ros_processes import RosClient, values_of
 from tf2_msgs.msg import TFMessage
 
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, inverse, to_quat_xyzw
@@ -374,3 +374,39 @@ def test_a_target_pose_moves_the_robot_there(kinematics, arm):
     kinematics.client.spin(0.3)
     assert arm.away(before) < 1e-4, "what cannot be reached moves nothing"
     assert CONTROLLER
+
+
+def test_closed_form_solutions_by_parameter(kinematics):
+    """The solver is changed while running; its solutions are exact where they exist."""
+    client = kinematics.client
+    name = client.get_parameter("/ik_service", "kinematics_solver")
+
+    def uses(solver: str) -> bool:
+        status = client.diagnostics("/ik_service")
+        return status is not None and values_of(status)["solver"] == solver
+
+    assert client.set_parameters("/ik_service", kinematics_solver="analytic").successful
+    assert kinematics.solved(GOOD), "the one before serves until then"
+    # Its kernel is compiled once for all robots, which takes a while where it is not cached.
+    client.wait(lambda: uses("analytic"), "the other solver", within=90.0)
+    rng = np.random.default_rng(12)
+    limits = FRANKA.group("arm").limits
+    for _ in range(15):
+        joints = dict(zip(ARM, rng.uniform(limits.lower, limits.upper), strict=True))
+        X = frame_pose(joints, TIP)
+        # Joint 7 is free and stays as in the seed.
+        found = kinematics.solved(stamped(X), robot_state=state(HOME | joints))
+        assert limits.within([found[each] for each in ARM])
+        distance, angle = apart(X, frame_pose(found, TIP))
+        assert distance < 1e-9
+        assert angle < 1e-6
+        assert found["panda_joint7"] == pytest.approx(joints["panda_joint7"], abs=1e-9)
+    far = np.eye(4)
+    far[:3, 3] = (2.0, 0.0, 0.5)
+    code, text = kinematics.refused(stamped(far), robot_state=state(HOME))
+    assert code == Codes.NO_IK_SOLUTION
+    assert "reaches" in text
+    assert not client.set_parameters("/ik_service", kinematics_solver="anlytic").successful
+    assert client.set_parameters("/ik_service", kinematics_solver=name).successful
+    client.wait(lambda: uses(name), "the solver of before")
+    assert kinematics.solved(GOOD)
