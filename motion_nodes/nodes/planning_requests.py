@@ -49,6 +49,7 @@ from motion_nodes.ros.plan_messages import (
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.trajectory_client import SentTrajectory
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.moved_links import scene_for
 from motion_nodes.scene.scene import Scene
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
@@ -172,7 +173,7 @@ class PlanningRequests:
             own = made.snapshot()
         own.set_clearance(self.params().clearance)
         own.set_positions(q)
-        own.set_scene(scene)
+        own.set_scene(scene_for(self.robot, group.joints, scene))
         return own
 
     def start(self, given: RobotState, *, from_present: bool = False) -> Array:
@@ -341,7 +342,7 @@ class PlanningRequests:
             if newest not in seen:
                 seen[:] = [newest]
                 try:
-                    return watch.obstacle(scene())
+                    return watch.obstacle(scene_for(self.robot, group.joints, scene()))
                 except Refusal as refusal:
                     return str(refusal)
             return ""

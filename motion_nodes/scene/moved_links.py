@@ -7,8 +7,11 @@ that.
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 from motion_nodes.model.robot import Robot
 from motion_nodes.scene.allowed import Pair, pair_of
@@ -39,13 +42,26 @@ def scene_for(robot: Robot, joints: Collection[str], scene: Scene) -> Scene:
     """Return a scene in which nothing counts that some joints cannot change.
 
     Two things may touch if the joints do not move them against each other; what the scene itself
-    says of a pair stays.
+    says of a pair stays. Asked again for the same scene it returns the same object.
 
     Args:
         robot: that the scene is around.
         joints: those that move.
         scene: with all that counts for the robot as a whole.
     """
+    with _lock:
+        known = _known.setdefault(scene, {})
+    key = (robot, frozenset(joints))
+    if key not in known:
+        known[key] = _scene_for(robot, joints, scene)
+    return known[key]
+
+
+_known: weakref.WeakKeyDictionary[Scene, dict[Any, Scene]] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def _scene_for(robot: Robot, joints: Collection[str], scene: Scene) -> Scene:
     carrier = carriers(robot, joints)
     bodies = {body.name: carrier[body.name] for body in link_bodies(robot)}
     bodies |= {body.name: carrier[body.link] for body in scene.attached.values()}

@@ -86,5 +86,7 @@ def test_what_the_scene_says_of_a_pair_stays():
     seen = scene_for(FRANKA, ARM, world.scene)
     assert not seen.allowed.allows("floor", "panda_link0")
     assert len(seen.allowed.pairs) > 1
+    assert scene_for(FRANKA, ARM, world.scene) is seen
+    assert scene_for(FRANKA, FINGERS, world.scene) is not seen
     assert seen.objects is world.scene.objects
     assert {b.name for b in link_bodies(FRANKA)} > {"panda_link0"}
