@@ -5,6 +5,9 @@ A round leaves out waypoints, jumps between random places of the path, and cuts 
 a waypoint and needs but one new edge, for the others are parts of edges that were checked; the next
 round leaves out what the cuts made needless. So a path becomes a curve of few waypoints.
 
+Parts of an edge are looked at in other places than the edge was, so all edges of a path are to be
+checked at the end (``first_blocked``): it may graze something between two of these places.
+
 Source: leaving out and random jumps: R. Geraerts and M. Overmars, "Creating high-quality paths for
 motion planning", 2007; cutting corners: G. Chaikin, "An algorithm for high-speed curve generation",
 1974, whose limit is a quadratic B-spline.
@@ -57,6 +60,15 @@ def shorten(
     for _ in range(jumps):
         count = _jump(checker, weights, path, count, random, work)
     return _cut_corners(checker, weights, path, count, tries, least_gain, work)
+
+
+@kernel
+def first_blocked(checker: Checker, path: Array, count: int) -> int:
+    """Return the first edge of a path that is not free, -1 if all are."""
+    for k in range(count - 1):
+        if not edge_free(checker, path, k, path, k + 1):
+            return k
+    return -1
 
 
 @part

@@ -143,7 +143,7 @@ def _leaf_start(index: Index, tree: int, leaf: int) -> int:
 @part
 def _place(index: Index, start: int, place: int) -> int:
     """Return where the first coordinate of a place is; the next ones are LANES on."""
-    return start + (place // LANES) * LANES * len(index.query) + place % LANES
+    return int(start + (place // LANES) * LANES * len(index.query) + place % LANES)
 
 
 @part

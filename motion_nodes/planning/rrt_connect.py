@@ -27,7 +27,7 @@ _ROOM = 512
 """Nodes of each tree at first."""
 _STEPS_ACROSS = 13.0
 """Edges along the diagonal of the space, where none are asked for."""
-_REACH = 4.0
+_REACH = 3.0
 """Reach of a node at an obstacle, in greatest edges."""
 _PATIENCE = 1e-3
 """So long one thread searches alone [s]: most searches end before another could begin."""
@@ -126,11 +126,18 @@ class TwoTrees:
         )
 
 
-def _rules(settings: RrtConnectSettings, space: JointSpace, lower: Array, upper: Array) -> Rules:
-    """Return the numbers that the kernel works with."""
+def longest_edge(
+    settings: RrtConnectSettings, space: JointSpace, lower: Array, upper: Array
+) -> float:
+    """Return the greatest length of an edge, in the metric."""
     diagonal = float(np.linalg.norm((upper - lower) * space.weights))
     # Where nothing can move, any length will do.
-    step = settings.step_size or diagonal / _STEPS_ACROSS or 1.0
+    return settings.step_size or diagonal / _STEPS_ACROSS or 1.0
+
+
+def _rules(settings: RrtConnectSettings, space: JointSpace, lower: Array, upper: Array) -> Rules:
+    """Return the numbers that the kernel works with."""
+    step = longest_edge(settings, space, lower, upper)
     reach = _REACH * step if settings.dynamic_domain else math.inf
     return Rules(
         longest=step,
@@ -201,18 +208,9 @@ class RrtConnect:
         search, status = self._search(request, checker, space, ends.start, ends.goals.Q, began)
         del kernel  # until here it keeps alive what the addresses point to
         self._last = search
-        found = time.perf_counter()
         if status is not PlanStatus.SOLVED:
-            return PlanResult(
-                status,
-                None,
-                _why(status, request, self.settings),
-                self.name,
-                search.iterations,
-                search.sizes,
-                search_time=found - started,
-                time=found - began,
-            )
+            return self.failed(status, request, self.settings, search, started, began)
+        found = time.perf_counter()
         path, goal = search.path()
         return PlanResult(
             status,
@@ -225,6 +223,29 @@ class RrtConnect:
             found - started,
             time.perf_counter() - began,
             ends.goals.index[goal],
+        )
+
+    @classmethod
+    def failed(
+        cls,
+        status: PlanStatus,
+        request: PlanRequest,
+        settings: RrtConnectSettings,
+        search: TwoTrees,
+        started: float,
+        began: float,
+    ) -> PlanResult:
+        """Return the result of a search that found nothing."""
+        now = time.perf_counter()
+        return PlanResult(
+            status,
+            None,
+            _why(status, request, settings),
+            cls.name,
+            search.iterations,
+            search.sizes,
+            search_time=now - started,
+            time=now - began,
         )
 
     def _search(

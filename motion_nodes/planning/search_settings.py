@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,9 +29,9 @@ class RrtConnectSettings:
     exploration_fraction: float = 0.5
     """Share of the steps that go to samples; the others go from one tree to the other. Below 0.5
     further steps start at random nodes; above it not each new node is tried."""
-    focus: float = 0.75
+    focus: float = 0.8
     """Share of the samples from the box around start and goals, 0..1."""
-    focus_margin: float = 0.17
+    focus_margin: float = 0.25
     """How far that box goes beyond them, as a part of the joints' ranges."""
     dynamic_domain: bool = True
     """Whether nodes at obstacles are extended only towards samples near to them."""
@@ -85,3 +85,24 @@ class ShorteningSettings:
                 f"distance_metric_weights is {given}; it must hold {joints} finite numbers above 0."
             )
         return weights
+
+
+@dataclass(frozen=True)
+class AnytimeSettings:
+    """How paths are made shorter while time lasts."""
+
+    optimization_time: float = 0.1
+    """So long after the request the best path is returned, and no later than its timeout [s]."""
+    least_gain: float = 0.002
+    """Paths must be better than the best one by this part of its length."""
+    search: RrtConnectSettings = field(default_factory=RrtConnectSettings)
+    """How the first path is found; metric, step size and iterations hold for all searches."""
+    shortening: ShorteningSettings = field(
+        default_factory=lambda: ShorteningSettings(rounds=8, jumps=10, corner_tries=3)
+    )
+    """How each path that was found is shortened."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        check_number("optimization_time", self.optimization_time, 0.0)
+        check_number("least_gain", self.least_gain, 0.0, 1.0)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import BadCommand
 from motion_nodes.kernels.checker_calls import Checker
-from motion_nodes.kernels.path_shorten import shorten
+from motion_nodes.kernels.path_shorten import first_blocked, shorten
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.search_settings import ShorteningSettings
 from motion_nodes.scene.checker import CollisionChecker
@@ -66,15 +66,13 @@ def shorten_rows(
 ) -> Array:
     """Return a shorter path, as :func:`shorten_path`, for a checker's addresses."""
     end = time.perf_counter() + timeout
-    count = len(path)
     random = np.array([random_seed % 2**64], np.uint64)
-    rows = path
+    best = [path]
     length = _length(weights, path)
     for _ in range(settings.rounds):
-        room = 2 * count + settings.jumps
-        if len(rows) < room:
-            rows, old = np.empty((room, path.shape[1])), rows
-            rows[:count] = old[:count]
+        count = len(best[-1])
+        rows = np.empty((2 * count + settings.jumps, path.shape[1]))
+        rows[:count] = best[-1]
         count = shorten(
             checker,
             weights,
@@ -85,10 +83,14 @@ def shorten_rows(
             settings.least_gain * length,
             random,
         )
-        before, length = length, _length(weights, rows[:count])
+        best.append(rows[:count])
+        before, length = length, _length(weights, best[-1])
         if length > before * (1.0 - settings.least_gain) or time.perf_counter() > end:
             break
-    return rows[:count].copy()
+    # The first one was free before.
+    while len(best) > 1 and first_blocked(checker, best[-1], len(best[-1])) >= 0:
+        best.pop()
+    return best[-1].copy()
 
 
 def _length(weights: Array, path: Array) -> float:
