@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-import ctypes
 import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -12,14 +11,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import BadConfig
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
-from motion_nodes.scene.contacts import Clearance, Contact, KernelChecker, SphereDistances
-from motion_nodes.scene.edge_steps import TRAVEL, edge_step_count, joint_steps
+from motion_nodes.scene.configurations import changed_positions, checked_configurations
+from motion_nodes.scene.contacts import (
+    Clearance,
+    Contact,
+    KernelChecker,
+    SphereDistances,
+    in_order,
+    in_words,
+    limit_contacts,
+)
+from motion_nodes.scene.edge_steps import checked_steps, edge_step_count
 from motion_nodes.scene.generic_checks import GenericChecks, PairDistances
+from motion_nodes.scene.generic_kernel import generic_kernel
 from motion_nodes.scene.robot_spheres import Body, carried_body, checked_pairs, link_bodies
 from motion_nodes.scene.scene import Scene, checked_pose
 
@@ -28,8 +37,6 @@ if TYPE_CHECKING:
     from motion_nodes.scene.compiled_checks import CompiledChecks
 
 _LOG = logging.getLogger(__name__)
-_NOWHERE = frozen(np.full(3, np.nan))
-_ORDER = {"limit": 0, "self": 1, "attached": 2, "world": 3}
 
 
 class CollisionChecker:
@@ -98,7 +105,7 @@ class CollisionChecker:
         self._kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=generic)
         self._links = link_bodies(robot)
         self._X_WB = frozen(np.eye(4))
-        self.resolution = self._steps(resolution)
+        self.resolution = checked_steps(self.robot, self._links, self.joint_names, resolution)
         self.scene = Scene()
         self.clearance = 0.0
         self._bodies = self._links
@@ -140,22 +147,7 @@ class CollisionChecker:
             UnknownJoint: for a name that the robot has not.
             BadCommand: a value that is not finite, or a wrong number of them.
         """
-        values = self._positions.copy()
-        if isinstance(positions, Mapping):
-            names = list(positions)
-            values[self.robot.indices(names)] = [float(positions[name]) for name in names]
-        else:
-            given = np.asarray(positions, dtype=np.float64)
-            if given.shape != values.shape:
-                raise BadCommand(
-                    f"{given.size} positions were given for {len(values)} joints: "
-                    f"{', '.join(self.robot.joint_names)}."
-                )
-            values = given.copy()
-        bad = [n for n, v in zip(self.robot.joint_names, values, strict=True) if not np.isfinite(v)]
-        if bad:
-            raise BadCommand(f"the position of {', '.join(bad)} is not a finite number.")
-        self._positions = values
+        self._positions = changed_positions(self.robot, self._positions, positions)
         self._table = None
 
     def set_base_pose(self, X_WB: ArrayLike) -> None:
@@ -184,7 +176,7 @@ class CollisionChecker:
         Raises:
             BadConfig: it is not positive or finite.
         """
-        self.resolution = self._steps(resolution)
+        self.resolution = checked_steps(self.robot, self._links, self.joint_names, resolution)
         self._table = None
 
     @property
@@ -271,12 +263,12 @@ class CollisionChecker:
             BadCommand: wrong number of positions.
         """
         values = self._checked(q, 1)
-        contacts = self._limit_contacts(values, 0.0)
+        contacts = limit_contacts(self.limits, values)
         if np.isfinite(values).all():
             for pair in self._pairs(values, self.clearance):
                 if pair.distance < self.clearance:
                     contacts.append(self._contact(pair))
-        return tuple(sorted(contacts, key=lambda c: (_ORDER[c.kind], -c.depth)))
+        return in_order(contacts)
 
     def problems(self, q: ArrayLike, tolerance: float = 0.0) -> tuple[str, ...]:
         """Say for people what is wrong with a configuration; empty if nothing is.
@@ -292,7 +284,7 @@ class CollisionChecker:
         said = list(self.limits.violations(values, tolerance))
         for contact in self.explain(values):
             if contact.kind != "limit":
-                said.append(self._in_words(contact))
+                said.append(in_words(contact, self.clearance))
         return tuple(said)
 
     def sphere_positions(self, q: ArrayLike) -> Array:
@@ -327,23 +319,7 @@ class CollisionChecker:
             table, calls = self._packed(), self._compiled.calls
             keep = (table, calls)
             return KernelChecker(calls.state_address, calls.edge_address, table.address, keep)
-        frozen_checker = self.snapshot()
-        n = len(self.joint_names)
-        numbers = ctypes.POINTER(ctypes.c_double)
-
-        def state(q: object, _: object) -> int:
-            return int(frozen_checker.is_free(np.ctypeslib.as_array(q, (n,))))  # type: ignore[call-overload]
-
-        def edge(a: object, b: object, _: object) -> int:
-            ends = (np.ctypeslib.as_array(x, (n,)) for x in (a, b))  # type: ignore[call-overload]
-            return int(frozen_checker.edge_free(*ends))
-
-        state_call = ctypes.CFUNCTYPE(ctypes.c_int32, numbers, ctypes.c_void_p)(state)
-        edge_call = ctypes.CFUNCTYPE(ctypes.c_int32, numbers, numbers, ctypes.c_void_p)(edge)
-        addresses = [
-            ctypes.cast(call, ctypes.c_void_p).value or 0 for call in (state_call, edge_call)
-        ]
-        return KernelChecker(addresses[0], addresses[1], 0, (state_call, edge_call))
+        return generic_kernel(self.snapshot())
 
     def snapshot(self) -> CollisionChecker:
         """Return an independent copy, for another thread; compiled code is shared."""
@@ -351,28 +327,8 @@ class CollisionChecker:
         other._compiled = copy.copy(self._compiled)
         return other
 
-    def _steps(self, resolution: float | ArrayLike | None) -> Array:
-        given = np.asarray(TRAVEL if resolution is None else resolution, dtype=np.float64)
-        if not (np.isfinite(given).all() and (given > 0.0).all()):
-            raise BadConfig(f"resolution is {given}; it must be finite and above 0.")
-        if given.ndim == 0:
-            return joint_steps(self.robot, self._links, self.joint_names, float(given))
-        if given.shape != (len(self.joint_names),):
-            raise BadConfig(
-                f"resolution holds {given.size} steps for {len(self.joint_names)} joints: "
-                f"{', '.join(self.joint_names)}."
-            )
-        return frozen(given)
-
     def _checked(self, q: ArrayLike, dimensions: int) -> Array:
-        values = np.asarray(q, dtype=np.float64)
-        if values.ndim != dimensions or values.shape[-1] != len(self.joint_names):
-            wanted = "(m, n)" if dimensions == 2 else "(n,)"
-            raise BadCommand(
-                f"positions of shape {values.shape} were given; wanted is {wanted} for "
-                f"n = {len(self.joint_names)} joints: {', '.join(self.joint_names)}."
-            )
-        return np.ascontiguousarray(values)
+        return checked_configurations(q, self.joint_names, dimensions)
 
     def _checks(self) -> GenericChecks:
         if self._generic is None:
@@ -416,25 +372,6 @@ class CollisionChecker:
         depth = self.clearance - pair.distance
         names = (pair.first, pair.second)
         return Contact(kind, names, depth, frozen(pair.position), frozen(pair.normal))  # type: ignore[arg-type]
-
-    def _limit_contacts(self, q: Array, tolerance: float) -> list[Contact]:
-        contacts = []
-        rows = zip(self.joint_names, q, self.limits.lower, self.limits.upper, strict=True)
-        for name, value, low, high in rows:
-            if not low - tolerance <= value <= high + tolerance:
-                side, depth = ("lower", low - value) if value < low else ("upper", value - high)
-                contacts.append(Contact("limit", (name, side), float(depth), _NOWHERE, _NOWHERE))
-        return contacts
-
-    def _in_words(self, contact: Contact) -> str:
-        first, second = contact.pair
-        overlap = contact.depth - self.clearance
-        if overlap > 0.0:
-            return f"{first} is {overlap * 1000.0:.1f} mm deep in {second}"
-        return (
-            f"{first} is {-overlap * 1000.0:.1f} mm away from {second}, "
-            f"wanted are {self.clearance * 1000.0:.1f} mm"
-        )
 
 
 def _compiled_checks(robot: Robot, joints: tuple[str, ...]) -> CompiledChecks | None:

@@ -6,7 +6,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from motion_nodes.model.tree import Array
+import numpy as np
+
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.tree import Array, frozen
 
 ContactKind = Literal["limit", "self", "attached", "world"]
 """In the order in which contacts are told: a joint outside its limits; two links; something carried
@@ -68,3 +71,39 @@ class KernelChecker:
     edge: int
     memory: int
     keep: object
+
+
+_NOWHERE = frozen(np.full(3, np.nan))
+_ORDER = {"limit": 0, "self": 1, "attached": 2, "world": 3}
+
+
+def limit_contacts(limits: JointLimits, q: Array) -> list[Contact]:
+    """Return a contact for each joint that is outside its limits, or no number."""
+    contacts = []
+    for name, value, low, high in zip(limits.names, q, limits.lower, limits.upper, strict=True):
+        if not low <= value <= high:
+            side, depth = ("lower", low - value) if value < low else ("upper", value - high)
+            contacts.append(Contact("limit", (name, side), float(depth), _NOWHERE, _NOWHERE))
+    return contacts
+
+
+def in_order(contacts: list[Contact]) -> tuple[Contact, ...]:
+    """Return contacts kind by kind, the worst of each first."""
+    return tuple(sorted(contacts, key=lambda c: (_ORDER[c.kind], -c.depth)))
+
+
+def in_words(contact: Contact, clearance: float) -> str:
+    """Say for people who touches whom and by how much.
+
+    Args:
+        contact: not one with a limit.
+        clearance: that was wanted [m].
+    """
+    first, second = contact.pair
+    overlap = contact.depth - clearance
+    if overlap > 0.0:
+        return f"{first} is {overlap * 1000.0:.1f} mm deep in {second}"
+    return (
+        f"{first} is {-overlap * 1000.0:.1f} mm away from {second}, "
+        f"wanted are {clearance * 1000.0:.1f} mm"
+    )

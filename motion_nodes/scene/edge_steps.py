@@ -7,7 +7,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from motion_nodes.errors import BadConfig
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, JointKind, frozen
@@ -34,6 +36,29 @@ def edge_step_count(difference: Array, steps: Array) -> int | None:
     if not length < _MOST_STEPS:
         return None
     return max(1, math.ceil(length))
+
+
+def checked_steps(
+    robot: Robot,
+    bodies: tuple[Body, ...],
+    joints: Sequence[str],
+    resolution: float | ArrayLike | None,
+) -> Array:
+    """Return the step of each joint, from a travel [m], from steps, or by default.
+
+    Raises:
+        BadConfig: not finite, not above 0, or a wrong number of steps.
+    """
+    given = np.asarray(TRAVEL if resolution is None else resolution, dtype=np.float64)
+    if not (np.isfinite(given).all() and (given > 0.0).all()):
+        raise BadConfig(f"resolution is {given}; it must be finite and above 0.")
+    if given.ndim == 0:
+        return joint_steps(robot, bodies, joints, float(given))
+    if given.shape != (len(joints),):
+        raise BadConfig(
+            f"resolution holds {given.size} steps for {len(joints)} joints: {', '.join(joints)}."
+        )
+    return frozen(given)
 
 
 def joint_steps(

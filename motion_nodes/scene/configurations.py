@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configurations and positions as users give them: checked, or refused in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
+
+
+def checked_configurations(q: ArrayLike, joints: Sequence[str], dimensions: int) -> Array:
+    """Return configurations as a contiguous array; numbers that are not finite are let through.
+
+    Args:
+        q: shape (n,) or (m, n).
+        joints: their names.
+        dimensions: 1 or 2.
+
+    Raises:
+        BadCommand: of another shape.
+    """
+    values = np.ascontiguousarray(q, dtype=np.float64)
+    if values.ndim != dimensions or values.shape[-1] != len(joints):
+        wanted = "(m, n)" if dimensions == 2 else "(n,)"
+        raise BadCommand(
+            f"positions of shape {values.shape} were given; wanted is {wanted} for "
+            f"n = {len(joints)} joints: {', '.join(joints)}."
+        )
+    return values
+
+
+def changed_positions(robot: Robot, before: Array, given: Mapping[str, float] | ArrayLike) -> Array:
+    """Return the positions of all joints of a robot after some, or all, were given anew.
+
+    Args:
+        robot: the robot.
+        before: its positions [rad or m], in the order of its joints.
+        given: by name, or all of them.
+
+    Raises:
+        UnknownJoint: for a name that the robot has not.
+        BadCommand: a value that is not finite, or a wrong number of them.
+    """
+    values = before.copy()
+    if isinstance(given, Mapping):
+        names = list(given)
+        values[robot.indices(names)] = [float(given[name]) for name in names]
+    else:
+        values = np.array(given, dtype=np.float64)
+        if values.shape != before.shape:
+            raise BadCommand(
+                f"{values.size} positions were given for {len(before)} joints: "
+                f"{', '.join(robot.joint_names)}."
+            )
+    bad = [n for n, v in zip(robot.joint_names, values, strict=True) if not np.isfinite(v)]
+    if bad:
+        raise BadCommand(f"the position of {', '.join(bad)} is not a finite number.")
+    return values
