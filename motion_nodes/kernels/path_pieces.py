@@ -18,15 +18,22 @@ SAMPLES = 4
 
 
 @part
-def slopes(coefficients: Array, piece: int, at: float, j: int) -> tuple[float, float, float]:
-    """Return the first three derivatives of joint j at a distance into a piece (Horner)."""
-    p = first = second = third = 0.0
+def slopes(
+    coefficients: Array, piece: int, at: float, d0: Array, d1: Array, d2: Array, d3: Array
+) -> None:
+    """Write the path and its first three derivatives at a distance into a piece (Horner).
+
+    The joints are the innermost loop, so that several are computed in one instruction.
+    """
+    n = coefficients.shape[2]
+    for j in range(n):
+        d0[j] = d1[j] = d2[j] = d3[j] = 0.0
     for k in range(coefficients.shape[1] - 1, -1, -1):
-        third = third * at + 3.0 * second
-        second = second * at + 2.0 * first
-        first = first * at + p
-        p = p * at + coefficients[piece, k, j]
-    return first, second, third
+        for j in range(n):
+            d3[j] = d3[j] * at + 3.0 * d2[j]
+            d2[j] = d2[j] * at + 2.0 * d1[j]
+            d1[j] = d1[j] * at + d0[j]
+            d0[j] = d0[j] * at + coefficients[piece, k, j]
 
 
 @part
@@ -66,29 +73,33 @@ def limit_use(
         use: result, for velocity, acceleration and jerk, shape (N, 3).
     """
     n = coefficients.shape[2]
-    state = np.empty((SAMPLES + 1, 4))
-    values = np.empty((3, SAMPLES + 1))
+    share = 1.0 / limits
+    orders = 3 if np.isfinite(limits[2]).any() else 2
+    d0, d1, d2, d3 = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    values = np.empty((3, SAMPLES + 1, n))
+    peaks, bends = np.empty(n), np.empty(n)
     for i in range(len(piece)):
         span = times[i + 1] - times[i]
         for m in range(SAMPLES + 1):
-            s, first, second, third = ticks(clock, i, span * m / SAMPLES)
-            state[m, 0] = s - breaks[piece[i]]
-            state[m, 1] = first
-            state[m, 2] = second
-            state[m, 3] = third
-        use[i] = 0.0
-        for j in range(n):
-            for m in range(SAMPLES + 1):
-                d1, d2, d3 = slopes(coefficients, piece[i], state[m, 0], j)
-                speed, rise, jolt = state[m, 1], state[m, 2], state[m, 3]
-                values[0, m] = d1 * speed
-                values[1, m] = d2 * speed * speed + d1 * rise
-                values[2, m] = d3 * speed**3 + 3.0 * d2 * speed * rise + d1 * jolt
-            for order in range(3):
-                peak = bend = 0.0
-                for m in range(SAMPLES + 1):
-                    peak = max(peak, abs(values[order, m]))
-                    if 0 < m < SAMPLES:
-                        middle = 2.0 * values[order, m]
-                        bend = max(bend, abs(values[order, m - 1] - middle + values[order, m + 1]))
-                use[i, order] = max(use[i, order], (peak + 0.125 * bend) / limits[order, j])
+            s, speed, rise, jolt = ticks(clock, i, span * m / SAMPLES)
+            slopes(coefficients, piece[i], s - breaks[piece[i]], d0, d1, d2, d3)
+            square, cube, mixed = speed * speed, speed**3, 3.0 * speed * rise
+            for j in range(n):
+                values[0, m, j] = d1[j] * speed
+                values[1, m, j] = d2[j] * square + d1[j] * rise
+                values[2, m, j] = d3[j] * cube + d2[j] * mixed + d1[j] * jolt
+        for order in range(3):
+            use[i, order] = 0.0
+        for order in range(orders):
+            for j in range(n):
+                peaks[j] = max(abs(values[order, 0, j]), abs(values[order, SAMPLES, j]))
+                bends[j] = 0.0
+            for m in range(1, SAMPLES):
+                for j in range(n):
+                    here = values[order, m, j]
+                    bend = values[order, m - 1, j] + values[order, m + 1, j] - 2.0 * here
+                    peaks[j] = max(peaks[j], abs(here))
+                    bends[j] = max(bends[j], abs(bend))
+            for j in range(n):
+                most = (peaks[j] + 0.125 * bends[j]) * share[order, j]
+                use[i, order] = max(use[i, order], most)

@@ -30,13 +30,13 @@ _STEPS = 50
 
 @part
 def _bounds(
-    A: Array, B: Array, a: Array, i: int, x: float, span: float, most: float
+    inverse: Array, slope: Array, a: Array, i: int, x: float, span: float, most: float
 ) -> tuple[float, float, float, float]:
     """Return greatest and least u at x, and how they change with x.
 
     Args:
-        A: factors of u, shape (N, 2 n).
-        B: factors of x, shape (N, 2 n).
+        inverse: 1 / A of each strip, 0 where u does not matter, shape (N, 2 n).
+        slope: -B / A, shape (N, 2 n).
         a: limits, shape (N, n).
         i: interval.
         x: square of the speed at its begin.
@@ -47,15 +47,14 @@ def _bounds(
     high, high_slope = (most - x) / (2.0 * span), -1.0 / (2.0 * span)
     low, low_slope = -x / (2.0 * span), -1.0 / (2.0 * span)
     for k in range(2 * n):
-        factor = A[i, k]
-        if abs(factor) < _FLAT:
+        if inverse[i, k] == 0.0:
             continue
-        limit = a[i, k % n] / abs(factor)
-        slope = -B[i, k] / factor
-        if slope * x + limit < high:
-            high, high_slope = slope * x + limit, slope
-        if slope * x - limit > low:
-            low, low_slope = slope * x - limit, slope
+        limit = a[i, k if k < n else k - n] * abs(inverse[i, k])
+        middle = slope[i, k] * x
+        if middle + limit < high:
+            high, high_slope = middle + limit, slope[i, k]
+        if middle - limit > low:
+            low, low_slope = middle - limit, slope[i, k]
     return high, low, high_slope, low_slope
 
 
@@ -84,28 +83,30 @@ def fastest_speeds(
         u: result, acceleration along the path in each interval, shape (N,).
     """
     count, n = velocity.shape
-    A, B = np.empty((count, 2 * n)), np.empty((count, 2 * n))
+    inverse, slope = np.empty((count, 2 * n)), np.empty((count, 2 * n))
+    d0, d1, d2, d3 = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     most = np.minimum(x, _FASTEST)
     for i in range(count):
         begin, span = grid[i] - breaks[piece[i]], grid[i + 1] - grid[i]
-        for j in range(n):
-            first, second, _ = slopes(coefficients, piece[i], begin, j)
-            A[i, j], B[i, j] = first, second
-            if abs(first) > _FLAT:
-                most[i] = min(most[i], (velocity[i, j] / first) ** 2)
-            first, second, _ = slopes(coefficients, piece[i], begin + span, j)
-            A[i, n + j], B[i, n + j] = first + 2.0 * span * second, second
-            if abs(first) > _FLAT:
-                most[i + 1] = min(most[i + 1], (velocity[i, j] / first) ** 2)
-        for k in range(2 * n):
-            if abs(A[i, k]) <= _FLAT < abs(B[i, k]):
-                most[i] = min(most[i], acceleration[i, k % n] / abs(B[i, k]))
+        for end in range(2):
+            slopes(coefficients, piece[i], begin + end * span, d0, d1, d2, d3)
+            for j in range(n):
+                if abs(d1[j]) > _FLAT:
+                    most[i + end] = min(most[i + end], (velocity[i, j] / d1[j]) ** 2)
+                factor = d1[j] + 2.0 * span * end * d2[j]
+                if abs(factor) > _FLAT:
+                    inverse[i, end * n + j] = 1.0 / factor
+                    slope[i, end * n + j] = -d2[j] / factor
+                else:
+                    inverse[i, end * n + j] = slope[i, end * n + j] = 0.0
+                    if abs(d2[j]) > _FLAT:
+                        most[i] = min(most[i], acceleration[i, j] / abs(d2[j]))
     for i in range(count - 1, -1, -1):
         span = grid[i + 1] - grid[i]
         speed = most[i]
         for _ in range(_STEPS):
             high, low, high_slope, low_slope = _bounds(
-                A, B, acceleration, i, speed, span, most[i + 1]
+                inverse, slope, acceleration, i, speed, span, most[i + 1]
             )
             if high >= low or high_slope >= low_slope:
                 break
@@ -114,6 +115,6 @@ def fastest_speeds(
     x[0] = most[0]
     for i in range(count):
         span = grid[i + 1] - grid[i]
-        high, _, _, _ = _bounds(A, B, acceleration, i, x[i], span, most[i + 1])
+        high, _, _, _ = _bounds(inverse, slope, acceleration, i, x[i], span, most[i + 1])
         x[i + 1] = min(max(0.0, x[i] + 2.0 * span * high), most[i + 1])
         u[i] = (x[i + 1] - x[i]) / (2.0 * span)

@@ -15,7 +15,7 @@ from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.blended_path import CornerBlending, blended_path
 from motion_nodes.trajectory.jerk_limited import jerk_limited
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath, checked_waypoints
-from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.trajectory.timed_path import LimitUse, TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
 from motion_nodes.trajectory.validate import POSITION_TOLERANCE, check_point_count
 
@@ -23,7 +23,7 @@ Array = NDArray[np.float64]
 
 _SAME = 1e-9
 """[rad or m] Waypoints nearer than this to the one before are the same."""
-_ROUNDS = 3
+_ROUNDS = 2
 """So often intervals that exceed a limit between grid points are given tighter limits."""
 GRID_INTERVALS = 200
 """Intervals along a path, besides the few that every piece gets."""
@@ -89,9 +89,11 @@ def time_optimal(
         fastest_speeds(path.breaks, path.coefficients, grid, piece, velocity, acceleration, x, u)
         motion = _with_constant_accelerations(path, grid, piece, x, u)
         use = motion.interval_use(limits)
+        if use.max() <= 1.0:
+            break
         velocity /= np.maximum(use[:, 0:1], 1.0)
         acceleration /= np.maximum(use[:, 1:2], 1.0)
-    return motion.stretched(max(1.0, motion.limit_use(limits).stretch))
+    return motion.stretched(max(1.0, LimitUse(*use.max(axis=0).tolist()).stretch))
 
 
 def speed_grid(path: JointPath, intervals: int) -> tuple[Array, IndexArray]:
