@@ -306,6 +306,6 @@ def _colours(scene: Scene, names: list[str]) -> list[ObjectColor]:
         if item is not None and item.rgba is not None:
             colour = ObjectColor(id=name)
             c = colour.color
-            c.r, c.g, c.b, c.a = item.rgba
+            c.r, c.g, c.b, c.a = map(float, item.rgba)
             colours.append(colour)
     return colours
