@@ -12,7 +12,14 @@ from motion_nodes.kernels.lanes import Lanes, Writer
 from motion_nodes.kernels.llvm_text import Body, declarations
 from motion_nodes.kernels.python_form import DECLARATIONS, Run, builtin, python_function
 from motion_nodes.kernels.rmp_bodies import bodies_text
-from motion_nodes.kernels.rmp_memory import BLOCK, RmpModel, rmp_layout, sphere_places, sphere_runs
+from motion_nodes.kernels.rmp_memory import (
+    BLOCK,
+    FAR,
+    RmpModel,
+    rmp_layout,
+    sphere_places,
+    sphere_runs,
+)
 from motion_nodes.kernels.rmp_pairs import pairs_text
 from motion_nodes.kernels.rmp_robot import RmpTracer
 from motion_nodes.kernels.robot_code import load_code
@@ -27,8 +34,6 @@ _SOURCES = (
     "rmp_pairs",
     "rmp_robot",
 )
-FAR = 1e6
-"""Least distance of a sphere without anything near it [m]."""
 
 
 def rmp_call(model: RmpModel) -> Run:

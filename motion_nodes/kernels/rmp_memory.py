@@ -21,6 +21,8 @@ BLOCK = 8
 """Spheres are padded to a multiple of this, on every CPU."""
 CARRIED = 48
 """Spheres kept for what the tool carries."""
+FAR = 1e5
+"""Least distance of a sphere without anything near it [m]."""
 MOTION = 24
 """Numbers that tell pose and motion of a row."""
 WRENCH = 32
@@ -181,7 +183,7 @@ def new_memory(model: RmpModel) -> NDArray[np.float64]:
     """Return memory with the robot's spheres in place, none of which is in use."""
     at = rmp_layout(model)
     memory = np.zeros(at.size)
-    memory[at["radius"] : at["nearest"]] = -1e6  # far from everything
+    memory[at["radius"] : at["nearest"]] = -10.0 * FAR
     _, _, total = sphere_places(model)
     centres = memory[at["centre"] : at["centre"] + 3 * total].reshape(3, total)
     centres[:, : len(model.sphere_rows)] = np.asarray(model.sphere_centres).T

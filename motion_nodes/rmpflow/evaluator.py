@@ -10,6 +10,7 @@ import numpy as np
 from motion_nodes.kernels.python_form import Run
 from motion_nodes.kernels.rmp_memory import (
     BLOCK,
+    FAR,
     Obstacles,
     RmpModel,
     empty_obstacles,
@@ -137,7 +138,7 @@ class Evaluator:
         start, _, total = sphere_places(self.model)
         centres = self._memory[self._at["centre"] :][: 3 * total].reshape(3, total)
         radii = self._memory[self._at["radius"] :][:total]
-        radii[start : sphere_places(self.model)[1]] = -1e6
+        radii[start : sphere_places(self.model)[1]] = -10.0 * FAR
         centres[:, start : start + len(spheres)] = spheres[:, :3].T
         radii[start : start + len(spheres)] = spheres[:, 3]
         self._whole[self._at["blocks"]] = padded(start + len(spheres)) // BLOCK
@@ -156,9 +157,7 @@ class Evaluator:
         """Return accelerations of the active joints, norm capped [rad/s^2 or m/s^2], shape (n,)."""
         if self._run is None:
             return self.report(q, qd).qdd
-        self._put("q", q)
-        self._put("qd", qd)
-        self._run(self._memory)
+        self._evaluate(q, qd)
         n, at = self.model.active, self._at
         solution = self._memory[at["qdd"] : at["qdd"] + n].copy()
         if self._memory[at["least_pivot"]] > _SOLVABLE and np.isfinite(solution).all():
@@ -186,36 +185,52 @@ class Evaluator:
 
     def tool_pose(self, q: Array) -> Array:
         """Return the pose of the tool in the base frame, shape (4, 4)."""
-        motion = PointMotion(self.model.arrays, self.model.active, q, np.zeros(len(q)))
         X = np.eye(4)
+        if self._run is not None:
+            self._evaluate(q, np.zeros(len(q)))
+            X[:3] = self._memory[self._at["tool"] :][:12].reshape(3, 4)
+            return X
+        motion = PointMotion(self.model.arrays, self.model.active, q, np.zeros(len(q)))
         X[:3, :3], X[:3, 3] = motion.R[self.model.tool_row], motion.p[self.model.tool_row]
         return X
 
     def clearances(self, q: Array) -> Array:
         """Return the least signed distance of each sphere from all obstacles, shape (s + c,).
 
-        Spheres are those of the robot, then what is carried; infinity without obstacles.
+        Spheres are those of the robot, then what is carried. Without obstacles: infinity.
         """
-        model = self.model
-        motion = PointMotion(model.arrays, model.active, q, np.zeros(len(q)))
-        rows = (*model.sphere_rows, *(model.tool_row,) * len(self._carried))
-        centres = np.concatenate((model.sphere_centres, self._carried[:, :3]))
-        radii = np.concatenate((self.spheres.radii, self._carried[:, 3]))
-        found = []
-        for row, centre, radius in zip(rows, centres, radii, strict=True):
-            p, v, _ = motion.point(row, centre)
-            found.append(distances(self.obstacles, p, v).value.min(initial=np.inf) - radius)
-        return np.array(found)
+        count = len(self.spheres.radii) + len(self._carried)
+        if self._run is not None:
+            self._evaluate(q, np.zeros(len(q)))
+            nearest = self._memory[self._at["nearest"] :][:count]
+            return np.where(nearest >= FAR, np.inf, nearest)
+        return np.array(
+            [
+                distances(self.obstacles, row[:3], np.zeros(3)).value.min(initial=np.inf) - row[3]
+                for row in self.sphere_positions(q)
+            ]
+        )
 
     def sphere_positions(self, q: Array) -> Array:
         """Return the robot's spheres and what is carried in the base frame, shape (s + c, 4)."""
-        model = self.model
-        motion = PointMotion(model.arrays, model.active, q, np.zeros(len(q)))
-        rows = (*model.sphere_rows, *(model.tool_row,) * len(self._carried))
-        centres = np.concatenate((model.sphere_centres, self._carried[:, :3]))
+        model, carried = self.model, len(self._carried)
         radii = np.concatenate((self.spheres.radii, self._carried[:, 3]))
+        if self._run is not None:
+            self._evaluate(q, np.zeros(len(q)))
+            total = sphere_places(model)[2]
+            places = self._memory[self._at["position"] :][: 3 * total].reshape(3, total)
+            return np.column_stack((places[:, : len(radii)].T, radii))
+        motion = PointMotion(model.arrays, model.active, q, np.zeros(len(q)))
+        rows = (*model.sphere_rows, *(model.tool_row,) * carried)
+        centres = np.concatenate((model.sphere_centres, self._carried[:, :3]))
         placed = [motion.point(r, c)[0] for r, c in zip(rows, centres, strict=True)]
         return np.column_stack((np.array(placed).reshape(-1, 3), radii))
+
+    def _evaluate(self, q: Array, qd: Array) -> None:
+        assert self._run is not None
+        self._put("q", q)
+        self._put("qd", qd)
+        self._run(self._memory)
 
     def _put(self, field: str, values: object, start: int = 0) -> None:
         numbers = np.ravel(np.asarray(values, np.float64))

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Obstacles of a scene in the robot's base frame, packed anew only where something changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.kernels.rmp_memory import Obstacles, empty_obstacles
+from motion_nodes.model.tree import Array
+from motion_nodes.rmpflow.packing import pack_obstacles
+from motion_nodes.scene.scene import Scene, WorldObject
+
+_STILL = np.zeros(6)
+
+
+@dataclass(frozen=True, eq=False)
+class _Packed:
+    item: WorldObject
+    twist: Array
+    rows: Obstacles
+
+
+class ObstaclePacker:
+    """Packs scenes that mostly stay as they are."""
+
+    def __init__(self, links: Iterable[str] = ()) -> None:
+        """Prepare.
+
+        Args:
+            links: those that keep away; an object that all of them may touch is none.
+        """
+        self._links = frozenset(links)
+        self.twists: Mapping[str, Array] = {}
+        """How objects move in the world, shape (6,) each; the others stand still."""
+        self._X_BW = np.eye(4)
+        self._known: dict[str, _Packed] = {}
+
+    def packed(self, scene: Scene, X_BW: Array) -> Obstacles:
+        """Return what is enabled and must not be touched.
+
+        Args:
+            scene: the world.
+            X_BW: pose of the world in the robot's base frame, shape (4, 4).
+        """
+        if not np.array_equal(X_BW, self._X_BW):
+            self._X_BW, self._known = X_BW.copy(), {}
+        known = {item.name: self._packed(item) for item in scene.objects.values() if item.enabled}
+        self._known = known
+        rows = [found.rows for found in known.values()]
+        if not rows:
+            return empty_obstacles()
+        return Obstacles(
+            np.concatenate([r.boxes for r in rows]), np.concatenate([r.rounds for r in rows])
+        )
+
+    def _may_all_touch(self, scene: Scene, name: str) -> bool:
+        allows = scene.allowed.allows
+        return bool(self._links) and all(allows(link, name) for link in self._links)
+
+    def _packed(self, item: WorldObject) -> _Packed:
+        twist = self.twists.get(item.name, _STILL)
+        known = self._known.get(item.name)
+        if known is not None and known.item is item and np.array_equal(known.twist, twist):
+            return known
+        return _Packed(item, twist, pack_obstacles([item], self._X_BW, {item.name: twist}))
