@@ -19,6 +19,10 @@ Codes = MoveItErrorCodes
 Judging = Callable[[Sequence[str]], Validity | None]
 """Given the joints of a solution, makes what judges it."""
 
+EXPLAINED = 4
+"""So many refused configurations are told with a pair; to name it takes far longer than to check,
+and the search should not lose its time with that."""
+
 
 def supported(constraints: Any) -> Sequence[Any]:
     """Return the joint constraints, the only ones that are understood.
@@ -43,8 +47,8 @@ class CollisionJudge:
         self._checker = checker
         self._joints = list(joints)
         self._q = q.copy()
-        self.refused = False
-        """Whether any configuration was refused."""
+        self.refused = 0
+        """How many configurations were refused."""
 
     def judge(self, names: Sequence[str]) -> Validity:
         """Return the check for the joints of a solution."""
@@ -54,10 +58,12 @@ class CollisionJudge:
             self._q[columns] = solution
             if self._checker.is_free(self._q):
                 return True
-            self.refused = True
+            self.refused += 1
+            if self.refused > EXPLAINED:
+                return "the robot touches something"
             contacts = [c for c in self._checker.explain(self._q) if c.kind != "limit"]
-            # The checks that name pairs may see a touch of nothing as none.
-            return in_words(contacts[0]) if contacts else "the robot touches something"
+            # What is checked fast may take a touch of nothing for one.
+            return in_words(contacts[0]) if contacts else "the robot nearly touches something"
 
         return check
 

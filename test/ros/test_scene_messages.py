@@ -689,3 +689,22 @@ def test_ten_thousand_objects_in_one_message(messages):
     assert len(scene.objects) == 10_000
     after = done(messages, scene, requests.moved("o77", (0.0, 0.0, 1.0)))
     assert difference(scene, after).moved == ("o77",)
+
+
+def test_frames_with_a_prefix_are_the_robots_own(robot):
+    """As several robots share one /tf."""
+    frames = SceneFrames(KINEMATICS, RobotFrames(KINEMATICS, Tree(), "left"), robot.positions)
+    messages = SceneMessages(FRANKA, frames)
+    scene = done(
+        messages,
+        Scene(),
+        requests.sphere("a", 0.1, (0.0, 0.0, 0.1), frame="left/panda_hand_tcp"),
+        requests.sphere("b", 0.1, (0.5, 0.0, 0.0), frame="left/panda_link0"),
+        requests.attached("b", "left/panda_hand", ["left/panda_leftfinger"]),
+    )
+    want = robot.pose(HAND) @ from_xyz_rpy((0.0, 0.0, 0.1))
+    np.testing.assert_allclose(scene.objects["a"].X_WO, want, atol=1e-12)
+    body = scene.attached["b"]
+    assert (body.link, body.touch_links) == ("panda_hand", {"panda_leftfinger"})
+    other = requests.sphere("c", 0.1, (0.0, 0.0, 0.0), frame="right/panda_hand_tcp")
+    assert "right/panda_hand_tcp" in refused(messages, scene, other)
