@@ -161,17 +161,17 @@ def _explore(
 ) -> int:
     """Extend a tree towards a sample; return the new node, or -1."""
     target, step, new = work[0], work[1], work[2]
-    near, away = 0, 0.0
+    near = 0
     for _ in range(rules.max_sampling):
         sample(samples, target)
         counts[SAMPLES] += 1
         near, away = rrt_trees.nearest(space, trees, side, target)
         if away <= trees.reach[side, near]:
             break
+    nodes = trees.nodes[side]
+    away = rrt_trees.difference(space, nodes[near], target, step)
     if away == 0.0:
         return -1
-    nodes = trees.nodes[side]
-    rrt_trees.difference(space, nodes[near], target, step)
     length = min(away, rules.longest)
     for d in range(new.shape[0]):
         new[d] = nodes[near, d] + step[d] * (length / away)
@@ -209,7 +209,7 @@ def _connect(
     if away > gap:
         return False
     counts[CONNECTIONS] += 1
-    rrt_trees.difference(space, last, trees.nodes[other, near], step)
+    away = rrt_trees.difference(space, last, trees.nodes[other, near], step)
     pieces = min(max(1, math.ceil(away / rules.longest)), MOST_PIECES)
     for k in range(1, pieces + 1):
         for d in range(new.shape[0]):

@@ -137,7 +137,7 @@ def nearest(index: Index, tree: int) -> tuple[int, float]:
 @part
 def _leaf_start(index: Index, tree: int, leaf: int) -> int:
     """Return where a leaf's points begin."""
-    return (tree * index.names.shape[1] + leaf) * LEAF * len(index.query)
+    return int((tree * index.names.shape[1] + leaf) * LEAF * len(index.query))
 
 
 @part

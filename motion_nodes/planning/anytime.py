@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths that get shorter as long as there is time: RRT-Connect, again and again below a bound."""
+"""Paths that get shorter as long as there is time.
+
+Three ways to a better path take turns, for each is good where the others are weak: random shortcuts
+of the best path, which find the nearest minimum; new searches with other seeds, which find other
+ways round what stands there (R. Luna et al., "Anytime solution optimization for sampling-based
+motion planning", 2013); and trees in which only shorter paths can be, by which the cost comes as
+near to the least there is as is wished (``kernels/rrt_bounded.py``).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +32,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import TURN, JointSpace
 from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.rrt_connect import RrtConnect, TwoTrees, deadline, longest_edge
-from motion_nodes.planning.search_settings import AnytimeSettings
+from motion_nodes.planning.search_settings import AnytimeSettings, ShorteningSettings
 from motion_nodes.planning.shortcut import shorten_rows
 from motion_nodes.planning.tree_search import SearchTree, find_ends, space_of
 
@@ -35,6 +42,12 @@ _ROOM = 2048
 """Nodes of each tree at first."""
 _COST_WEIGHT = 0.5
 """Of the length of branches in the distance of nodes."""
+_TURN_TIME = 3e-3
+"""About so long one way to a better path is tried before it is another's turn [s]."""
+_PROMISING = 1.1
+"""New paths that are longer than the best one by more are dropped."""
+_WORTH = 1e-4
+"""A path that is better by less is no improvement, as a part of the cost."""
 _SLACK = 1e-9
 """Paths this little longer than the straight way are as short as can be, as a part of it."""
 
@@ -51,9 +64,8 @@ class _Best:
 class AnytimeRrtConnect:
     """Returns the shortest path that it finds until its time is over.
 
-    The first path is that of RRT-Connect, shortened. Then trees grow in which only paths shorter
-    than the best one can be, and begin anew with each that is found. The cost never rises, and
-    comes arbitrarily near to the least there is.
+    The first path is that of RRT-Connect, shortened. The cost never rises after it, and comes
+    arbitrarily near to the least there is.
     """
 
     name = "AnytimeRRTConnect"
@@ -116,34 +128,92 @@ class AnytimeRrtConnect:
             )
 
         path, goal = search.path()
+        shorten = settings.shortening
+        path = shorten_rows(checker, space.weights, path, shorten, request.random_seed, np.inf)
         best = _Best(path, space.length(path), goal)
-        self._shorten(checker, space, best, request.random_seed)
         if self._improved is not None:
             self._improved(result(best, search.iterations))
         end = began + min(request.timeout, settings.optimization_time)
         give_up = deadline(request, end)
         least = float(space.distance(ends.goals.Q, ends.start).min()) * (1.0 + _SLACK)
-        iterations, number = search.iterations, 0
+        ways = _Ways(checker, space, ends.start, ends.goals.Q, settings, request.random_seed)
         while best.cost > least and give_up() is None:
-            number += 1
-            seed = request.random_seed + number
-            bounded = _BoundedTrees(
-                checker, space, ends.start, ends.goals.Q, settings, best.cost, seed
-            )
-            found_path = bounded.search(give_up)
-            iterations += bounded.iterations
-            if found_path is not None:
-                best = _Best(*found_path)
-                self._shorten(checker, space, best, seed)
+            better = ways.next(best, give_up)
+            if better is not None and better.cost < best.cost * (1.0 - _WORTH):
+                best = better
                 if self._improved is not None:
-                    self._improved(result(best, iterations))
+                    self._improved(result(best, search.iterations + ways.iterations))
+        iterations = search.iterations + ways.iterations
         del kernel  # until here it keeps alive what the addresses point to
         return result(best, iterations)
 
-    def _shorten(self, checker: Checker, space: JointSpace, best: _Best, seed: int) -> None:
-        settings = self.settings.shortening
-        shorter = shorten_rows(checker, space.weights, best.path, settings, seed, np.inf)
-        best.path, best.cost = shorter, min(best.cost, space.length(shorter))
+
+class _Ways:
+    """The ways to a better path, which take turns."""
+
+    def __init__(
+        self,
+        checker: Checker,
+        space: JointSpace,
+        start: Array,
+        goals: Array,
+        settings: AnytimeSettings,
+        random_seed: int,
+    ) -> None:
+        self._checker, self._space = checker, space
+        self._start, self._goals = start, goals
+        self._settings, self._seed = settings, random_seed
+        self._turn = 0
+        self._trees: _BoundedTrees | None = None
+        self.iterations = 0
+        """Extensions tried so far."""
+
+    def next(self, best: _Best, give_up: Callable[[], PlanStatus | None]) -> _Best | None:
+        """Return a path that may be better, or None."""
+        self._turn += 1
+        self._seed += 1
+        end = time.perf_counter() + _TURN_TIME
+
+        def over() -> PlanStatus | None:
+            return give_up() or (PlanStatus.TIMED_OUT if time.perf_counter() > end else None)
+
+        if self._turn % 3 == 0:
+            return self._bounded(best, over)
+        return self._anew(best, over) if self._turn % 3 == 1 else self._shorter(best)
+
+    def _shorter(self, best: _Best) -> _Best:
+        path = self._shortened(best.path, self._settings.shortening)
+        return _Best(path, self._space.length(path), best.goal)
+
+    def _anew(self, best: _Best, over: Callable[[], PlanStatus | None]) -> _Best | None:
+        start, goals, settings = self._start, self._goals, self._settings.search
+        search = TwoTrees(self._checker, self._space, start, goals, settings, self._seed)
+        status = search.search(over)
+        self.iterations += search.iterations
+        if status is not PlanStatus.SOLVED:
+            return None
+        path, goal = search.path()
+        path = self._shortened(path, ShorteningSettings())
+        # What is still much longer leads another way, on which no shortcut makes up for it.
+        if self._space.length(path) > _PROMISING * best.cost:
+            return None
+        return self._shorter(_Best(path, self._space.length(path), goal))
+
+    def _bounded(self, best: _Best, over: Callable[[], PlanStatus | None]) -> _Best | None:
+        trees = self._trees
+        if trees is None or trees.cost > best.cost or trees.exhausted:
+            start, goals, settings = self._start, self._goals, self._settings
+            trees = _BoundedTrees(
+                self._checker, self._space, start, goals, settings, best.cost, self._seed
+            )
+        before, self._trees = trees.iterations, trees
+        found = trees.search(over)
+        self.iterations += trees.iterations - before
+        return self._shorter(found) if found is not None else None
+
+    def _shortened(self, path: Array, settings: ShorteningSettings) -> Array:
+        weights = self._space.weights
+        return shorten_rows(self._checker, weights, path, settings, self._seed, np.inf)
 
 
 class _BoundedTrees:
@@ -175,14 +245,15 @@ class _BoundedTrees:
         self._counts = np.zeros(COUNTS, np.int64)
         self._random = np.array([seed % 2**64], np.uint64)
         self._budget = 100
+        self.cost, self.exhausted = cost, False
 
     @property
     def iterations(self) -> int:
         """How many extensions were tried."""
         return int(self._counts[ITERATIONS])
 
-    def search(self, give_up: Callable[[], PlanStatus | None]) -> tuple[Array, float, int] | None:
-        """Return a shorter path, its cost and its goal; None when there is no more time."""
+    def search(self, give_up: Callable[[], PlanStatus | None]) -> _Best | None:
+        """Return a shorter path; None when there is no more time, or nothing more to try."""
         while give_up() is None:
             began = time.perf_counter()
             code = rrt_bounded.search(
@@ -197,6 +268,7 @@ class _BoundedTrees:
             if code == JOINED:
                 return self._path()
             if code == EXHAUSTED:
+                self.exhausted = True
                 return None
             if code == FULL:
                 self._trees = rrt_trees.grown(self._trees)
@@ -205,11 +277,11 @@ class _BoundedTrees:
                 self._budget = max(1, int(self._budget * min(_BATCH_TIME / spent, 4.0)))
         return None
 
-    def _path(self) -> tuple[Array, float, int]:
+    def _path(self) -> _Best:
         a = int(self._counts[MET_START])
         b = int(self._counts[MET_GOAL])
         rows = np.empty((int(self._trees.sizes.sum()), len(self._space.weights)))
         count = rrt_trees.path_between(self._space, self._trees, a, b, rows)
         path = rows[:count, :-1].copy()
         goal = rrt_trees.root_of(self._trees, rrt_trees.GOAL, b)
-        return path, self._joints.length(path), goal
+        return _Best(path, self._joints.length(path), goal)

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RRT-Connect: paths that are free, ends to the last bit, seeds, limits, several goals, memory."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
+from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanStatus
+from motion_nodes.planning.rrt_connect import RrtConnect
+from motion_nodes.planning.search_settings import RrtConnectSettings
+from motion_nodes.scene.checker import CollisionChecker
+
+START, GOAL = (0.7, 0.7), (9.3, 9.3)
+
+
+@pytest.fixture(scope="module")
+def world():
+    return maze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled(world):
+    RrtConnect().plan(world.request(START, GOAL, timeout=100.0))
+
+
+def finer(world):
+    """Return a checker that looks at ten times as many places."""
+    return CollisionChecker(
+        world.robot, scene=world.checker.scene, resolution=world.checker.resolution / 10.0
+    )
+
+
+def blocked_edges(checker, path):
+    return [k for k in range(len(path) - 1) if not checker.edge_free(path[k], path[k + 1])]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_paths_through_the_maze_are_free_and_end_exactly(world, seed):
+    result = RrtConnect().plan(world.request(START, GOAL, random_seed=seed, timeout=60.0))
+    assert result.status is PlanStatus.SOLVED
+    assert result.reason == ""
+    assert tuple(result.path[0]) == START
+    assert tuple(result.path[-1]) == GOAL
+    assert blocked_edges(world.checker, result.path) == []
+    lengths = np.linalg.norm(np.diff(result.path, axis=0), axis=1)
+    assert result.cost == pytest.approx(lengths.sum())
+    assert result.goal_index == 0
+    assert result.iterations > 0
+    assert min(result.tree_sizes) >= 1
+
+
+def test_edges_keep_to_the_step_size_and_to_the_checkers_steps_at_a_finer_look(world):
+    settings = RrtConnectSettings(step_size=0.4)
+    result = RrtConnect(settings).plan(world.request(START, GOAL, timeout=60.0))
+    lengths = np.linalg.norm(np.diff(result.path, axis=0), axis=1)
+    assert lengths.max() <= 0.4 + 1e-12
+    # What is grazed between two looks is at most the sagitta of a step at a pillar.
+    close = CollisionChecker(
+        world.robot, scene=world.checker.scene, resolution=world.checker.resolution / 10.0
+    )
+    deepest = 0.0
+    for a, b in zip(result.path[:-1], result.path[1:], strict=True):
+        for share in np.linspace(0.0, 1.0, 80):
+            deepest = min(deepest, close.distance(a + share * (b - a)).value)
+    assert deepest > -(0.05**2)
+
+
+def test_equal_seeds_give_equal_paths_and_others_others(world):
+    plan = RrtConnect().plan
+    one, same = (plan(world.request(START, GOAL, random_seed=5, timeout=60.0)) for _ in range(2))
+    other = plan(world.request(START, GOAL, random_seed=6, timeout=60.0))
+    np.testing.assert_array_equal(one.path, same.path)
+    assert one.iterations == same.iterations
+    assert one.path.shape != other.path.shape or (one.path != other.path).any()
+
+
+def test_a_start_that_is_the_goal_is_a_path_of_two_equal_waypoints(world):
+    result = RrtConnect().plan(world.request(START, START, timeout=60.0))
+    np.testing.assert_array_equal(result.path, [START, START])
+    assert result.cost == 0.0
+
+
+def test_a_straight_way_is_taken_without_a_search(world):
+    result = RrtConnect().plan(world.request(START, (1.2, 3.0), timeout=60.0))
+    np.testing.assert_array_equal(result.path, [START, (1.2, 3.0)])
+    assert result.iterations == 0
+
+
+def test_of_several_goals_the_nearest_that_is_seen_is_taken_and_named(world):
+    goals = (JointGoal(GOAL), JointGoal((1.2, 3.0)), JointGoal((1.0, 1.0)))
+    request = PlanRequest(world.checker, START, goals, timeout=60.0)
+    result = RrtConnect().plan(request)
+    assert result.goal_index == 2
+    np.testing.assert_array_equal(result.path[-1], (1.0, 1.0))
+
+
+def test_goals_that_cannot_be_reached_do_not_keep_from_one_that_can():
+    walls = [Wall((8.0, y), (2.4, 0.2)) for y in (7.9, 10.0)]
+    walls += [Wall((x, 9.0), (0.2, 2.2)) for x in (6.9, 9.1)]
+    world = PlanarWorld(walls)
+    inside, outside = (8.0, 9.0), (6.0, 9.5)
+    request = PlanRequest(
+        world.checker, START, (JointGoal(inside), JointGoal(outside)), timeout=60.0
+    )
+    result = RrtConnect().plan(request)
+    assert result.goal_index == 1
+    only = RrtConnect(RrtConnectSettings(max_iterations=300)).plan(
+        world.request(START, inside, timeout=60.0)
+    )
+    assert only.status is PlanStatus.ITERATION_LIMIT
+    assert "300" in only.reason
+    assert only.path is None
+    assert only.iterations == 300
+
+
+def test_walls_thinner_than_a_step_are_not_jumped():
+    world = PlanarWorld([Wall((5.0, 5.0), (0.02, 10.0))], resolution=0.02)
+    settings = RrtConnectSettings(max_iterations=500, step_size=3.0)
+    result = RrtConnect(settings).plan(world.request(START, GOAL, timeout=60.0))
+    assert result.status is PlanStatus.ITERATION_LIMIT
+
+
+def test_time_and_cancelling_end_the_search():
+    world = PlanarWorld([Wall((5.0, 5.0), (0.3, 10.0))])
+    planner = RrtConnect(RrtConnectSettings(max_iterations=10**9))
+    late = planner.plan(world.request(START, GOAL, timeout=0.05))
+    assert late.status is PlanStatus.TIMED_OUT
+    assert "0.05 s" in late.reason
+    asked = iter([False] * 3)
+    cancelled = planner.plan(
+        world.request(START, GOAL, timeout=60.0, cancelled=lambda: next(asked, True))
+    )
+    assert cancelled.status is PlanStatus.CANCELLED
+
+
+def test_trees_grow_beyond_their_first_memory_and_can_be_drawn():
+    world = PlanarWorld([Wall((5.0, 5.0), (0.3, 10.0))])
+    planner = RrtConnect(RrtConnectSettings(max_iterations=6000, dynamic_domain=False))
+    result = planner.plan(world.request(START, GOAL, timeout=60.0))
+    assert max(result.tree_sizes) > 1500
+    tree = planner.tree()
+    assert len(tree.nodes) == sum(result.tree_sizes)
+    assert (tree.parents < 0).sum() == 2
+    has = tree.parents >= 0
+    assert (tree.parents[has] < np.flatnonzero(has)).all()
+    # Each tree stays on its side of the wall.
+    first = result.tree_sizes[0]
+    assert (tree.nodes[:first, 0] < 5.0).all()
+    assert (tree.nodes[first:, 0] > 5.0).all()
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.2, 0.8, 1.0])
+def test_other_shares_of_exploration_find_paths_too(world, fraction):
+    settings = RrtConnectSettings(exploration_fraction=fraction)
+    result = RrtConnect(settings).plan(world.request(START, GOAL, timeout=60.0))
+    assert result.success
+    assert blocked_edges(world.checker, result.path) == []
+
+
+def test_less_exploration_means_more_attempts_to_join_the_trees():
+    world = PlanarWorld([Wall((5.0, 5.0), (0.3, 10.0))])
+    sizes = []
+    for fraction in (0.2, 0.5, 1.0):
+        settings = RrtConnectSettings(exploration_fraction=fraction, max_iterations=300)
+        sizes.append(RrtConnect(settings).plan(world.request(START, GOAL, timeout=60.0)))
+    grown = [sum(result.tree_sizes) for result in sizes]
+    # Attempts leave nodes behind where the first part of their way is free.
+    assert grown[0] > grown[1] > grown[2]
+
+
+def test_searches_side_by_side_find_a_path(world):
+    settings = RrtConnectSettings(threads=2, step_size=0.15)
+    for seed in range(5):
+        result = RrtConnect(settings).plan(
+            world.request(START, GOAL, random_seed=seed, timeout=60.0)
+        )
+        assert result.success
+        assert blocked_edges(world.checker, result.path) == []
+
+
+def test_weights_shape_the_metric(world):
+    settings = RrtConnectSettings(distance_metric_weights=(3.0, 1.0))
+    result = RrtConnect(settings).plan(world.request(START, GOAL, timeout=60.0))
+    lengths = np.linalg.norm(np.diff(result.path, axis=0) * (3.0, 1.0), axis=1)
+    assert result.cost == pytest.approx(lengths.sum())
+
+
+def test_what_is_wrong_with_start_and_goal_is_said(world):
+    plan = RrtConnect().plan
+    assert plan(world.request((2.5, 3.5), GOAL)).status is PlanStatus.START_IN_COLLISION
+    assert plan(world.request(START, (2.5, 3.5))).status is PlanStatus.GOAL_IN_COLLISION
+    assert plan(world.request((-5.0, 0.5), GOAL)).status is PlanStatus.START_OUTSIDE_LIMITS
+    assert plan(world.request((math.nan, 0.5), GOAL)).path is None
+    with pytest.raises(BadCommand):
+        plan(world.request((0.5, 0.5, 0.5), GOAL))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("step_size", -1.0),
+        ("step_size", math.nan),
+        ("max_iterations", 0),
+        ("max_sampling", 0),
+        ("exploration_fraction", 1.5),
+        ("focus", -0.1),
+        ("threads", 0),
+    ],
+)
+def test_wrong_settings_are_refused_by_name(name, value):
+    with pytest.raises(BadConfig, match=name):
+        RrtConnectSettings(**{name: value})
+
+
+def test_wrong_number_of_weights_is_refused(world):
+    with pytest.raises(BadConfig, match="weights"):
+        RrtConnect(RrtConnectSettings(distance_metric_weights=(1.0,) * 3)).plan(
+            world.request(START, GOAL)
+        )
+
+
+def test_a_batch_is_short_enough_to_cancel_soon(world):
+    """Cancelling is asked for many times in a search of some tenths of a second."""
+    asked = []
+    blocked = PlanarWorld([Wall((5.0, 5.0), (0.3, 10.0))])
+    planner = RrtConnect(RrtConnectSettings(max_iterations=10**9))
+
+    def cancelled():
+        asked.append(time.perf_counter())
+        return False
+
+    planner.plan(blocked.request(START, GOAL, timeout=0.3, cancelled=cancelled))
+    assert len(asked) > 20
