@@ -24,7 +24,7 @@ from motion_nodes.ik.solvers import DEFAULT, solver_names
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.nodes.ik_chains import IkChains
 from motion_nodes.nodes.kinematics_requests import KinematicsRequests, Present
-from motion_nodes.nodes.solution_checks import Judging
+from motion_nodes.nodes.solution_checks import all_of
 from motion_nodes.nodes.state_checks import StateChecks
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
@@ -220,13 +220,16 @@ class IkServiceNode(RobotNode[IkServiceParams]):
             self.warn("target quaternion", note)
         X_WT = requests.frames.pose(message.header.frame_id, present.q) @ X_FT
         group = requests.group(self.params.target_group)
-        judging: Judging = lambda _: None  # noqa: E731
+        collisions = None
         if self.params.avoid_collisions and self._scene is not None:
-            judging = requests.collisions(group, present.q, self._scene.scene).judge
-        result, names = requests.solve(group, "", X_WT, present.q, validity=judging)
+            collisions = requests.collisions(group, present.q, self._scene.scene)
+        judges = [collisions.judge] if collisions else []
+        result, names = requests.solve(group, "", X_WT, present.q, validity=all_of(judges))
         self._count(result.success)
         if not result.success:
-            raise Refusal(MoveItErrorCodes.NO_IK_SOLUTION, result.reason)
+            words = collisions.words() if collisions else ""
+            text = "; ".join(filter(None, (words, result.reason)))
+            raise Refusal(MoveItErrorCodes.NO_IK_SOLUTION, text)
         moved = [(name, q) for name, q in zip(names, result.q.tolist(), strict=True)
                  if name in group.joints]  # fmt: skip
         command = JointState(name=[name for name, _ in moved], position=[q for _, q in moved])

@@ -147,11 +147,11 @@ class KinematicsRequests:
             note = "; ".join(filter(None, (note, self.scene_note())))
         result, names = self.solve(group, link, X_WT, q, timeout, all_of(judges))
         if not result.success:
-            code = CODES[result.status]
+            code, words = CODES[result.status], ""
             if collisions is not None and collisions.refused:
                 # The pose is reached; that time ran out over it is said in the words.
-                code = Codes.NO_IK_SOLUTION
-            raise Refusal(code, "; ".join(filter(None, (result.reason, note))))
+                code, words = Codes.NO_IK_SOLUTION, collisions.words()
+            raise Refusal(code, "; ".join(filter(None, (words, result.reason, note))))
         solution = dict(zip(names, result.q.tolist(), strict=True))
         fill_robot_state(response.solution, everywhere | solution)
         return note

@@ -20,8 +20,7 @@ Judging = Callable[[Sequence[str]], Validity | None]
 """Given the joints of a solution, makes what judges it."""
 
 EXPLAINED = 4
-"""So many refused configurations are told with a pair; to name it takes far longer than to check,
-and the search should not lose its time with that."""
+"""So many refused configurations are told with a pair."""
 
 
 def supported(constraints: Any) -> Sequence[Any]:
@@ -47,8 +46,24 @@ class CollisionJudge:
         self._checker = checker
         self._joints = list(joints)
         self._q = q.copy()
-        self.refused = 0
-        """How many configurations were refused."""
+        self._refused: list[Array] = []
+
+    @property
+    def refused(self) -> bool:
+        """Whether any configuration was refused."""
+        return bool(self._refused)
+
+    def words(self) -> str:
+        """Return who touches whom in the first configurations that were refused.
+
+        Asked only when there is no solution: to name pairs takes far longer than to check.
+        """
+        told: dict[str, None] = {}
+        for q in self._refused[:EXPLAINED]:
+            contacts = [c for c in self._checker.explain(q) if c.kind != "limit"]
+            # What is checked fast may take a touch of nothing for one.
+            told[in_words(contacts[0]) if contacts else "the robot nearly touches something"] = None
+        return ", ".join(told)
 
     def judge(self, names: Sequence[str]) -> Validity:
         """Return the check for the joints of a solution."""
@@ -58,12 +73,8 @@ class CollisionJudge:
             self._q[columns] = solution
             if self._checker.is_free(self._q):
                 return True
-            self.refused += 1
-            if self.refused > EXPLAINED:
-                return "the robot touches something"
-            contacts = [c for c in self._checker.explain(self._q) if c.kind != "limit"]
-            # What is checked fast may take a touch of nothing for one.
-            return in_words(contacts[0]) if contacts else "the robot nearly touches something"
+            self._refused.append(self._q.copy())
+            return "in collision"
 
         return check
 
