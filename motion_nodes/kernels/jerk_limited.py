@@ -94,6 +94,9 @@ def _merit(
     duration, barrier = 0.0, 0.0
     for i in range(len(b)):
         trial[i] = b[i] + size * move[i]
+        if not trial[i] > 0.0:  # then X is above 0 everywhere, not only at the places
+            return math.inf
+        barrier -= math.log(trial[i])
     for i in range(len(spans)):
         for place in range(PLACES):
             X, U, K = _state(rows, trial, i, place)
@@ -128,8 +131,10 @@ def _system(
     band: Array,
 ) -> None:
     """Write gradient and band of the (simplified) second derivative of :func:`_merit`."""
-    gradient.fill(0.0)
     band.fill(0.0)
+    for i in range(len(b)):
+        gradient[i] = -weight / b[i]
+        band[i, 0] = weight / (b[i] * b[i])
     g, H = np.empty(3), np.empty((3, 3))
     e, r = np.empty(3), np.empty(3)
     for i in range(len(spans)):

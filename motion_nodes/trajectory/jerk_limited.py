@@ -23,9 +23,11 @@ Array = NDArray[np.float64]
 
 _QUICK = 1e-3
 """[s] Joints without jerk limit reach their greatest acceleration in this time."""
-_FIRST_WEIGHTS = (0.1, 0.01)
-"""Of the barrier, for the first solution, and for one with tighter limits where that exceeds them
-between its places."""
+_FIRST_WEIGHTS = (0.1, 0.01, 0.01)
+"""Of the barrier, for the first solution, and for those with tighter limits where the one before
+exceeds them between its places."""
+_SLIGHT = 1e-3
+"""Such an excess is taken back by a little more time alone."""
 _LEAST, _PIECES_FINE = 8, 250
 """Intervals of each piece, besides those for its share of the path; fewer with more pieces."""
 _LEAST_OF_PART = 50
@@ -41,7 +43,9 @@ def jerk_limited(path: JointPath, limits: JointLimits, intervals: int) -> TimedP
         limits: of its joints; velocities and accelerations finite.
         intervals: of the grid, besides some for each piece.
     """
-    intervals = max(_LEAST_OF_PART, intervals // (len(path.stops) + 1))
+    besides = _LEAST * len(path.coefficients)
+    intervals = max(intervals // 2, intervals - besides) // (len(path.stops) + 1)
+    intervals = max(_LEAST_OF_PART, intervals)
     cuts = np.concatenate([[0.0], path.stops, [path.length]])
     first = np.searchsorted(path.breaks, cuts)
     times, clocks, pieces = [np.zeros(1)], [], []
@@ -87,6 +91,8 @@ def _part(
         clock, times = _quintics(start + s, s1 * np.sqrt(X), s2 * X + s1 * U, spans, X, U)
         motion = TimedPath(path, np.concatenate([[0.0], np.cumsum(times)]), clock, piece)
         use = np.maximum(motion.interval_use(limits), 1.0)
+        if use.max() < 1.0 + _SLIGHT:
+            break
         velocity /= use[:, 0:1]
         bounds /= use[:, 1:, None]
         b *= (1.01 * LimitUse(*use.max(axis=0).tolist()).stretch) ** -2

@@ -77,7 +77,7 @@ def time_optimal(
         intervals: of the grid on which the speed is found; finer is a little faster.
     """
     if np.isfinite(limits.jerk).any():
-        return jerk_limited(path, limits, intervals // 2)
+        return jerk_limited(path, limits, intervals)
     grid, piece = speed_grid(path, intervals)
     velocity = np.tile(limits.velocity, (len(piece), 1))
     acceleration = np.tile(limits.acceleration, (len(piece), 1))
