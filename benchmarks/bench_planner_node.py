@@ -75,12 +75,15 @@ class Stopper:
         self.moves = GoalClient(node, "move_action", MoveGroup)
         reliable = QoSProfile(depth=50, reliability=ReliabilityPolicy.RELIABLE)
         self.ended_at = 0.0
+        self.executing = False
         node.create_subscription(GoalStatusArray, f"{ACTION}/_action/status", self._hear, reliable)
         self.event = node.create_publisher(String, "trajectory_execution_event", 10)
         self.objects = node.create_publisher(CollisionObject, "collision_object", reliable)
 
     def _hear(self, message: Any) -> None:
-        if message.status_list and message.status_list[-1].status in ENDED:
+        newest = message.status_list[-1].status if message.status_list else None
+        self.executing = newest == GoalStatus.STATUS_EXECUTING
+        if newest in ENDED:
             self.ended_at = time.monotonic()
 
     def stop_once(self, side: float, how: str) -> float:
@@ -95,7 +98,9 @@ class Stopper:
         ]
         sent = self.moves.send_goal(goal)
         self.moves.wait(lambda: sent.handle is not None, "the goal's answer")
-        self.moves.spin(0.7)
+        self.executing = False
+        self.moves.wait(lambda: self.executing, "the motion", within=90.0)
+        self.moves.spin(0.5)
         self.ended_at, begin = 0.0, time.monotonic()
         if how == "stop":
             self.event.publish(String(data="stop"))

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,12 +33,15 @@ BLEND = 1e-3
 """[rad or m] How far the joints may cut the corners between steps: the tool stays on its line."""
 
 
-def straight_path(requests: PlanningRequests, request: Any, response: Any) -> str:
+def straight_path(
+    requests: PlanningRequests, request: Any, response: Any, cancelled: Callable[[], bool]
+) -> str:
     """Answer GetCartesianPath; return a note for the client, such as why it ends early.
 
     Raises:
         Refusal: for a request that cannot be served, or a start that cannot be left.
     """
+    requests.await_warm(cancelled)
     group = requests.group(request.group_name)
     q = requests.start(request.start_state)
     context = GoalContext(requests.robot, group, q, requests.frames)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from moveit_msgs.action import ExecuteTrajectory, MoveGroup
 from moveit_msgs.msg import MoveItErrorCodes
+from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from motion_nodes.nodes.plan_execution import Ending, Motion, Stop
@@ -185,6 +186,8 @@ class MoveActions:
         options, params = goal.request.planning_options, self._host.params
         self._host.node.get_logger().info(f"{motion.label}: {obstacle}; planning anew")
         delay = options.replan_delay
+        # The robot has left it.
+        wish.request.start_state.joint_state = JointState()
         while True:
             attempts -= 1
             _tell(goal, f"{REPLANNING}: {obstacle}")

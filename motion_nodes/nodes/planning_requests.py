@@ -138,14 +138,22 @@ class PlanningRequests:
         self.params = params
         self.stamp = stamp
         self.settings = PlannerSettings(default_settings())
+        self.warm = threading.Event()
+        """Set once everything is compiled."""
         self._checkers: dict[str, CollisionChecker] = {}
         self._making = threading.Lock()
 
     def warm_up(self) -> None:
-        """Compile what planning needs, by planning a small motion of each group with a tip."""
-        for group in self.robot.groups.values():
-            if group.tip is not None:
-                run_pipeline(self._small_motion(group, group.tip))
+        """Compile what planning needs, by planning a small motion of each group with a tip.
+
+        Requests wait until that has been done, see :attr:`warm`.
+        """
+        try:
+            for group in self.robot.groups.values():
+                if group.tip is not None:
+                    run_pipeline(self._small_motion(group, group.tip))
+        finally:
+            self.warm.set()
 
     def group(self, name: str) -> Group:
         """Return a group by name or alias; no name means the only one that has a tip.
@@ -207,6 +215,7 @@ class PlanningRequests:
         Raises:
             Refusal: it cannot be served, or there is no plan.
         """
+        self.await_warm(cancelled)
         request, params = wish.request, self.params()
         group = self.group(request.group_name)
         q = self.start(request.start_state, from_present=wish.from_present)
@@ -240,6 +249,16 @@ class PlanningRequests:
             trajectory = slower.points(options.time_step)
         notes = [*context.notes, *plan.notes]
         return self._planned(wish, group, q, trajectory, plan.time, notes)
+
+    def await_warm(self, cancelled: Callable[[], bool]) -> None:
+        """Wait until everything is compiled, which takes a while at the first start on a machine.
+
+        Raises:
+            Refusal: the request was cancelled meanwhile.
+        """
+        while not self.warm.wait(0.02):
+            if cancelled():
+                raise Refusal(Codes.PREEMPTED, "cancelled while the planner was being compiled")
 
     def watch(self, planned: PlannedMotion) -> Blocked:
         """Return what says whether the rest of a plan is blocked, as the scene changes."""

@@ -7,6 +7,9 @@ each, which mostly waits for the joint controller. The loop keeps the robot's st
 
 from __future__ import annotations
 
+import threading
+import time
+import traceback
 from typing import Any
 
 from moveit_msgs.msg import DisplayTrajectory, MoveItErrorCodes
@@ -62,7 +65,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         return self
 
     def configure(self) -> None:
-        """Compile what planning needs, offer the endpoints."""
+        """Offer the endpoints, and have compiled what planning needs."""
         params, robot = self.params, self.robot
         prefix = params.tf_frame_prefix
         prefix = self.get_namespace() if prefix == "~" else prefix
@@ -95,7 +98,8 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
             lambda: self.params,
             lambda: self.get_clock().now().to_msg(),
         )
-        self.requests.warm_up()
+        # Beside the executor, for other nodes of the process are served by it, too.
+        threading.Thread(target=self._warm_up, name="planner-warm-up", daemon=True).start()
         self._counts = {"planned": 0, "failed": 0}
         base = frame_id(prefix, robot.base_frame)
         self._markers = PlannerMarkers(self, kinematics, self._state, base)
@@ -148,6 +152,8 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
 
     def diagnose(self, report: Report) -> None:
         """Say what was asked for and what is under way."""
+        if not self.requests.warm.is_set():
+            report.note("OK", "compiling; requests wait for it")
         under_way = self.execution.labels
         if under_way:
             report.note("OK", f"busy with {', '.join(under_way)}")
@@ -164,6 +170,15 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
             display_message(self.robot.tree.name, planned.start, [planned.trajectory])
         )
         self._markers.show(planned)
+
+    def _warm_up(self) -> None:
+        begin = time.monotonic()
+        try:
+            self.requests.warm_up()
+        except Exception:
+            self.get_logger().error(f"planning does not work:\n{traceback.format_exc()}")
+        else:
+            self.get_logger().info(f"ready to plan after {time.monotonic() - begin:.2f} s")
 
     # ---- services, in the request threads
 
@@ -186,7 +201,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
     def _line(self, request: Any, response: Any) -> Any:
         try:
             self._refuse_inactive()
-            note = straight_path(self.requests, request, response)
+            note = straight_path(self.requests, request, response, self._cancelled)
         except Refusal as refusal:
             self._counts["failed"] += 1
             set_code(response.error_code, refusal.code, str(refusal), self.get_name())

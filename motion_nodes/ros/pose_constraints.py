@@ -25,6 +25,9 @@ Array = NDArray[np.float64]
 
 LEAST_TOLERANCE = 1e-6
 """[m or rad] What a tolerance of 0 is taken for."""
+SMALL_REGION, SMALL_TURN, MIDDLE = 0.01, 0.1, 0.01
+"""[m], [rad], share: tolerances that are smaller are meant for where the robot comes to rest, which
+is beside where it was led; so of them only so much is used, and the rest is left to control."""
 ALIGNED = 1e-3
 """[rad] Axes of a box that are turned by less than this against those of the goal are the same."""
 
@@ -71,7 +74,14 @@ def pose_goals(places: Sequence[Any], turns: Sequence[Any], context: GoalContext
 def _tolerance(position: Any, orientation: Any) -> IkTolerance:
     if np.isinf(np.atleast_1d(position)).all() and np.isinf(np.atleast_1d(orientation)).all():
         raise refused("its tolerances leave everything free: any pose fulfils it")
-    return IkTolerance(position, orientation)
+    return IkTolerance(_aimed(position, SMALL_REGION), _aimed(orientation, SMALL_TURN))
+
+
+def _aimed(tolerance: Any, small: float) -> Any:
+    """Return a tolerance, or less of it where it is small."""
+    if isinstance(tolerance, tuple):
+        return tuple(_aimed(one, small) for one in tolerance)
+    return max(MIDDLE * tolerance, LEAST_TOLERANCE) if tolerance <= small else tolerance
 
 
 def _offset(constraint: Any) -> Array | None:

@@ -195,15 +195,23 @@ def test_bad_joint_constraints(context, constraint, word):
 
 
 def test_a_sphere_and_an_orientation_are_a_pose_with_tolerances(context):
-    (goal,) = goals_of([pose(region(SPHERE, 0.002), turn(x=1.0, w=0.0))], context)
+    (goal,) = goals_of(
+        [pose(region(SPHERE, 0.02), turn(x=1.0, w=0.0, within=(0.2, 0.3, 0.4)))], context
+    )
     assert isinstance(goal, PoseGoal)
     assert goal.link == "panda_hand_tcp"
     assert goal.X_LT is None
     X = np.array(goal.X_BT)
     assert X[:3, 3] == pytest.approx([0.4, 0.0, 0.5])
     assert X[:3, :3] == pytest.approx(np.diag([1.0, -1.0, -1.0]))
-    assert goal.tolerance.position == 0.002
-    assert goal.tolerance.orientation == (0.01, 0.02, 0.03)
+    assert goal.tolerance.position == 0.02
+    assert goal.tolerance.orientation == (0.2, 0.3, 0.4)
+
+
+def test_of_small_tolerances_a_part_is_left_to_control(context):
+    (goal,) = goals_of([pose(region(SPHERE, 0.001), turn(within=(0.01, 0.02, 0.5)))], context)
+    assert goal.tolerance.position == pytest.approx(1e-5)
+    assert goal.tolerance.orientation == pytest.approx((1e-4, 2e-4, 0.5))
 
 
 def test_frames_are_looked_up(context):
@@ -247,16 +255,16 @@ def test_the_point_of_a_link_that_is_meant(context):
 
 def test_a_box_is_kept_along_its_own_axes(context):
     half = math.sqrt(0.5)
-    place = region(BOX, 0.2, 0.02, 0.04, turned=(0.0, 0.0, half, half))
+    place = region(BOX, 0.2, 0.06, 0.04, turned=(0.0, 0.0, half, half))
     (goal,) = goals_of([pose(place)], context)
-    assert goal.tolerance.position == pytest.approx((0.1, 0.01, 0.02))
+    assert goal.tolerance.position == pytest.approx((0.1, 0.03, 0.02))
     assert np.array(goal.X_BT)[:3, :3] == pytest.approx(ELSEWHERE[:3, :3])
     # With an orientation the axes are those of the goal: x of the box is its y.
     (goal,) = goals_of([pose(place, turn())], context)
-    assert goal.tolerance.position == pytest.approx((0.01, 0.1, 0.02))
+    assert goal.tolerance.position == pytest.approx((0.03, 0.1, 0.02))
     # Axes that do not match: what fits inside, and the client is told.
     (goal,) = goals_of([pose(place, turn(z=math.sin(0.2), w=math.cos(0.2)))], context)
-    assert goal.tolerance.position == pytest.approx(0.01)
+    assert goal.tolerance.position == pytest.approx(0.02)
     assert any("ball that fits" in note for note in context.notes)
 
 

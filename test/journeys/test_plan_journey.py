@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Journey D: a Franka in MuJoCo goes around a box, asked as clients of MoveIt ask."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from action_msgs.msg import GoalStatusArray
+from joint_client import ABORTED, ARM, FRANKA, HOME, SUCCEEDED, JointClient
+from moveit_msgs.msg import CollisionObject, MoveItErrorCodes
+from planner_client import Planner, as_pymoveit2_asks, box, pose_constraints
+from ros_processes import BEST_EFFORT, RELIABLE, Heard
+from scene.random_scenes import coal_distance
+from scipy.spatial.transform import Rotation
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.tree import Box
+
+Codes = MoveItErrorCodes
+TIP = FRANKA.group("arm").tip
+KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
+WALL = ((0.3, 0.04, 0.5), (0.45, 0.0, 0.25))
+"""Size and place of a wall between the two sides."""
+SIDE = {**{name: HOME[name] for name in ARM}, "panda_joint1": -0.9}
+OTHER_SIDE = SIDE | {"panda_joint1": 0.9}
+POST = ((0.06, 0.06, 0.7), (0.36, 0.0, 0.35))
+"""Size and place of a post in the way between these sides."""
+CLEARANCE = 0.02
+DOWN = Rotation.from_euler("x", math.pi)
+LEFT = (0.3, 0.3, 0.3)
+pytestmark = pytest.mark.timeout(240)
+
+
+@pytest.fixture(scope="module")
+def arm(module_suite, module_client):
+    module_suite.bring_up("franka")
+    made = JointClient(module_client)
+    made.wait_for()
+    Planner(made).wait()
+    # The robot's spheres stand for its geometry, but not to the millimetre.
+    assert module_client.set_parameters("/move_group", clearance=CLEARANCE).successful
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def objects(arm):
+    return arm.client.publisher(CollisionObject, "/collision_object")
+
+
+@pytest.fixture(scope="module")
+def way(arm):
+    """The joint states since the test began."""
+    return arm.client.listen(JointState, "/joint_states", BEST_EFFORT)
+
+
+@pytest.fixture
+def planner(arm, objects, way):
+    """The arm stands on the right, a wall between it and the left."""
+    made = Planner(arm)
+    objects.publish(CollisionObject(operation=CollisionObject.REMOVE))
+    status, result = made.move(SIDE).result(within=30.0)
+    assert status == SUCCEEDED, result.error_code.message
+    objects.publish(box("wall", *WALL))
+    arm.rest()
+    way.clear()
+    return made
+
+
+def tool(arm: JointClient) -> np.ndarray:
+    """Where the tool is, by the measured joints."""
+    joints = arm.rest()
+    return KINEMATICS.pose([joints[name] for name in FRANKA.joint_names], TIP)
+
+
+def off(arm: JointClient, place: Any) -> tuple[float, float]:
+    """How far the tool is from a place [m] and from looking down [deg]."""
+    X = tool(arm)
+    turned = DOWN.inv() * Rotation.from_matrix(X[:3, :3])
+    return float(np.linalg.norm(X[:3, 3] - place)), math.degrees(turned.magnitude())
+
+
+def nearest(way: Heard, size: Any, place: Any) -> float:
+    """Least distance of the links' true geometry from a box on the way [m], by coal."""
+    X_W = np.eye(4)
+    X_W[:3, 3] = place
+    least = math.inf
+    assert len(way) > 50
+    for message in way.messages[::4]:
+        joints = dict(zip(message.name, message.position, strict=True))
+        poses = KINEMATICS.frames([joints[name] for name in FRANKA.joint_names])
+        for name, link in FRANKA.tree.links.items():
+            if name not in KINEMATICS.frame_names:
+                continue
+            X_BL = poses[KINEMATICS.frame_names.index(name)]
+            for shape in link.collisions:
+                away = coal_distance(shape.geometry, X_BL @ shape.X_LG, Box(size), X_W)
+                least = min(least, away)
+    return least
+
+
+def test_the_tool_goes_around_a_wall_to_a_pose(planner, arm, way):
+    status, result = as_pymoveit2_asks(planner, LEFT, DOWN.as_quat()).result(within=30.0)
+    assert status == SUCCEEDED, result.error_code.message
+    distance, angle = off(arm, LEFT)
+    assert distance < 1e-3
+    assert angle < 0.2
+    assert nearest(way, *WALL) > 0.0
+
+
+def test_planned_first_and_carried_out_then(planner, arm, way):
+    answer = planner.plan(
+        pose_constraints(LEFT, DOWN.as_quat()), allowed_planning_time=5.0,
+        num_planning_attempts=5, planner_id="RRTConnectkConfigDefault", pipeline_id="ompl",
+    )  # fmt: skip
+    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    assert arm.away(SIDE) < 0.01, "planning moves nothing"
+    status, result = planner.execute(answer.trajectory.joint_trajectory).result(within=30.0)
+    assert status == SUCCEEDED, result.error_code.message
+    distance, angle = off(arm, LEFT)
+    assert distance < 1e-3
+    assert angle < 0.2
+    assert nearest(way, *WALL) > 0.0
+
+
+def test_there_is_no_way_into_the_wall(planner, arm):
+    inside = (WALL[1][0], 0.0, 0.3)
+    status, result = as_pymoveit2_asks(planner, inside, DOWN.as_quat()).result(within=30.0)
+    assert (status, result.error_code.val) == (ABORTED, Codes.GOAL_IN_COLLISION)
+    assert "wall" in result.error_code.message
+    assert arm.away(SIDE) < 0.01
+
+
+def test_stop_reaches_the_controller_at_once(planner, arm):
+    """pymoveit2 stops by a topic, and reads ABORTED with PREEMPTED."""
+    client = arm.client
+    statuses = client.listen(
+        GoalStatusArray,
+        f"{arm.controller}/follow_joint_trajectory/_action/status",
+        RELIABLE,
+    )
+    publisher = client.publisher(String, "/trajectory_execution_event")
+    call = as_pymoveit2_asks(planner, LEFT, DOWN.as_quat(), max_velocity_scaling_factor=0.05)
+    assert call.accepted()
+    arm.moving(0.01)
+    ended = (5, 6)
+    before = len(statuses.messages)
+    sent = time.monotonic()
+    publisher.publish(String(data="stop"))
+    client.wait(
+        lambda: any(m.status_list[-1].status in ended for m in statuses.messages[before:]),
+        "the controller's end of the trajectory",
+    )
+    print(f"stop to the controller's end: {1e3 * (time.monotonic() - sent):.1f} ms")
+    status, result = call.result()
+    assert (status, result.error_code.val) == (ABORTED, Codes.PREEMPTED)
+    arm.rest()
+
+
+def test_an_obstacle_that_comes_is_gone_around(planner, arm, objects, way):
+    objects.publish(CollisionObject(operation=CollisionObject.REMOVE))
+    client = arm.client
+    call = planner.move(
+        OTHER_SIDE,
+        options={"replan": True},
+        max_velocity_scaling_factor=0.15,
+        allowed_planning_time=5.0,
+    )
+    assert call.accepted()
+    arm.moving(0.05)
+    objects.publish(box("post", *POST))
+    status, result = call.result(within=60.0)
+    assert status == SUCCEEDED, result.error_code.message
+    assert any(m.feedback.state.startswith("REPLANNING") for m in call.feedback)
+    client.spin(0.2)
+    assert arm.away(OTHER_SIDE) < 0.01
+    assert nearest(way, *POST) > 0.0
