@@ -33,21 +33,27 @@ class ObstaclePacker:
             links: those that keep away; an object that all of them may touch is none.
         """
         self._links = frozenset(links)
-        self.twists: Mapping[str, Array] = {}
-        """How objects move in the world, shape (6,) each; the others stand still."""
         self._X_BW = np.eye(4)
         self._known: dict[str, _Packed] = {}
 
-    def packed(self, scene: Scene, X_BW: Array) -> Obstacles:
+    def packed(
+        self, scene: Scene, X_BW: Array, twists: Mapping[str, Array] | None = None
+    ) -> Obstacles:
         """Return what is enabled and must not be touched.
 
         Args:
             scene: the world.
             X_BW: pose of the world in the robot's base frame, shape (4, 4).
+            twists: how objects move in the world, shape (6,) each; the others stand still.
         """
+        moving = twists or {}
         if not np.array_equal(X_BW, self._X_BW):
             self._X_BW, self._known = X_BW.copy(), {}
-        known = {item.name: self._packed(item) for item in scene.objects.values() if item.enabled}
+        known = {
+            item.name: self._packed(item, moving.get(item.name, _STILL))
+            for item in scene.objects.values()
+            if item.enabled
+        }
         self._known = known
         rows = [found.rows for found in known.values()]
         if not rows:
@@ -60,8 +66,7 @@ class ObstaclePacker:
         allows = scene.allowed.allows
         return bool(self._links) and all(allows(link, name) for link in self._links)
 
-    def _packed(self, item: WorldObject) -> _Packed:
-        twist = self.twists.get(item.name, _STILL)
+    def _packed(self, item: WorldObject, twist: Array) -> _Packed:
         known = self._known.get(item.name)
         if known is not None and known.item is item and np.array_equal(known.twist, twist):
             return known

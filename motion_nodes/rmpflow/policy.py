@@ -23,6 +23,7 @@ from motion_nodes.rmpflow.evaluation import Evaluation, Goal
 from motion_nodes.rmpflow.evaluator import Evaluator
 from motion_nodes.rmpflow.integration import Integrator, JointMotion, substeps
 from motion_nodes.rmpflow.numbers import finite_numbers, joint_numbers
+from motion_nodes.rmpflow.obstacle_motion import ObstacleMotion
 from motion_nodes.rmpflow.obstacles import ObstaclePacker
 from motion_nodes.rmpflow.progress import Progress, StuckSettings
 from motion_nodes.rmpflow.smoothing import Smoothing, SmoothingSettings
@@ -101,6 +102,9 @@ class RmpflowPolicy:
     def reset(self) -> None:
         """Forget targets, obstacles, what is carried and the state; keep parameters and base."""
         self._scene = Scene()
+        self._motion = ObstacleMotion()
+        self._given_twists: dict[str, Array] = {}
+        self._time = 0.0
         self._packer = ObstaclePacker(self._evaluator.spheres.links)
         self._evaluator.set_carried(np.empty((0, 4)))
         self._posture: Array = self._default_posture
@@ -205,7 +209,8 @@ class RmpflowPolicy:
     def set_scene(self, scene: Scene) -> None:
         """Mind the obstacles of a scene, and what the tool carries, from now on.
 
-        Objects that are disabled, or that all links may touch, have no effect.
+        Objects that are disabled, or that all links may touch, have no effect. How objects move is
+        seen from scene to scene, in the time of the frames between them.
 
         Raises:
             BadCommand: something is attached that cannot be minded; the scene before stays.
@@ -213,19 +218,20 @@ class RmpflowPolicy:
         if scene.attached != self._scene.attached:
             self._evaluator.set_carried(carried_spheres(self.robot, self.tool, scene))
         self._scene = scene
+        self._motion.update(scene, self._time)
         self._refresh_obstacles()
 
     def set_obstacle_twists(self, twists: Mapping[str, ArrayLike]) -> None:
-        """Say how obstacles move, so that the policy gives way before they are near.
+        """Say how obstacles move, instead of seeing it from scene to scene.
 
         Args:
             twists: by name of the object: velocity of its origin [m/s] and angular velocity
-                [rad/s] in the world, shape (6,). Objects that are not named stand still.
+                [rad/s] in the world, shape (6,). They hold until the next call.
 
         Raises:
             BadCommand: numbers that are not finite, or not six.
         """
-        self._packer.twists = {
+        self._given_twists = {
             name: finite_numbers(twist, 6, f"twist of '{name}'") for name, twist in twists.items()
         }
         self._refresh_obstacles()
@@ -292,6 +298,9 @@ class RmpflowPolicy:
         for _ in range(count):
             self._step(state, dt)
         self._state = state
+        self._time += frame_duration
+        if self._twists.keys() - self._motion.twists(self._time).keys() - self._given_twists.keys():
+            self._refresh_obstacles()  # something that moved stands still by now
         if self._stopping:
             self._progress.reset()
         else:
@@ -386,7 +395,8 @@ class RmpflowPolicy:
         self._evaluator.set_goal(Goal(self._posture, position, rotation))
 
     def _refresh_obstacles(self) -> None:
-        packed = self._packer.packed(self._scene, inverse(self._X_WB))
+        self._twists = {**self._motion.twists(self._time), **self._given_twists}
+        packed = self._packer.packed(self._scene, inverse(self._X_WB), self._twists)
         self._evaluator.set_obstacles(packed)
 
     def _set_watched(self, q: ArrayLike | None, qd: ArrayLike | None) -> None:
