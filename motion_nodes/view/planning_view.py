@@ -35,6 +35,7 @@ class PlanningView:
         self._lock = threading.Lock()
         self._newest: Scene | None = None
         self._spheres: list[viser.SceneNodeHandle] | None = None
+        self._spheres_shown = True
         with server.gui.add_folder("Planning"):
             self.show_scene = server.gui.add_checkbox(
                 "Scene", True, hint="Objects of the planning scene, and what the robot carries."
@@ -83,5 +84,7 @@ class PlanningView:
                 for body in self._viewed.bodies()
                 for number, (x, y, z, radius) in enumerate(body.spheres)
             ]  # fmt: skip
-        for node in self._spheres:
-            node.visible = shown
+        if shown != self._spheres_shown:
+            self._spheres_shown = shown
+            for node in self._spheres:
+                node.visible = shown

@@ -49,6 +49,7 @@ class SceneView:
         self._shown = Scene()
         self._nodes: dict[tuple[str, str], viser.FrameHandle] = {}
         """Node of each object, ("object", name), and of what is carried, ("carried", name)."""
+        self._visible = True
         self.left_out = 0
         """How many objects are not drawn because there are too many."""
 
@@ -69,7 +70,10 @@ class SceneView:
         self._shown = scene
 
     def show(self, visible: bool) -> None:
-        """Show or hide everything."""
+        """Show or hide everything, also what comes later."""
+        if visible == self._visible:
+            return
+        self._visible = visible
         for node in self._nodes.values():
             node.visible = visible
 
@@ -92,7 +96,8 @@ class SceneView:
             self._add_parts(node.name, body.parts, body.rgba or CARRIED_RGBA, SOLID)
 
     def _frame(self, kind: str, name: str, above: str, X: Array) -> viser.FrameHandle:
-        node = self._scene.add_frame(f"{above}/{kind}_{_word(name)}", show_axes=False)
+        path = f"{above}/{kind}_{_word(name)}"
+        node = self._scene.add_frame(path, show_axes=False, visible=self._visible)
         _place(node, X)
         self._nodes[kind, name] = node
         return node

@@ -79,8 +79,12 @@ def test_robots_are_drawn_and_move_with_their_state(
     page: Page, viewer: BrowserViewer, tmp_path: Path
 ) -> None:
     home = load_robot("franka").home
-    viewer.update_joints("franka", home)
-    page.wait_for_text("connected")
+
+    def connected() -> bool:
+        viewer.update_joints("franka", home)
+        return "connected" in page.text()
+
+    wait_for(connected, "the page shows that states come")
     before = page.wait_until_drawn()
     assert spread(before) > 10.0
     # The dark parts of the arm and the green of the Jetbot: nothing else on the page has them.
