@@ -148,11 +148,7 @@ class _Follower:
         self._space = JointSpace.of_robot(checker.robot, checker.joint_names)
         self._tool = np.eye(4) if X_LT is None else as_pose(X_LT, "X_LT")
         self._settings = IkSettings(tolerance=options.tolerance, attempts=1, timeout=0.1)
-        values = zip(checker.robot.joint_names, checker.positions, strict=True)
-        fixed = {n: float(x) for n, x in values if n not in checker.joint_names}
-        self._kinematics = Kinematics(
-            checker.robot.tree, checker.joint_names, fixed=fixed, base=checker.robot.base_frame
-        )
+        self._kinematics = _kinematics(checker)
         self._path = [start]
         self._poses = self._steps([self._pose(start), *self._checked(poses)])
 
@@ -266,6 +262,14 @@ class _Follower:
         return steps
 
 
+def _kinematics(checker: CollisionChecker) -> Kinematics:
+    """Return the kinematics of the checker's joints in the robot's base."""
+    robot = checker.robot
+    values = zip(robot.joint_names, checker.positions, strict=True)
+    fixed = {n: float(x) for n, x in values if n not in checker.joint_names}
+    return Kinematics(robot.tree, checker.joint_names, fixed=fixed, base=robot.base_frame)
+
+
 def _halfway(A: Array, B: Array) -> Array:
     """Return the pose in the middle of the way from one to another."""
     distance = float(np.linalg.norm(B[:3, 3] - A[:3, 3]))
@@ -293,7 +297,6 @@ def with_tool_speed(
         raise BadConfig(f"max_speed is {max_speed} m/s; it must be above 0.")
     times = motion.sample_times(max(1e-3, motion.duration / 1000.0))
     q, v, _, _ = motion.states(times)
-    kinematics = Kinematics(checker.robot.tree, checker.joint_names, base=checker.robot.base_frame)
-    J = kinematics.jacobian_batch(q, link)[:, :3]
+    J = _kinematics(checker).jacobian_batch(q, link)[:, :3]
     fastest = float(np.linalg.norm(np.einsum("mij,mj->mi", J, v), axis=1).max())
     return motion.stretched(fastest / max_speed) if fastest > max_speed else motion

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -31,14 +31,14 @@ class GoalOptions:
 
     configurations: int = 8
     """As many are looked for, for each goal."""
-    samples: int = 200
-    """Tries for each goal with tolerances."""
+    samples: int = 1000
+    """Tries for each goal until the first one is found."""
+    more_samples: int = 12
+    """Tries for each goal once there is one."""
     share: float = 0.5
     """Part of the time for planning that may pass until the first one is found."""
     patience: float = 1.0
     """Greatest duration until the first one is found [s]."""
-    more_time: float = 0.02
-    """Greatest duration of looking for more, once there is one [s]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +89,11 @@ def goal_configurations(
     all_found: list[_Found] = []
     for number, goal in enumerate(request.goals):
         rng = np.random.default_rng([request.random_seed, number])
+        # What is found must not depend on how fast it goes, so numbers bound it, not time.
         anything = any(found.Q for found in all_found)
-        end = min(latest, time.perf_counter() + options.more_time) if anything else latest
-        all_found.append(_configurations(request.checker, goal, start, rng, options, end))
+        tries = options.more_samples if anything else options.samples
+        chosen = replace(options, samples=tries)
+        all_found.append(_configurations(request.checker, goal, start, rng, chosen, latest))
         if request.cancelled():
             return GoalConfigurations(np.empty((0, n)), (), PlanStatus.CANCELLED, "cancelled")
     index = tuple(k for k, found in enumerate(all_found) for _ in found.Q)
@@ -153,7 +155,8 @@ def _of_joint_goal(
     # What is within rounding of a limit ends at it; else the goal is what was asked for to the bit.
     nominal = limits.clip(np.clip(q, low, high))
     wide = bool((high - low > ROUNDING).any())
-    for sample in _samples(nominal, low, high, rng, options.samples if wide else 0):
+    tries = min(options.samples, 200) if wide else 0
+    for sample in _samples(nominal, low, high, rng, tries):
         if checker.is_free(sample):
             _add(found, sample)
             if len(found.Q) >= options.configurations:
@@ -161,9 +164,7 @@ def _of_joint_goal(
         if time.perf_counter() > end:
             break
     if not found.Q:
-        tried = (
-            f", nor is any other of {options.samples} within the tolerances free" if wide else ""
-        )
+        tried = f", nor is any other of {tries} within the tolerances free" if wide else ""
         found.status = PlanStatus.GOAL_IN_COLLISION
         found.reason = f"the goal is in collision: {in_words(checker, nominal)}{tried}"
     return found
@@ -190,17 +191,17 @@ def _of_pose_goal(
 ) -> _Found:
     found = _Found()
     sampler = PoseSampler(checker, goal, start, rng)
-    for k in range(options.samples):
+    k, last = 0, options.samples
+    while k < last and len(found.Q) < options.configurations:
         left = end - time.perf_counter()
         if left <= 0.0:
             break
         q = sampler.draw(first=k == 0, timeout=left)
+        k += 1
         if q is not None:
             if not found.Q:
-                end = min(end, time.perf_counter() + options.more_time)
+                last = min(last, k + options.more_samples)
             _add(found, q)
-            if len(found.Q) >= options.configurations:
-                break
         elif sampler.hopeless:
             break
     if not found.Q:

@@ -64,7 +64,7 @@ class PlanarWorld:
         low: tuple[float, float] = (0.0, 0.0),
         high: tuple[float, float] = (10.0, 10.0),
         radius: float = 0.05,
-        resolution: float = 0.05,
+        resolution: float = 0.01,
     ) -> None:
         """Make the world.
 

@@ -19,11 +19,14 @@ from motion_nodes.planning.problem import PlanStatus, PoseGoal
 from motion_nodes.planning.start import in_words
 from motion_nodes.scene.checker import CollisionChecker
 
-_ATTEMPTS = 100
-_LONGEST = 0.05
-"""Greatest duration of one search [s]; goals that are hard get several."""
+_ATTEMPTS = 30
+"""Starts of one search; goals that are hard get several searches."""
 _INSIDE = 0.9
-"""Samples of a region use so much of it, so that the solver's error does not lead outside."""
+"""Samples of a region use so much of it."""
+_LEFT = 0.05
+"""And so much of it may be the solver's error."""
+_FAR = 0.5
+"""How far along a free direction samples of a position go [m]."""
 
 
 class PoseSampler:
@@ -72,7 +75,7 @@ class PoseSampler:
         settings = IkSettings(
             tolerance=tolerance,
             attempts=_ATTEMPTS,
-            timeout=max(1e-4, min(timeout, _LONGEST)),
+            timeout=max(1e-4, timeout),
             random_seed=int(self._rng.integers(2**31)),
         )
         seed = self._start[self._columns] if first else None
@@ -109,63 +112,65 @@ class PoseSampler:
     def _target(self, first: bool) -> tuple[Array, IkTolerance]:
         """Return a pose of the link to get to, and how exactly.
 
-        What is meant may be a point beside the link's origin. Where the orientation is not fixed
-        the origin then has no certain place, so one orientation is drawn and kept to.
+        The solver goes no further into a region than to its border, so for more than one solution
+        poses inside are drawn. What is meant may also be a point beside the link's origin; where
+        the orientation is not fixed the origin then has no certain place until one is drawn.
         """
         tolerance = self._goal.tolerance
         if self._X_TL is None:
-            if first or not _wide(tolerance):
+            if first or not _wide(tolerance) or tolerance.free[:3].any():
                 return self._X_BT, tolerance
-            # The solver only goes to the border of a region; samples from its inside spread more.
-            return self._drawn(tolerance)
-        X_BT, tight = (self._X_BT, _tight(tolerance)) if first else self._drawn(tolerance)
-        return X_BT @ self._X_TL, tight
+            return self._drawn(tolerance), _tight(tolerance, 0.0)
+        X_BT = self._X_BT if first else self._drawn(tolerance)
+        return X_BT @ self._X_TL, _tight(tolerance, float(np.linalg.norm(self._X_TL[:3, 3])))
 
-    def _drawn(self, tolerance: IkTolerance) -> tuple[Array, IkTolerance]:
-        """Return a pose somewhere within the tolerances, and exact tolerances for it."""
-        spread = _INSIDE * tolerance.axes
-        lengths = _INSIDE * tolerance.lengths
-        drawn = self._rng.uniform(-1.0, 1.0, 6)
-        reach = np.where(np.isfinite(spread), spread, np.repeat(lengths, 3))
-        free = tolerance.free
-        offset = np.where(free, 0.0, np.where(np.isfinite(reach), reach, 0.0) * drawn)
-        for part, length in ((slice(0, 3), lengths[0]), (slice(3, 6), lengths[1])):
+    def _drawn(self, tolerance: IkTolerance) -> Array:
+        """Return a pose somewhere within the tolerances."""
+        free, lengths = tolerance.free, _INSIDE * tolerance.lengths
+        reach = np.minimum(_INSIDE * tolerance.axes, np.repeat(lengths, 3))
+        reach = np.where(free, [_FAR] * 3 + [np.pi] * 3, reach)
+        offset = reach * self._rng.uniform(-1.0, 1.0, 6)
+        for part, length in ((slice(0, 3), lengths[0]), (slice(3, 6), min(lengths[1], np.pi))):
             size = float(np.linalg.norm(offset[part]))
-            if np.isfinite(length) and size > length:
-                offset[part] *= length / size
-        offset[3:] = np.where(free[3:], np.pi * drawn[3:], offset[3:])
+            if size > length:
+                # What is free gives way, so that the others stay as they were drawn.
+                kept = np.where(free[part], 0.0, offset[part])
+                rest = np.sqrt(max(0.0, length**2 - float(kept @ kept)))
+                across = float(np.linalg.norm(offset[part] - kept))
+                scale = length / size if across == 0.0 else 1.0
+                kept = kept * scale
+                offset[part] = np.where(free[part], offset[part] * rest / max(across, 1e-12), kept)
+        R = np.eye(3)
+        angle = float(np.linalg.norm(offset[3:]))
         if free[3:].all():
             R = _random_rotation(self._rng)
-        else:
-            angle = float(np.linalg.norm(offset[3:]))
-            R = rotation_about(offset[3:] / angle, np.array(angle)) if angle > 0.0 else np.eye(3)
+        elif angle > 0.0:
+            R = rotation_about(offset[3:] / angle, np.array(angle))
         X_BT = self._X_BT.copy()
         X_BT[:3, 3] += X_BT[:3, :3] @ offset[:3]
         X_BT[:3, :3] = X_BT[:3, :3] @ R
-        if self._X_TL is None:
-            # Free axes stay free: then nothing says where on them to be.
-            position = np.where(free[:3], np.inf, _narrow(tolerance.axes[:3], lengths[0]))
-            turning = np.where(free[3:], np.inf, _narrow(tolerance.axes[3:], lengths[1]))
-            return X_BT, IkTolerance(tuple(position), tuple(turning))
-        return X_BT, _tight(tolerance)
+        return X_BT
 
 
 def _wide(tolerance: IkTolerance) -> bool:
     """Return whether a tolerance is so great that it is a region rather than a precision."""
     sizes = np.minimum(tolerance.axes, np.repeat(tolerance.lengths, 3))
-    return bool((np.isfinite(sizes) & (sizes > 0.02)).any())
+    return bool((sizes > 0.02).any())
 
 
-def _narrow(axes: Array, length: float) -> Array:
-    """Return a tenth of what is allowed, as what is left of it around a drawn sample."""
-    return np.asarray((1.0 - _INSIDE) * np.minimum(axes, length / _INSIDE) / np.sqrt(3.0))
+def _tight(tolerance: IkTolerance, lever: float) -> IkTolerance:
+    """Return a tolerance for a pose drawn from a region that does not lead out of the region.
 
-
-def _tight(tolerance: IkTolerance) -> IkTolerance:
-    """Return a tolerance that fixes the whole pose and is within the given one."""
+    Args:
+        tolerance: the region's.
+        lever: distance of the point that is meant from the link's origin [m]; rotation moves it.
+    """
     least = np.minimum(tolerance.axes, np.repeat(tolerance.lengths, 3))
-    position, turning = float(least[:3].min()), float(least[3:].min())
-    return IkTolerance(min(1e-3, 0.3 * position), min(1e-3, 0.3 * turning))
+    position, turning = _LEFT * float(least[:3].min()), _LEFT * float(least[3:].min())
+    if lever > 0.0:
+        turning = min(turning, 0.5 * position / lever)
+        position *= 0.5
+    return IkTolerance(min(1e-3, position), min(1e-3, turning))
 
 
 def _random_rotation(rng: np.random.Generator) -> Array:

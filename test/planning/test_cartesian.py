@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Straight tool paths: straight, in small steps, and honest about where they end and why."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from barrier_scene import START, at, barrier_scene, franka
+
+from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Array, Box
+from motion_nodes.planning.cartesian import (
+    CartesianOptions,
+    CartesianStop,
+    cartesian_path,
+    with_tool_speed,
+)
+from motion_nodes.planning.joint_space import JointSpace
+from motion_nodes.planning.path_tools import interpolate
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import world_object
+from motion_nodes.scene.world import World
+from motion_nodes.trajectory.retime import retime
+
+TOOL = "panda_hand_tcp"
+READY = franka().named_state("ready", "arm")
+
+
+def free() -> CollisionChecker:
+    return CollisionChecker(franka(), "arm")
+
+
+def tool(Q: Array) -> Array:
+    return Kinematics(franka().tree, franka().group("arm").joints).pose_batch(
+        np.atleast_2d(Q), TOOL
+    )
+
+
+def shifted(x: float, y: float, z: float) -> Array:
+    X = tool(READY)[0].copy()
+    X[:3, 3] += x, y, z
+    return X
+
+
+def test_tool_goes_straight_through_all_poses() -> None:
+    corners = [shifted(0, 0, -0.2), shifted(0, 0.2, -0.2), shifted(0, 0, 0)]
+    result = cartesian_path(free(), READY, TOOL, corners)
+    assert result.success
+    assert result.fraction == 1.0
+    assert (result.path[0] == READY).all()
+    np.testing.assert_allclose(tool(result.path[-1])[0], corners[-1], atol=1e-4)
+    # Between the waypoints too, the tool is within a millimetre of the lines between the poses.
+    space = JointSpace.of_robot(franka(), franka().group("arm").joints)
+    dense = tool(interpolate(space, result.path, 0.002))[:, :3, 3]
+    ends = [tool(READY)[0, :3, 3], *(X[:3, 3] for X in corners)]
+    away = np.min([_away(dense, a, b) for a, b in itertools.pairwise(ends)], axis=0)
+    assert away.max() < 1.1e-3
+    assert np.linalg.norm(np.diff(tool(result.path)[:, :3, 3], axis=0), axis=1).max() <= 0.0101
+    for X in corners:
+        assert np.linalg.norm(dense - X[:3, 3], axis=1).min() < 1e-4
+
+
+def _away(points: Array, a: Array, b: Array) -> Array:
+    way = b - a
+    shares = np.clip((points - a) @ way / (way @ way), 0.0, 1.0)
+    return np.linalg.norm(points - a - shares[:, None] * way, axis=1)
+
+
+def test_rotation_in_place_steps_by_small_angles() -> None:
+    X = tool(READY)[0] @ from_xyz_rpy((0, 0, 0), (0, 0, 0.8))
+    result = cartesian_path(free(), READY, TOOL, [X])
+    assert result.success
+    assert len(result.path) >= math.ceil(0.8 / (math.pi / 16)) + 1
+    assert np.abs(tool(result.path)[:, :3, 3] - X[:3, 3]).max() < 1e-4
+
+
+def test_end_of_reach_is_told_with_the_place() -> None:
+    result = cartesian_path(free(), READY, TOOL, [shifted(0.6, 0, 0)])
+    assert result.stop is CartesianStop.OUT_OF_REACH
+    assert 0.3 < result.fraction < 0.9
+    place = tool(result.path[-1])[0, :3, 3]
+    assert f"{place[0]:.3g}" in result.reason
+    assert "%" in result.reason
+    # What was got to is a path as good as any.
+    gone = np.linalg.norm(place - tool(READY)[0, :3, 3])
+    assert gone / 0.6 == pytest.approx(result.fraction, abs=0.01)
+
+
+def test_joint_at_its_limit_is_named() -> None:
+    robot = franka()
+    columns = robot.group("arm").indices
+    lower, upper = robot.limits.lower.copy(), robot.limits.upper.copy()
+    lower[columns], upper[columns] = READY - 0.2, READY + 0.2
+    narrow = replace(robot, limits=replace(robot.limits, lower=lower, upper=upper))
+    checker = CollisionChecker(narrow, "arm")
+    result = cartesian_path(checker, READY, TOOL, [shifted(0, 0.3, 0)])
+    assert result.stop is CartesianStop.OUT_OF_REACH
+    assert "at the limit" in result.reason
+    assert "panda_joint" in result.reason
+    assert checker.limits.within(result.path)
+
+
+def test_obstacle_in_the_way_is_named_and_may_be_ignored() -> None:
+    world = World()
+    world.add(world_object("post", Box((0.04, 0.04, 1.0)), at(0.307, 0.2, 0.5)))
+    checker = CollisionChecker(franka(), "arm", scene=world.scene)
+    result = cartesian_path(checker, READY, TOOL, [shifted(0, 0.4, 0)])
+    assert result.stop is CartesianStop.COLLISION
+    assert "post" in result.reason
+    assert 0.0 < result.fraction < 0.5
+    assert checker.are_free(result.path).all()
+    through = cartesian_path(
+        checker, READY, TOOL, [shifted(0, 0.4, 0)], CartesianOptions(avoid_collisions=False)
+    )
+    assert through.success
+
+
+def test_start_in_collision_does_not_begin() -> None:
+    checker = CollisionChecker(franka(), "arm", scene=barrier_scene())
+    stuck = START.copy()
+    stuck[0], stuck[3] = math.pi / 2, -1.5
+    result = cartesian_path(checker, stuck, TOOL, [shifted(0, 0, 0)])
+    assert result.stop is CartesianStop.START
+    assert result.fraction == 0.0
+    assert "left" in result.reason
+
+
+def test_absolute_and_relative_jumps_stop_the_path() -> None:
+    sideways = [shifted(0, 0.3, 0)]
+    absolute = cartesian_path(free(), READY, TOOL, sideways, CartesianOptions(revolute_jump=0.01))
+    assert absolute.stop is CartesianStop.JUMP
+    assert "panda_joint" in absolute.reason
+    assert "0.01" in absolute.reason
+    relative = cartesian_path(free(), READY, TOOL, sideways, CartesianOptions(jump_factor=1.2))
+    assert relative.stop is CartesianStop.JUMP
+    assert 0.5 < relative.fraction < 1.0
+    steps = np.linalg.norm(np.diff(relative.path, axis=0), axis=1)
+    assert steps.max() < 1.3 * steps.mean()
+    usual = CartesianOptions(revolute_jump=0.5, jump_factor=5.0)
+    assert cartesian_path(free(), READY, TOOL, sideways, usual).success
+
+
+def test_point_beside_the_tool_can_be_led() -> None:
+    X_LT = at(0.0, 0.0, 0.1)
+    X_BT = tool(READY)[0] @ X_LT @ from_xyz_rpy((0, 0, 0), (0.3, 0, 0))
+    result = cartesian_path(free(), READY, TOOL, [X_BT], X_LT=X_LT)
+    assert result.success
+    points = (tool(result.path) @ X_LT)[:, :3, 3]
+    assert np.abs(points - X_BT[:3, 3]).max() < 1e-3
+
+
+def test_speed_of_the_tool_is_kept() -> None:
+    checker = free()
+    result = cartesian_path(checker, READY, TOOL, [shifted(0, 0, -0.2)])
+    motion = with_tool_speed(retime(result.path, checker.limits), checker, TOOL, 0.05)
+    q, v, _, _ = motion.states(motion.sample_times(0.005))
+    J = Kinematics(franka().tree, checker.joint_names).jacobian_batch(q, TOOL)[:, :3]
+    speeds = np.linalg.norm(np.einsum("mij,mj->mi", J, v), axis=1)
+    assert 0.045 < speeds.max() < 0.0505
+    with pytest.raises(BadConfig, match="max_speed"):
+        with_tool_speed(motion, checker, TOOL, 0.0)
+
+
+def test_what_is_no_request_is_refused() -> None:
+    for poses in ([], [np.eye(3)], [np.full((4, 4), np.nan)], [np.diag([2.0, 1, 1, 1])]):
+        with pytest.raises(BadCommand):
+            cartesian_path(free(), READY, TOOL, poses)
+    with pytest.raises(UnknownFrame, match="panda_tol"):
+        cartesian_path(free(), READY, "panda_tol", [shifted(0, 0, 0)])
+    for bad in ({"max_step": 0.0}, {"max_angle": np.inf}, {"jump_factor": -1.0}):
+        with pytest.raises(BadConfig, match=next(iter(bad))):
+            CartesianOptions(**bad)
+    lost = cartesian_path(free(), READY * np.nan, TOOL, [shifted(0, 0, 0)])
+    assert lost.stop is CartesianStop.START

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Path tools keep ends and shape, step no further than told, and tell what collides."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from barrier_scene import GOAL, START, barrier_checker, franka
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.planning import path_tools
+from motion_nodes.planning.joint_space import JointSpace, generic_space
+
+PLANE = generic_space([-5.0, -5.0], [5.0, 5.0])
+ALL_FREE = lambda Q: np.ones(len(Q), bool)  # noqa: E731
+
+
+def wheel_space() -> JointSpace:
+    """Two joints, of which the first turns without end."""
+    return JointSpace(
+        ("wheel", "slide"),
+        np.array([-np.inf, -1.0]),
+        np.array([np.inf, 1.0]),
+        np.array([True, False]),
+        np.array([False, True]),
+        np.array([1.0, 2.0]),
+    )
+
+
+def test_difference_goes_the_shorter_way_round_where_a_joint_wraps() -> None:
+    space = wheel_space()
+    np.testing.assert_allclose(space.difference([3.0, 0.5], [-3.0, -0.5]), [2 * np.pi - 6, -1.0])
+    np.testing.assert_allclose(space.difference([0.0, 0.0], [7.0, 0.0]), [7 - 2 * np.pi, 0.0])
+    np.testing.assert_allclose(space.difference([0.0, 0.0], [np.pi, 0.0])[0], np.pi)
+
+
+def test_distance_is_the_norm_of_the_weighted_difference() -> None:
+    space = wheel_space()
+    assert space.distance([0, 0], [0.3, 0.2]) == pytest.approx(0.5)
+    assert space.distance([0, 0], [0.3, 0.2], norm=1) == pytest.approx(0.7)
+    assert space.distance([0, 0], [0.3, 0.2], norm=math.inf) == pytest.approx(0.4)
+    assert space.length([[0, 0], [0.3, 0.2], [0.0, 0.0]]) == pytest.approx(1.0)
+
+
+def test_weights_must_fit_and_be_positive() -> None:
+    for weights in ([1.0], [1.0, 0.0], [1.0, np.nan]):
+        with pytest.raises(BadConfig, match="weights"):
+            generic_space([0, 0], [1, 1], weights)
+
+
+def test_unwrapped_path_has_no_step_of_more_than_half_a_turn() -> None:
+    path = wheel_space().unwrapped([[3.0, 0.0], [-3.0, 0.0], [2.9, 0.0], [0.0, 0.0]])
+    assert np.abs(np.diff(path[:, 0])).max() <= np.pi
+    np.testing.assert_allclose(np.cos(path[:, 0]), np.cos([3.0, -3.0, 2.9, 0.0]))
+    straight = np.array([[0.1, 0.2], [0.3, 0.4]])
+    assert (PLANE.unwrapped(straight) == straight).all()
+
+
+def test_refine_cuts_each_stretch_into_equal_steps_and_keeps_waypoints() -> None:
+    path = np.array([[0.0, 0.0], [1.0, 0.3], [1.0, 1.0]])
+    fine = path_tools.refine(PLANE, path, 4)
+    assert fine.shape == (9, 2)
+    assert (fine[::4] == path).all()
+    np.testing.assert_allclose(np.diff(fine[:5], axis=0), np.tile([0.25, 0.075], (4, 1)))
+    assert path_tools.refine(PLANE, path[:1], 3).shape == (1, 2)
+    with pytest.raises(BadCommand, match="num_steps"):
+        path_tools.refine(PLANE, path, 0)
+
+
+def test_extend_uses_three_degrees_and_two_centimetres_unless_told() -> None:
+    space = wheel_space()
+    turned = path_tools.extend(space, [0, 0], [math.radians(30), 0.0])
+    assert len(turned) == 10
+    slid = path_tools.extend(space, [0, 0], [0.0, 0.1])
+    assert len(slid) == 5
+    assert (slid[-1] == [0.0, 0.1]).all()
+    assert len(path_tools.extend(space, [0, 0], [0.0, 0.1], resolutions=0.05)) == 2
+    assert len(path_tools.extend(space, [0, 0], [0.0, 0.0])) == 1
+
+
+@settings(max_examples=60, derandomize=True, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(-3, 3), st.floats(-1, 1)), min_size=1, max_size=6),
+    st.floats(0.01, 1.0),
+)
+def test_interpolation_keeps_waypoints_and_no_joint_steps_too_far(
+    points: list[tuple[float, float]], step: float
+) -> None:
+    path = np.array(points)
+    dense = path_tools.interpolate(PLANE, path, step)
+    assert np.abs(np.diff(dense, axis=0)).max(initial=0.0) <= step * (1 + 1e-6)
+    rows = {tuple(row) for row in dense}
+    assert all(tuple(row) in rows for row in path)
+
+
+@pytest.mark.parametrize("bad", [[[0.0]], [[0.0, np.nan]], [], "path", [[0.0, np.inf]]])
+def test_paths_that_are_none_are_refused_in_words(bad: object) -> None:
+    with pytest.raises(BadCommand, match="path"):
+        path_tools.interpolate(PLANE, bad)  # type: ignore[arg-type]
+
+
+def test_redundant_waypoints_go_and_both_ends_stay() -> None:
+    path = np.array([[0, 0], [0.0005, 0], [0.5, 0], [0.5, 0.0009], [1, 1], [1.0004, 1]])
+    kept = path_tools.remove_redundant(PLANE, path)
+    np.testing.assert_array_equal(kept, [[0, 0], [0.5, 0], [1.0004, 1]])
+    np.testing.assert_array_equal(path_tools.remove_redundant(PLANE, path[:2]), path[:2])
+
+
+@settings(max_examples=50, derandomize=True, deadline=None)
+@given(st.lists(st.tuples(st.floats(-2, 2), st.floats(-2, 2)), min_size=2, max_size=6))
+def test_waypoints_of_a_dense_path_are_where_it_bends(points: list[tuple[float, float]]) -> None:
+    path = np.array(points)
+    dense = path_tools.refine(PLANE, path, 7)
+    kept = path_tools.waypoints_from_path(PLANE, dense)
+    assert len(kept) <= len(path)
+    assert (kept[0] == path[0]).all()
+    assert (kept[-1] == path[-1]).all()
+    # The shape stays: each point of the dense path is within the tolerance of the kept one.
+    for point in dense:
+        assert _away(point, kept) <= 1e-3 + 1e-9
+
+
+def _away(point: np.ndarray, path: np.ndarray) -> float:  # type: ignore[type-arg]
+    best = math.inf
+    for a, b in itertools.pairwise(path):
+        square = float((b - a) @ (b - a))
+        share = min(1.0, max(0.0, float((point - a) @ (b - a)) / square)) if square else 0.0
+        best = min(best, float(np.linalg.norm(a + share * (b - a) - point)))
+    return best
+
+
+def test_collision_between_waypoints_gives_no_path() -> None:
+    wall = lambda Q: ~((Q[:, 0] > 0.49) & (Q[:, 0] < 0.51))  # noqa: E731
+    ends = [[0.0, 0.0], [1.0, 0.0]]
+    assert path_tools.interpolate_joint_waypoints(PLANE, ends, wall, 0.01) is None
+    assert path_tools.plan_waypoints(PLANE, ends[0], ends[1:], wall, 0.01) is None
+    assert path_tools.plan_direct(PLANE, ends[0], ends[1], wall, 0.01) is None
+    around = [[0.0, 0.0], [0.4, 0.0]]
+    dense = path_tools.interpolate_joint_waypoints(PLANE, around, wall, 0.01)
+    assert dense is not None
+    assert len(dense) == 41
+    outside = [[0.0, 0.0], [6.0, 0.0]]
+    assert path_tools.interpolate_joint_waypoints(PLANE, outside, ALL_FREE) is None
+
+
+def test_waypoints_of_an_arm_are_checked_with_all_between_them() -> None:
+    checker = barrier_checker()
+    space = JointSpace.of_robot(franka(), checker.joint_names)
+    assert checker.is_free(START)
+    assert checker.is_free(GOAL)
+    assert path_tools.plan_waypoints(space, START, [GOAL], checker.are_free) is None
+    near = START + 0.05
+    near[5] = START[5]
+    assert path_tools.plan_waypoints(space, START, [near], checker.are_free) is not None
+
+
+def test_poses_along_a_line_step_by_a_centimetre_and_a_sixteenth_of_pi() -> None:
+    A, B = from_xyz_rpy((0, 0, 0), (0.1, 0, 0)), from_xyz_rpy((0.3, -0.1, 0.2), (0.4, 1.0, 2.0))
+    poses = path_tools.interpolate_poses(A, B)
+    assert (poses[0] == A).all()
+    assert (poses[-1] == B).all()
+    steps = np.linalg.norm(np.diff(poses[:, :3, 3], axis=0), axis=1)
+    assert steps.max() <= 0.01 + 1e-12
+    np.testing.assert_allclose(steps, steps[0])
+    for X, Y in itertools.pairwise(poses):
+        cosine = 0.5 * (np.trace(X[:3, :3].T @ Y[:3, :3]) - 1.0)
+        assert math.acos(min(1.0, cosine)) <= math.pi / 16 + 1e-9
+    turn = path_tools.interpolate_poses(A, from_xyz_rpy((0, 0, 0), (0.1 + math.pi / 2, 0, 0)))
+    assert len(turn) == 9
+    assert len(path_tools.interpolate_poses(A, A)) == 1

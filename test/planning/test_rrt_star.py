@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RRT*: costs are consistent at any time, paths never get longer and come near to the shortest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from barrier_scene import GOAL, START, barrier_checker, greatest_depth
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.kernels.tree_star import Costs
+from motion_nodes.planning import rrt_star
+from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
+from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanStatus
+from motion_nodes.planning.rrt import Rrt, RrtSettings
+from motion_nodes.planning.rrt_star import RrtStar, RrtStarSettings
+from motion_nodes.planning.tree_search import Search
+
+
+class Watched(RrtStar):
+    """Keeps what a search knew at its end."""
+
+    def search(self, search: Search) -> object:  # type: ignore[override]
+        self.kept = search
+        return super().search(search)
+
+
+def settings(**values: object) -> RrtStarSettings:
+    return RrtStarSettings(step_size=0.5, max_iterations=3000, **values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("neighbours", ["nearest", "radius"])
+def test_path_never_gets_longer_and_is_valid(neighbours: str) -> None:
+    world = maze()
+    told: list[tuple[int, float]] = []
+    planner = RrtStar(settings(neighbours=neighbours), lambda i, cost: told.append((i, cost)))
+    result = planner.plan(world.request((0.5, 0.5), (9.5, 0.5), timeout=60.0))
+    assert result.status is PlanStatus.SOLVED
+    assert result.path is not None
+    costs = [cost for _, cost in told]
+    assert len(costs) > 3
+    assert costs == sorted(costs, reverse=True)
+    assert result.cost == pytest.approx(costs[-1], abs=1e-9)
+    assert greatest_depth(result.path, world.checker) < 1e-3
+    assert (result.path[0] == [0.5, 0.5]).all()
+    assert (result.path[-1] == [9.5, 0.5]).all()
+
+
+def test_costs_of_all_nodes_are_the_lengths_of_their_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Costs] = []
+
+    def keep(*values: object) -> Costs:
+        kept.append(Costs(*values))  # type: ignore[arg-type]
+        return kept[-1]
+
+    monkeypatch.setattr(rrt_star, "Costs", keep)
+    planner = Watched(settings(neighbours="radius"))
+    world = maze()
+    result = planner.plan(world.request((0.5, 0.5), (9.5, 0.5), timeout=60.0))
+    assert result.success
+    tree, costs = planner.kept.tree, kept[-1]
+    count = int(tree.count[0])
+    moved = 0
+    for node in range(1, count):
+        parent = int(tree.parent[node])
+        edge = np.linalg.norm(tree.nodes[node] - tree.nodes[parent])
+        assert costs.cost[node] == pytest.approx(costs.cost[parent] + edge, abs=1e-9)
+        moved += parent > node
+    # Nodes that came later have become parents: rewiring was at work.
+    assert moved > 10
+    # Children and siblings name each node once, below its own parent.
+    seen = 0
+    for node in range(count):
+        child = int(costs.child[node])
+        while child >= 0:
+            assert tree.parent[child] == node
+            seen += 1
+            child = int(costs.sibling[child])
+    assert seen == count - 1
+
+
+def test_shortest_way_around_a_wall_is_come_near_to() -> None:
+    # Around the end of one wall: two straight lines by its corner, as the robot's radius allows.
+    world = PlanarWorld([Wall((5.0, 3.0), (0.2, 6.0))], radius=0.05)
+    start, goal = np.array([2.0, 4.0]), np.array([8.0, 4.0])
+    corners = np.array([[4.9, 6.05], [5.1, 6.05]])
+    shortest = np.linalg.norm(start - corners[0]) + 0.2 + np.linalg.norm(goal - corners[1])
+    planner = RrtStar(RrtStarSettings(step_size=1.0, max_iterations=6000))
+    result = planner.plan(world.request(start, goal, timeout=60.0))
+    assert result.success
+    assert shortest - 0.1 < result.cost < 1.02 * shortest
+
+
+def test_paths_are_shorter_than_those_of_rrt_on_average() -> None:
+    world = maze()
+    plain, star = [], []
+    for seed in range(6):
+        request = replace(world.request((0.5, 0.5), (9.5, 0.5), timeout=30.0), random_seed=seed)
+        plain.append(Rrt(RrtSettings(step_size=0.5, max_iterations=20_000)).plan(request).cost)
+        star.append(RrtStar(settings()).plan(request).cost)
+    assert np.isfinite(star).all()
+    assert np.mean(star) < 0.9 * np.mean(plain)
+    assert (np.array(star) <= np.array(plain)).all()
+
+
+def test_equal_seeds_give_equal_paths() -> None:
+    request = maze().request((0.5, 0.5), (9.5, 0.5), timeout=60.0)
+    first, again = (RrtStar(settings()).plan(request).path for _ in range(2))
+    np.testing.assert_array_equal(first, again)
+
+
+def test_straight_way_ends_the_search_at_once() -> None:
+    world = PlanarWorld()
+    planner = RrtStar(RrtStarSettings(step_size=20.0, max_iterations=100_000, goal_bias=1.0))
+    result = planner.plan(world.request((1, 1), (9, 9), timeout=60.0))
+    assert result.cost == pytest.approx(8 * np.sqrt(2))
+    assert result.iterations < 1000
+
+
+def test_search_time_ends_an_arms_search_with_its_best_path() -> None:
+    checker = barrier_checker()
+    chosen = RrtStarSettings(step_size=1.5, search_time=1.0)
+    request = PlanRequest(checker, START, (JointGoal(GOAL),), timeout=40.0)
+    result = RrtStar(chosen).plan(request)
+    assert result.status is PlanStatus.SOLVED
+    assert result.path is not None
+    assert greatest_depth(result.path, checker) < 3e-3
+    assert (result.path[-1] == GOAL).all()
+
+
+def test_no_way_at_all_is_told() -> None:
+    world = PlanarWorld([Wall((5.0, 5.0), (0.1, 10.0))])
+    result = RrtStar(settings()).plan(world.request((1, 1), (9, 9), timeout=60.0))
+    assert result.status is PlanStatus.ITERATION_LIMIT
+    assert result.path is None
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    for bad in ({"neighbours": "all"}, {"rewire_radius": 0.0}, {"search_time": -1.0}):
+        with pytest.raises(BadConfig, match=next(iter(bad))):
+            RrtStarSettings(**bad)  # type: ignore[arg-type]

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Task-space planner: exact at the end, valid on the way, and led by each of its settings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from barrier_scene import (
+    START,
+    TARGET,
+    WEIGHTS,
+    at,
+    barrier_checker,
+    franka,
+    greatest_depth,
+)
+
+from motion_nodes.ik.pose_error import pose_error
+from motion_nodes.ik.problem import IkTolerance
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.planners import make_planner
+from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanResult, PlanStatus, PoseGoal
+from motion_nodes.planning.rrt_config import RrtConfig, TaskSpacePlanning
+from motion_nodes.planning.task_space_rrt import TaskSpaceRrt
+from motion_nodes.scene.checker import CollisionChecker
+
+TIP = "panda_rightfinger"
+CONFIG = RrtConfig(
+    distance_metric_weights=WEIGHTS, task_space_limits=((0, 0.7), (-0.6, 0.6), (0, 0.8))
+)
+POSITION = IkTolerance(1e-4, math.inf)
+POSE = IkTolerance(1e-4, 0.005)
+
+
+def reached(result: PlanResult, link: str = TIP) -> Array:
+    assert result.path is not None, result.reason
+    fingers = {"panda_finger_joint1": 0.04, "panda_finger_joint2": 0.04}
+    kinematics = Kinematics(franka().tree, franka().group("arm").joints, fixed=fingers)
+    return np.asarray(kinematics.pose(result.path[-1], link))
+
+
+def free_checker() -> CollisionChecker:
+    return CollisionChecker(franka(), "arm")
+
+
+@pytest.mark.parametrize("tolerance", [POSITION, POSE, IkTolerance(math.inf, 0.005)])
+def test_target_between_barriers_is_reached_to_the_final_tolerance(tolerance: IkTolerance) -> None:
+    checker = barrier_checker()
+    request = PlanRequest(checker, START, (PoseGoal(TIP, TARGET, tolerance),), timeout=60.0)
+    result = TaskSpaceRrt(CONFIG).plan(request)
+    assert result.status is PlanStatus.SOLVED, result.reason
+    error = pose_error(reached(result), TARGET)
+    if math.isfinite(tolerance.greatest_position):
+        assert np.linalg.norm(error[:3]) <= 1e-4
+    if tolerance.orientation != math.inf:
+        assert np.linalg.norm(error[3:]) <= 0.005
+    assert result.path is not None
+    assert (result.path[0] == START).all()
+    assert greatest_depth(result.path, checker) < 3e-3
+    assert checker.limits.within(result.path, 1e-12)
+
+
+def test_equal_seeds_give_equal_paths_and_others_do_not() -> None:
+    request = PlanRequest(free_checker(), START, (PoseGoal(TIP, TARGET, POSITION),), timeout=30.0)
+    first, again = (TaskSpaceRrt(CONFIG).plan(request).path for _ in range(2))
+    other = TaskSpaceRrt(CONFIG).plan(replace(request, random_seed=5)).path
+    np.testing.assert_array_equal(first, again)
+    assert first is not None
+    assert other is not None
+    assert first.shape != other.shape or (first != other).any()
+
+
+def test_point_beside_the_link_is_what_is_led() -> None:
+    X_LT = at(0.0, 0.02, 0.1)
+    goal = PoseGoal("panda_hand", at(0.45, 0.2, 0.4), POSITION, X_LT)
+    result = TaskSpaceRrt(CONFIG).plan(PlanRequest(free_checker(), START, (goal,), timeout=30.0))
+    tip = reached(result, "panda_hand") @ X_LT
+    assert np.linalg.norm(tip[:3, 3] - [0.45, 0.2, 0.4]) <= 1e-4
+
+
+def test_region_is_reached_anywhere_inside() -> None:
+    box = IkTolerance((0.1, 0.02, 0.05), math.inf)
+    goal = PoseGoal(TIP, at(0.5, 0.3, 0.5), box)
+    result = TaskSpaceRrt(CONFIG).plan(PlanRequest(free_checker(), START, (goal,), timeout=30.0))
+    away = np.abs(reached(result)[:3, 3] - [0.5, 0.3, 0.5])
+    assert (away <= np.array([0.1, 0.02, 0.05]) + 1e-9).all()
+
+
+def test_one_of_several_poses_is_reached_and_named() -> None:
+    far = PoseGoal(TIP, at(3.0, 0.0, 0.0), POSITION)
+    near = PoseGoal(TIP, at(0.4, 0.2, 0.4), POSITION)
+    request = PlanRequest(free_checker(), START, (far, near), timeout=30.0)
+    result = TaskSpaceRrt(CONFIG).plan(request)
+    assert result.success
+    assert result.goal_index == 1
+
+
+def test_target_out_of_reach_ends_in_words() -> None:
+    goal = PoseGoal(TIP, at(3.0, 0.0, 0.0), POSITION)
+    few = replace(CONFIG, max_iterations=500)
+    result = TaskSpaceRrt(few).plan(PlanRequest(free_checker(), START, (goal,), timeout=30.0))
+    assert result.status is PlanStatus.ITERATION_LIMIT
+    assert "500 iterations" in result.reason
+    assert "came to" in result.reason
+
+
+def test_tip_that_is_there_already_needs_no_tree() -> None:
+    X = Kinematics(franka().tree, franka().group("arm").joints).pose(START, "panda_hand")
+    request = PlanRequest(free_checker(), START, (PoseGoal("panda_hand", X, POSE),))
+    result = TaskSpaceRrt(CONFIG).plan(request)
+    assert result.success
+    assert result.iterations == 0
+
+
+def with_task(**values: float) -> RrtConfig:
+    task = replace(TaskSpacePlanning(), **values)  # type: ignore[arg-type]
+    return replace(CONFIG, task_space_planning_params=task)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(CONFIG, step_size=0.1),
+        replace(CONFIG, distance_metric_weights=()),
+        replace(CONFIG, task_space_limits=((-0.5, 0.0), (-0.6, 0.6), (0.0, 0.8))),
+        with_task(translation_target_zone_tolerance=0.2, orientation_target_zone_tolerance=0.6),
+        with_task(orientation_target_zone_tolerance=0.01),
+        with_task(translation_gradient_weight=0.2),
+        with_task(orientation_gradient_weight=1.0),
+        with_task(nn_translation_distance_weight=0.1),
+        with_task(nn_orientation_distance_weight=2.0),
+        with_task(task_space_exploitation_fraction=0.1),
+        with_task(task_space_exploration_fraction=0.5),
+        with_task(max_extension_substeps_away_from_target=2),
+        with_task(max_extension_substeps_near_target=2),
+        with_task(extension_substep_target_region_scale_factor=10.0),
+        with_task(unexploited_nodes_culling_scalar=30.0),
+        with_task(gradient_substep_size=0.1),
+    ],
+)
+def test_each_setting_acts(other: RrtConfig) -> None:
+    trees = []
+    for config in (CONFIG, other):
+        planner = TaskSpaceRrt(replace(config, max_iterations=3000))
+        goal = PoseGoal(TIP, TARGET, POSE)
+        planner.plan(PlanRequest(free_checker(), START, (goal,), timeout=60.0))
+        tree = planner.tree()
+        assert tree is not None
+        trees.append(tree.nodes)
+    assert trees[0].shape != trees[1].shape or (trees[0] != trees[1]).any()
+
+
+def test_wider_zone_ends_the_search_earlier_and_as_exactly() -> None:
+    goal = PoseGoal(TIP, TARGET, POSITION)
+    request = PlanRequest(free_checker(), START, (goal,), timeout=30.0)
+    iterations = []
+    for zone in (0.3, 0.001):
+        result = TaskSpaceRrt(with_task(translation_target_zone_tolerance=zone)).plan(request)
+        assert np.linalg.norm(reached(result)[:3, 3] - TARGET[:3, 3]) <= 1e-4
+        iterations.append(result.iterations)
+    assert iterations[0] <= iterations[1]
+
+
+def test_joint_goals_of_its_name_go_to_rrt_connect() -> None:
+    planner = make_planner("JacobianTransposeRRT", CONFIG)
+    request = PlanRequest(free_checker(), START, (JointGoal(START + 0.1),))
+    assert planner.plan(request).planner == "RRTConnect"
+    alone = TaskSpaceRrt(CONFIG).plan(request)
+    assert alone.status is PlanStatus.NO_GOAL
+    assert "poses" in alone.reason
