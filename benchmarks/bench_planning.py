@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planning: RRT-Connect and shortening on the MotionBenchMaker problems, beside vamp.
+
+Run: ``python benchmarks/bench_planning.py --problems FOLDER`` (a minute), or with the folder in
+``MOTION_BENCH_MAKER``; what has to be in it says ``planning_problems.py``. vamp is used where this
+Python can import it, or one named by ``--vamp-python``; its build needs Eigen and a C++ compiler.
+
+Both planners have the same spheres, pairs, steps along edges and shapes, and a cylinder is what
+vamp takes it for: a capsule, in the family ``box`` a box. Search is the time of the tree search
+alone: vamp by its own clock, which leaves out its memory's allocation; ours with the way from
+Python into the kernel and back, memory included. End to end is one call to plan and one to shorten
+from Python; ours checks start and goals as well. The first call of each process is not counted.
+
+``--exact`` adds a run with true cylinders, ``--verify`` looks at each short path with other code
+at ten times the resolution, ``--anytime`` shows length against time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from planning_problems import ProblemSet, find_problems
+from report import Report, arguments, progress, ratio
+
+from motion_nodes.planning.anytime import AnytimeRrtConnect
+from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanResult
+from motion_nodes.planning.rrt_connect import RrtConnect
+from motion_nodes.planning.search_settings import AnytimeSettings, RrtConnectSettings
+from motion_nodes.planning.shortcut import shorten_path
+from motion_nodes.planning.verify import PathVerifier
+
+LIMIT = 1.0
+"""Later answers do not count [s]."""
+MOMENTS = (0.002, 0.005, 0.015, 0.05, 0.15)
+"""When the anytime planner's best path is looked at [s]."""
+
+
+@dataclass
+class Answer:
+    """What a planner did with a problem; times in seconds."""
+
+    family: str
+    solved: bool
+    search: float = math.nan
+    wall: float = math.nan
+    first: float = math.nan
+    length: float = math.nan
+    valid: bool = True
+
+
+def ours(
+    problems: ProblemSet, rounds: int, as_reference: bool, threads: int, verify: bool
+) -> list[Answer]:
+    """Plan and shorten each problem."""
+    planner = RrtConnect(RrtConnectSettings(threads=threads))
+    answers = []
+    for problem in problems.problems:
+        checker = problems.checker(problem, as_reference)
+        goals = tuple(JointGoal(goal) for goal in problem.goals)
+        if not answers:
+            path = planner.plan(PlanRequest(checker, problem.start, goals, timeout=300.0)).path
+            shorten_path(checker, path)
+        for number in range(rounds):
+            request = PlanRequest(checker, problem.start, goals, LIMIT, random_seed=number)
+            begin = time.perf_counter()
+            result = planner.plan(request)
+            if result.path is None:
+                answers.append(Answer(problem.family, False))
+                continue
+            path = shorten_path(checker, result.path, random_seed=number)
+            wall = time.perf_counter() - begin
+            length = float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())
+            valid = PathVerifier(checker).verify(path).free if verify and number == 0 else True
+            answers.append(
+                Answer(problem.family, True, result.search_time, wall, result.cost, length, valid)
+            )
+    return answers
+
+
+def vamps(problems: ProblemSet, rounds: int, python: str | None) -> list[Answer]:
+    """Return vamp's answers; none where it cannot be imported."""
+    if python is None and importlib.util.find_spec("vamp") is None:
+        progress("without vamp: it cannot be imported, and no --vamp-python was given")
+        return []
+    script = Path(__file__).with_name("planning_vamp.py")
+    words = [python or sys.executable, str(script), str(problems.file), str(rounds)]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        progress(f"without vamp: it ended with code {done.returncode}")
+        return []
+    return [Answer(**json.loads(line)) for line in done.stdout.splitlines()]
+
+
+def table(report: Report, title: str, mine: list[Answer], peer: list[Answer]) -> None:
+    """Print families and all together."""
+    families = list(dict.fromkeys(answer.family for answer in mine))
+    rows = []
+    for family in [*families, "all"]:
+        a = [x for x in mine if family in (x.family, "all")]
+        b = [x for x in peer if family in (x.family, "all")]
+        ours_, theirs = _figures(a), _figures(b)
+        rows.append([
+            family,
+            100.0 * sum(x.solved for x in a) / len(a),
+            *ours_,
+            *theirs,
+            *(ratio(m, t) for m, t in zip(ours_[:3], theirs[:3], strict=True)),
+        ])  # fmt: skip
+    columns = [
+        "family", "solved %", "search us", "p95 us", "end to end us", "first", "short",
+        "vamp us", "p95 us", "end to end us", "first", "short",
+        "ratio", "ratio p95", "ratio end to end",
+    ]  # fmt: skip
+    invalid = sum(not x.valid for x in mine)
+    note = f"Lengths in rad. Paths that the second look refused: {invalid} of {len(mine)}."
+    report.table(title, columns, rows, note)
+
+
+def _figures(answers: Iterable[Answer]) -> list[float]:
+    """Return median and p95 of the search, median end to end [us], mean lengths [rad]."""
+    solved = [x for x in answers if x.solved]
+    if not solved:
+        return [math.nan] * 5
+    search = np.array([x.search for x in solved]) * 1e6
+    return [
+        float(np.median(search)),
+        float(np.percentile(search, 95)),
+        float(np.median([x.wall for x in solved])) * 1e6,
+        float(np.mean([x.first for x in solved])),
+        float(np.mean([x.length for x in solved])),
+    ]
+
+
+def anytime(report: Report, problems: ProblemSet, step: int) -> None:
+    """Show the length of the best path against time, on some of the problems."""
+    lengths: dict[str, list[list[float]]] = {}
+    for problem in problems.problems[::step]:
+        seen: list[tuple[float, float]] = []
+
+        def note(result: PlanResult, seen: list[tuple[float, float]] = seen) -> None:
+            seen.append((result.time, result.cost))
+
+        planner = AnytimeRrtConnect(AnytimeSettings(optimization_time=MOMENTS[-1]), note)
+        checker = problems.checker(problem, True)
+        goals = tuple(JointGoal(goal) for goal in problem.goals)
+        if not lengths:
+            planner.plan(PlanRequest(checker, problem.start, goals, timeout=300.0))
+            AnytimeRrtConnect(AnytimeSettings(optimization_time=60.0 * 5e-3)).plan(
+                PlanRequest(checker, problem.start, goals)
+            )
+            seen.clear()
+        planner.plan(PlanRequest(checker, problem.start, goals))
+        at = [min((c for t, c in seen if t <= moment), default=math.nan) for moment in MOMENTS]
+        lengths.setdefault(problem.family, []).append(at)
+    rows = [[f, *np.nanmean(rows, axis=0).tolist()] for f, rows in lengths.items()]
+    together = np.concatenate([np.array(rows) for rows in lengths.values()])
+    rows.append(["all", *np.nanmean(together, axis=0).tolist()])
+    columns = ["family", *(f"{1e3 * moment:g} ms" for moment in MOMENTS)]
+    report.table("Anytime: mean length of the best path [rad]", columns, rows)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the tables."""
+    problems = find_problems(options.problems)
+    if problems is None:
+        print("No problems: name their folder with --problems or in MOTION_BENCH_MAKER.")
+        return 0
+    report = Report("Planning: MotionBenchMaker, Franka Panda")
+    rounds = options.rounds
+    peer = vamps(problems, rounds, options.vamp_python)
+    mine = ours(problems, rounds, True, 1, options.verify)
+    table(report, f"RRT-Connect, then shortening, {rounds} seeds a problem", mine, peer)
+    if options.threads > 1:
+        two = ours(problems, rounds, True, options.threads, False)
+        table(report, f"The same with {options.threads} threads", two, peer)
+    if options.exact:
+        table(report, "With true cylinders", ours(problems, rounds, False, 1, options.verify), [])
+    if options.anytime:
+        anytime(report, problems, options.step)
+    report.write(options.json)
+    return 0
+
+
+if __name__ == "__main__":
+    parser = arguments(__doc__)
+    parser.add_argument("--problems", type=Path, metavar="FOLDER", help="where the problems are")
+    parser.add_argument("--rounds", type=int, default=5, help="seeds a problem")
+    parser.add_argument("--threads", type=int, default=1, help="of a further run side by side")
+    parser.add_argument("--vamp-python", metavar="FILE", help="a Python that has vamp")
+    parser.add_argument("--exact", action="store_true", help="true cylinders as well")
+    parser.add_argument("--verify", action="store_true", help="look at each path again")
+    parser.add_argument("--anytime", action="store_true", help="length against time")
+    parser.add_argument("--step", type=int, default=7, help="each so many-th problem for that")
+    sys.exit(main(parser.parse_args()))

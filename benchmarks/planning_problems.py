@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MotionBenchMaker problems of the Franka Panda, and the robot with the reference's spheres.
+
+The files are not part of this repository: ``panda_problems.json`` holds the problems of
+``resources/panda/problems.tar.bz2`` in https://github.com/KavrakiLab/vamp (C. Chamzas et al.,
+"MotionBenchMaker", 2022) as ``{"problems": {family: [{"box": [...], "cylinder": [...],
+"sphere": [...], "start": [...], "goals": [[...]], "valid": true}]}}``; ``panda_spheres.json``, next
+to it, the spheres of ``resources/panda/panda_spherized.urdf`` as ``{"spheres": {link: [[x, y, z,
+radius]]}, "never_colliding_or_adjacent": [[link, link]]}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Box, Cylinder, Sphere
+from motion_nodes.scene.allowed import AllowedCollisions
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import Scene, WorldObject, world_object
+from motion_nodes.scene.shapes import Capsule, Solid
+
+VARIABLE = "MOTION_BENCH_MAKER"
+"""Names the folder with the two files, where no option does."""
+FINGERS = {"panda_finger_joint1": 0.065, "panda_finger_joint2": 0.065}
+"""Where the reference's model has them [m]."""
+STEPS = 32.0
+"""Configurations that the reference checks on an edge, per radian."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One problem."""
+
+    family: str
+    data: dict[str, Any]
+    """As the file has it."""
+    start: np.ndarray
+    goals: np.ndarray
+
+    def scene(self, allowed: AllowedCollisions, as_reference: bool) -> Scene:
+        """Return what stands around the robot.
+
+        Args:
+            allowed: pairs that are not checked.
+            as_reference: True for capsules in place of cylinders and, in the family ``box``, whose
+                goals reach into one from above, boxes; False for cylinders as they are.
+        """
+        objects = [_object(item, Sphere(item["radius"])) for item in self.data["sphere"]]
+        for item in self.data["box"]:
+            size = tuple(2.0 * x for x in item["half_extents"])
+            objects.append(_object(item, Box(size)))
+        for item in self.data["cylinder"]:
+            radius, length = item["radius"], item["length"]
+            solid: Solid = Cylinder(radius, length)
+            if as_reference and self.family == "box":
+                solid = Box((2.0 * radius, 2.0 * radius, length))
+            elif as_reference:
+                solid = Capsule(radius, length)
+            objects.append(_object(item, solid))
+        return Scene({item.name: item for item in objects}, allowed=allowed)
+
+
+def _object(item: dict[str, Any], solid: Solid) -> WorldObject:
+    quat = item.get("orientation_quat_xyzw", (0.0, 0.0, 0.0, 1.0))
+    return world_object(item["name"], solid, from_xyz_quat(item["position"], quat))
+
+
+class ProblemSet:
+    """The problems, the robot, and its checker for each."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read both files."""
+        spheres = json.loads((folder / "panda_spheres.json").read_text())
+        self.file = folder / "panda_problems.json"
+        content = json.loads(self.file.read_text())
+        self.problems = [
+            Problem(family, data, np.array(data["start"], float), np.array(data["goals"], float))
+            for family, rows in content["problems"].items()
+            for data in rows
+            if data["valid"]
+        ]
+        self.robot: Robot = replace(
+            load_robot("franka"),
+            spheres={
+                link: tuple((x, y, z, r) for x, y, z, r in rows)
+                for link, rows in spheres["spheres"].items()
+            },
+        )
+        never = [(a, b) for a, b in spheres["never_colliding_or_adjacent"]]
+        self.allowed = AllowedCollisions().with_pairs(never)
+
+    def checker(
+        self, problem: Problem, as_reference: bool, generic: bool = False
+    ) -> CollisionChecker:
+        """Return the checks of one problem, with as many per radian as the reference makes."""
+        checker = CollisionChecker(
+            self.robot,
+            "arm",
+            scene=problem.scene(self.allowed, as_reference),
+            resolution=np.full(7, 1.0 / STEPS),
+            generic=generic,
+        )
+        checker.set_positions(FINGERS)
+        return checker
+
+
+def find_problems(folder: Path | None) -> ProblemSet | None:
+    """Return the problems in a folder or where the environment says; None where there are none."""
+    given = folder or (Path(os.environ[VARIABLE]) if VARIABLE in os.environ else None)
+    if given is None or not (given / "panda_problems.json").exists():
+        return None
+    return ProblemSet(given)
