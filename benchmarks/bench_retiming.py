@@ -206,10 +206,11 @@ def against_peers(report: Report, python: str) -> None:
     )
 
 
-def _quality(found: list[dict[str, float]], best: list[float]) -> tuple[float, float]:
+def _quality(found: list[dict], best: list[float]) -> tuple[float, float | None]:
     """Return greatest excesses over the optimal duration and over limits [%]."""
     late = max(f["duration"] / b - 1.0 for f, b in zip(found, best, strict=True))
-    return 100.0 * late, 100.0 * max(0.0, max(f["excess"] for f in found))
+    over = [f["excess"] for f in found]
+    return 100.0 * late, 100.0 * max(0.0, *over) if np.isfinite(over).all() else None
 
 
 def against_saturation(report: Report) -> None:
