@@ -28,7 +28,7 @@ class _Checked:
         group = _GROUP_OF.get(type(self).__name__, type(self).__name__)
         for item in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, item.name)
-            if not isinstance(value, bool):
+            if item.name != "verbose":
                 check_number(f"{group}.{item.name}", value, above_zero=_divides(item.name))
 
 

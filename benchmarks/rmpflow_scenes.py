@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random scenes for RMPflow: a table, standing boxes, balls that fly through the workspace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
+from motion_nodes.model.tree import Box, Sphere
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import Scene, WorldObject, world_object
+
+FRAME = 0.01  # [s]
+DURATION = 8.0  # [s]
+_COLUMN = 0.3  # radius about the base's axis that balls stay out of [m]
+_COLUMN_TOP = 0.6
+
+
+@dataclass
+class Flight:
+    """A ball on a straight line."""
+
+    item: WorldObject
+    start: np.ndarray
+    velocity: np.ndarray
+
+    def at(self, t: float) -> WorldObject:
+        """Return the ball at a time [s]."""
+        X = np.eye(4)
+        X[:3, 3] = self.start + t * self.velocity
+        return replace(self.item, X_WO=X)
+
+
+@dataclass
+class MovingScene:
+    """What one run is about."""
+
+    start: np.ndarray
+    target: np.ndarray
+    standing: dict[str, WorldObject]
+    flights: list[Flight]
+
+    def at(self, t: float) -> Scene:
+        """Return the scene at a time [s]."""
+        balls = {flight.item.name: flight.at(t) for flight in self.flights}
+        return Scene(objects={**self.standing, **balls})
+
+
+def draw_scene(
+    policy: RmpflowPolicy, checker: CollisionChecker, rng: np.random.Generator, balls: int = 2
+) -> MovingScene:
+    """Return a scene in which start and target are free and balls pass beside the base."""
+    home = policy.default_cspace_target
+    limits = policy.robot.limits.select(policy.active_joints)
+    table = world_object("table", Box((1.6, 1.6, 0.1)), from_xyz_rpy((0.0, 0.0, -0.12)))
+    reach = float(np.linalg.norm(policy.tool_pose(home)[:3, 3]))
+    while True:
+        ends = [limits.clip(home + rng.uniform(-0.6, 0.6, len(home))) for _ in range(2)]
+        X = policy.tool_pose(ends[1])
+        if np.hypot(*X[:2, 3]) < 0.35 or X[2, 3] < 0.15:
+            continue
+        standing = {"table": table}
+        for k in range(2):
+            p = _around(rng, reach)
+            size = rng.uniform(0.05, 0.2, 3)
+            box = Box((float(size[0]), float(size[1]), float(size[2])))
+            pose = from_xyz_rpy(p, (0.0, 0.0, rng.uniform(-3.0, 3.0)))
+            standing[f"box{k}"] = world_object(f"box{k}", box, pose)
+        scene = MovingScene(ends[0], X, standing, [_flight(rng, k, reach) for k in range(balls)])
+        checker.set_scene(Scene(objects=standing))
+        if all(checker.distance(q).value > 0.03 for q in ends):
+            checker.set_scene(scene.at(0.0))
+            if checker.distance(ends[0]).value > 0.03:
+                return scene
+
+
+def _around(rng: np.random.Generator, reach: float) -> np.ndarray:
+    while True:
+        p = rng.uniform((-reach, -reach, 0.0), (reach, reach, 1.2 * reach))
+        if np.hypot(p[0], p[1]) > _COLUMN:
+            return p
+
+
+def _flight(rng: np.random.Generator, k: int, reach: float) -> Flight:
+    """Return a ball that passes through the workspace but not near the base's column."""
+    radius = float(rng.uniform(0.04, 0.08))
+    while True:
+        middle, direction = _around(rng, reach), rng.normal(size=3)
+        direction *= rng.uniform(0.1, 0.3) / np.linalg.norm(direction)
+        start = middle - 0.5 * DURATION * direction
+        times = np.linspace(0.0, DURATION, 200)[:, None]
+        path = start + times * direction
+        near = (np.hypot(path[:, 0], path[:, 1]) < _COLUMN + radius) & (path[:, 2] < _COLUMN_TOP)
+        if not near.any():
+            return Flight(world_object(f"ball{k}", Sphere(radius)), start, direction)
+
+
+@dataclass
+class Outcome:
+    """What a run came to."""
+
+    clearance: float
+    """Least distance of a sphere of the robot from any obstacle [m]."""
+    error: float
+    """Position of the tool at the end [m]."""
+    passive: float
+    """Least distance if the robot had stood still at its start [m]."""
+
+
+def run_scene(policy: RmpflowPolicy, scene: MovingScene) -> Outcome:
+    """Drive the policy through a scene; obstacles are told 100 times a second."""
+    policy.reset()
+    policy.set_ignore_state_updates(True)
+    rest = np.zeros(len(scene.start))
+    policy.set_internal_robot_joint_states(scene.start, rest)
+    policy.set_end_effector_target(scene.target[:3, 3], to_quat_xyzw(scene.target))
+    least = np.inf
+    for k in range(round(DURATION / FRAME)):
+        policy.set_scene(scene.at(k * FRAME))
+        policy.compute_joint_targets(scene.start, rest, frame_duration=FRAME)
+        least = min(least, policy.clearance())
+    error = policy.status.position_error
+    return Outcome(least, error, _standing_still(policy, scene))
+
+
+def _standing_still(policy: RmpflowPolicy, scene: MovingScene) -> float:
+    """Return the least distance of a robot that stands at its start."""
+    policy.set_internal_robot_joint_states(scene.start, np.zeros(len(scene.start)))
+    least = np.inf
+    for k in range(0, round(DURATION / FRAME), 5):
+        policy.set_scene(scene.at(k * FRAME))
+        least = min(least, policy.clearance())
+    return least

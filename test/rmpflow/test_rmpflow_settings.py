@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Configuration files: as they are used elsewhere, and broken in all ways."""
+
+import copy
+import logging
+
+import pytest
+import yaml
+
+from motion_nodes.errors import BadConfig, BadDescription
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.rmpflow_file import read_rmpflow
+from motion_nodes.model.rmpflow_settings import RmpflowSettings
+
+FRANKA = {
+    "joint_limit_buffers": [0.01, 0.03, 0.01, 0.01, 0.01, 0.01, 0.01],
+    "rmp_params": {
+        "cspace_target_rmp": {
+            "metric_scalar": 50.0,
+            "position_gain": 100.0,
+            "damping_gain": 50.0,
+            "robust_position_term_thresh": 0.5,
+            "inertia": 1.0,
+        },
+        "cspace_trajectory_rmp": {"p_gain": 100, "d_gain": 10, "ff_gain": 0.25, "weight": 50},
+        "cspace_affine_rmp": {"final_handover_time_std_dev": 0.25, "weight": 2000.0},
+        "joint_limit_rmp": {
+            "metric_scalar": 1000.0,
+            "metric_length_scale": 0.01,
+            "metric_exploder_eps": 1e-3,
+            "metric_velocity_gate_length_scale": 0.01,
+            "accel_damper_gain": 200.0,
+            "accel_potential_gain": 1.0,
+            "accel_potential_exploder_length_scale": 0.1,
+            "accel_potential_exploder_eps": 1e-2,
+        },
+        "joint_velocity_cap_rmp": {
+            "max_velocity": 4.0,
+            "velocity_damping_region": 1.5,
+            "damping_gain": 1000.0,
+            "metric_weight": 100.0,
+        },
+        "target_rmp": {
+            "accel_p_gain": 30.0,
+            "accel_d_gain": 85.0,
+            "accel_norm_eps": 0.075,
+            "metric_alpha_length_scale": 0.05,
+            "min_metric_alpha": 0.01,
+            "max_metric_scalar": 10000,
+            "min_metric_scalar": 2500,
+            "proximity_metric_boost_scalar": 20.0,
+            "proximity_metric_boost_length_scale": 0.02,
+            "xi_estimator_gate_std_dev": 20000.0,
+            "accept_user_weights": False,
+        },
+        "axis_target_rmp": {
+            "accel_p_gain": 210.0,
+            "accel_d_gain": 60.0,
+            "metric_scalar": 10,
+            "proximity_metric_boost_scalar": 3000.0,
+            "proximity_metric_boost_length_scale": 0.08,
+            "xi_estimator_gate_std_dev": 20000.0,
+            "accept_user_weights": False,
+        },
+        "collision_rmp": {
+            "damping_gain": 50.0,
+            "damping_std_dev": 0.04,
+            "damping_robustness_eps": 1e-2,
+            "damping_velocity_gate_length_scale": 0.01,
+            "repulsion_gain": 800.0,
+            "repulsion_std_dev": 0.01,
+            "metric_modulation_radius": 0.5,
+            "metric_scalar": 10000.0,
+            "metric_exploder_std_dev": 0.02,
+            "metric_exploder_eps": 0.001,
+        },
+        "damping_rmp": {"accel_d_gain": 30.0, "metric_scalar": 50.0, "inertia": 100.0},
+    },
+    "canonical_resolve": {
+        "max_acceleration_norm": 50.0,
+        "projection_tolerance": 0.01,
+        "verbose": False,
+    },
+    "body_cylinders": [
+        {"name": "base_stem", "pt1": [0, 0, 0.333], "pt2": [0.0, 0.0, 0.0], "radius": 0.05},
+        {"name": "base_tee", "pt1": [0, 0, 0.333], "pt2": [0.0, 0.0, 0.333], "radius": 0.15},
+    ],
+    "body_collision_controllers": [
+        {"name": "panda_link7", "radius": 0.05},
+        {"name": "panda_leftfingertip", "radius": 0.075},
+    ],
+}
+
+
+def written(folder, change=lambda data: None):
+    data = copy.deepcopy(FRANKA)
+    change(data)
+    file = folder / "franka_rmpflow_common.yaml"
+    file.write_text(yaml.safe_dump(data))
+    return file
+
+
+def test_a_file_of_isaac_sim_is_read_unchanged(tmp_path, caplog):
+    with caplog.at_level(logging.WARNING):
+        settings = read_rmpflow(written(tmp_path))
+    assert not caplog.records
+    assert settings.parameters() == RmpflowSettings().parameters()
+    assert settings.joint_limit_buffers == tuple(FRANKA["joint_limit_buffers"])
+    assert [item.radius for item in settings.body_cylinders] == [0.05, 0.15]
+    assert settings.body_collision_controllers[1].name == "panda_leftfingertip"
+
+
+@pytest.mark.parametrize("name", ["franka", "ur10e"])
+def test_shipped_robots_have_settings(name, caplog):
+    robot = load_robot(name)
+    settings = read_rmpflow(robot.directory)
+    assert not caplog.records
+    assert len(settings.joint_limit_buffers) == len(robot.group("arm").joints)
+
+
+@pytest.mark.parametrize(
+    ("path", "key"),
+    [
+        (("rmp_params", "target_rmp"), "accel_q_gain"),
+        (("rmp_params",), "targt_rmp"),
+        ((), "bodies"),
+    ],
+)
+def test_unknown_names_are_told_and_have_no_effect(path, key, tmp_path, caplog):
+    def change(data):
+        for step in path:
+            data = data[step]
+        data[key] = {"x": 1.0}
+
+    settings = read_rmpflow(written(tmp_path, change))
+    assert settings.parameters() == RmpflowSettings().parameters()
+    assert key in caplog.text
+
+
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), "fast", None, True])
+def test_bad_numbers_are_refused_by_name(value, tmp_path):
+    def change(data):
+        data["rmp_params"]["target_rmp"]["accel_p_gain"] = value
+
+    with pytest.raises(BadDescription, match="target_rmp.accel_p_gain"):
+        read_rmpflow(written(tmp_path, change))
+
+
+def test_zero_is_refused_where_it_is_divided_by(tmp_path):
+    def change(data):
+        data["rmp_params"]["collision_rmp"]["repulsion_std_dev"] = 0.0
+
+    with pytest.raises(BadDescription, match="repulsion_std_dev is 0.0; .*above 0"):
+        read_rmpflow(written(tmp_path, change))
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (("body_cylinders",), "body_cylinders"),
+        (("body_collision_controllers",), "body_collision_controllers"),
+        (("joint_limit_buffers",), "joint_limit_buffers"),
+        (("canonical_resolve",), "canonical_resolve"),
+        (("rmp_params", "damping_rmp"), "damping_rmp"),
+        (("rmp_params", "damping_rmp", "inertia"), "damping_rmp is missing inertia"),
+    ],
+)
+def test_what_is_missing_is_named(path, words, tmp_path):
+    def change(data):
+        for step in path[:-1]:
+            data = data[step]
+        del data[path[-1]]
+
+    with pytest.raises(BadDescription, match=words):
+        read_rmpflow(written(tmp_path, change))
+
+
+def test_empty_lists_of_the_body_are_fine(tmp_path):
+    def change(data):
+        data["body_cylinders"], data["body_collision_controllers"] = [], []
+
+    assert read_rmpflow(written(tmp_path, change)).body_cylinders == ()
+
+
+def test_missing_file_is_told(tmp_path):
+    with pytest.raises(BadDescription, match="no such file"):
+        read_rmpflow(tmp_path)
+
+
+def test_parameters_change_by_name_all_or_none():
+    settings = RmpflowSettings()
+    other = settings.with_parameters({"target_rmp.accel_p_gain": 12, "damping_rmp.inertia": 0.0})
+    assert other.target_rmp.accel_p_gain == 12.0
+    assert other.damping_rmp.inertia == 0.0
+    assert settings.target_rmp.accel_p_gain == 30.0
+    for name in settings.parameters():
+        with pytest.raises(BadConfig, match=name):
+            settings.with_parameters({name: -1.0})
+
+
+def test_contradictions_are_refused():
+    with pytest.raises(BadConfig, match="max_velocity"):
+        RmpflowSettings().with_parameters({"joint_velocity_cap_rmp.max_velocity": 1.0})
+    with pytest.raises(BadConfig, match="0 to 1"):
+        RmpflowSettings().with_parameters({"target_rmp.min_metric_alpha": 1.5})
