@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scene, collision spheres and planned path on the page, in a real browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from browser.chromium import PAGE_LIMIT, Page, chromium_page, difference
+from browser.chromium import wait_for as wait_within
+
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Box
+from motion_nodes.scene.scene import world_object
+from motion_nodes.scene.shapes import Capsule
+from motion_nodes.scene.world import World
+from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+pytestmark = pytest.mark.timeout(240)
+FRANKA = load_robot("franka")
+SMALL = (900, 600)
+"""[pixels] The page is drawn without a graphics card here."""
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    """Wait for what is drawn, which is slow on a busy machine."""
+    wait_within(condition, what, PAGE_LIMIT)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with chromium_page(tmp_path_factory.mktemp("chromium"), *SMALL) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def viewer(page: Page) -> Iterator[BrowserViewer]:
+    with BrowserViewer([ViewedRobot.of(FRANKA)], port=0) as opened:
+        page.open(opened.url)
+        wait_for(lambda: opened.client_count == 1, "the page is connected")
+        yield opened
+
+
+def red(page: Page) -> int:
+    """Pixels of a colour that little else on the page has."""
+    image = page.canvas().astype(int)
+    return int(((image[..., 0] > image[..., 1] + 60) & (image[..., 0] > image[..., 2] + 60)).sum())
+
+
+def orange(page: Page) -> int:
+    """Pixels of the colours of plans and spheres."""
+    image = page.canvas().astype(int)
+    return int(((image[..., 0] > image[..., 2] + 40) & (image[..., 1] > image[..., 2] + 15)).sum())
+
+
+def test_the_scene_is_drawn_and_its_switch_hides_it(page: Page, viewer: BrowserViewer) -> None:
+    nothing = red(page)
+    world = World()
+    X = from_xyz_rpy((0.55, 0.1, 0.25))
+    world.add(world_object("box", Box((0.2, 0.2, 0.5)), X, rgba=(0.9, 0.05, 0.05, 1.0)))
+    viewer.update_scene("franka", world.scene)
+    wait_for(lambda: red(page) > nothing + 500, "the box is drawn")
+    page.check("Scene", False, "Planning")
+    wait_for(lambda: red(page) <= nothing, "the box is hidden")
+    page.check("Scene", True, "Planning")
+    wait_for(lambda: red(page) > nothing + 500, "the box is back")
+    before = page.wait_until_drawn()
+    world.move({"box": from_xyz_rpy((0.3, -0.4, 0.25))})
+    world.add(world_object("pole", Capsule(0.05, 0.5), from_xyz_rpy((0.0, 0.5, 0.3))))
+    viewer.update_scene("franka", world.scene)
+    wait_for(lambda: difference(page.canvas(), before) > 0.01, "the box moves")
+    world.clear()
+    viewer.update_scene("franka", world.scene)
+    wait_for(lambda: red(page) <= nothing, "the box is gone")
+
+
+def test_collision_spheres_are_shown_on_demand(page: Page, viewer: BrowserViewer) -> None:
+    before = orange(page)
+    page.check("Collision spheres", True, "Planning")
+    wait_for(lambda: orange(page) > before + 1000, "the spheres are drawn")
+    page.check("Collision spheres", False, "Planning")
+    wait_for(lambda: orange(page) < before + 100, "the spheres are hidden")
+
+
+def test_a_plan_is_played_scrubbed_and_hidden(page: Page, viewer: BrowserViewer) -> None:
+    nothing = orange(page)
+    assert "Along" not in page.text()
+    path = viewer._robots["franka"].planning.path
+    goal = FRANKA.home.copy()
+    goal[0] += 1.2
+    viewer.update_plan("franka", np.linspace(0.0, 2.0, 21), np.linspace(FRANKA.home, goal, 21))
+    wait_for(lambda: "Along" in page.text(), "the plan's panel appears")
+    wait_for(lambda: path.ghost is not None and path.ghost.q[0] > 0.5, "the ghost plays")
+    wait_for(lambda: orange(page) > nothing + 500, "the ghost is drawn")
+    page.set_slider("Along", 50.0, "Plan")
+    wait_for(lambda: abs(path.ghost.q[0] - 0.6) < 1e-9, "the ghost is at the middle")
+    # Whoever scrubs does not want it to play.
+    wait_for(lambda: not page.is_checked("Play", "Plan"), "the play is off")
+    middle = page.wait_until_drawn()
+    page.set_slider("Along", 100.0, "Plan")
+    wait_for(lambda: difference(page.canvas(), middle) > 0.005, "the ghost moves on the page")
+    assert path.ghost.q == pytest.approx(goal)
+    page.check("Show plan", False, "Plan")
+    wait_for(lambda: orange(page) < nothing + 200, "the plan is hidden")
+    page.check("Show plan", True, "Plan")
+    page.check("Play", True, "Plan")
+    wait_for(lambda: path.ghost.q[0] < 0.5, "the ghost plays again")
+    page.check("Show plan", False, "Plan")
