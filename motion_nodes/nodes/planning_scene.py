@@ -8,6 +8,7 @@ robot's base frame.
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
 from collections.abc import Callable
@@ -75,7 +76,10 @@ class PlanningSceneOwner:
         self._robot = robot
         self._newest = newest
         self._state_rate = state_rate
-        self.messages = SceneMessages(robot, SceneFrames(kinematics, frames, self._positions))
+        # A name of its own, by which those who follow know an owner that started anew.
+        name = f"{robot.tree.name}_{secrets.token_hex(4)}"
+        scene_frames = SceneFrames(kinematics, frames, self._positions)
+        self.messages = SceneMessages(robot, scene_frames, name)
         self.world = World()
         """The scene, and ways to change it from this process."""
         self._lock = threading.RLock()

@@ -2,9 +2,9 @@
 """A copy of the planning scene that another node owns, kept in step over topics.
 
 The whole scene comes once from ``get_planning_scene``, changes come from
-``monitored_planning_scene``. Messages of a topic are counted by their publisher, so a lost one, or
-an owner that started anew, shows: then the whole scene is asked for again. MoveIt's move_group may
-be the owner as well.
+``monitored_planning_scene``. Messages of a topic are counted by their publisher, and each owner has
+a name for its scene, so a lost message or an owner that started anew shows: then the whole scene is
+asked for again. MoveIt's move_group may be the owner as well.
 """
 
 from __future__ import annotations
@@ -75,6 +75,8 @@ class SceneFollower:
         )
         self._lock = threading.RLock()
         self._number: int | None = None
+        self._name = ""
+        """Of the owner's scene; each time it starts it is another, save with MoveIt."""
         self._lost = False
         """Whether changes may be missing that came after the last question."""
         self._question: Any = None
@@ -133,7 +135,8 @@ class SceneFollower:
                 # One that follows none says that those before it may be missing.
                 expected = None if self._number is None else self._number + 1
                 self._lost |= number is not None and number != expected
-                self._number = number
+                self._lost |= message.name != self._name
+                self._number, self._name = number, message.name
                 if self._question is not None:
                     self._since.append(message)
             if not self._client.service_is_ready():

@@ -66,9 +66,10 @@ class Findings:
 class SceneMessages:
     """Reads and writes scene messages for one robot."""
 
-    def __init__(self, robot: Robot, frames: SceneFrames) -> None:
-        """Prepare for ``robot``, with frames as messages name them."""
+    def __init__(self, robot: Robot, frames: SceneFrames, name: str = "") -> None:
+        """Prepare for ``robot``, with frames as messages name them, and a name of the scene."""
         self._robot = robot
+        self._name = name or robot.tree.name
         self._frames = frames
         bodies = link_bodies(robot)
         self.links = tuple(body.name for body in bodies)
@@ -130,7 +131,7 @@ class SceneMessages:
         wanted = components or EVERYTHING
         message = PlanningScene()
         if wanted & Components.SCENE_SETTINGS:
-            message.name = message.robot_model_name = self._robot.tree.name
+            message.name, message.robot_model_name = self._name, self._robot.tree.name
         if wanted & (Components.ROBOT_STATE | Components.ROBOT_STATE_ATTACHED_OBJECTS):
             self._fill_state(message.robot_state, positions)
         if wanted & Components.ROBOT_STATE_ATTACHED_OBJECTS:
@@ -186,7 +187,7 @@ class SceneMessages:
     def state_message(self, positions: Mapping[str, float]) -> PlanningScene:
         """Return a change of nothing but where the robot's joints are."""
         message = PlanningScene(is_diff=True)
-        message.name = message.robot_model_name = self._robot.tree.name
+        message.name, message.robot_model_name = self._name, self._robot.tree.name
         message.robot_state.is_diff = True
         if positions:
             self._fill_state(message.robot_state, positions)

@@ -274,6 +274,30 @@ def test_the_floor_that_the_robot_stands_on(scene):
     assert scene.ik(low).error_code.val == Codes.NO_IK_SOLUTION
 
 
+def test_a_target_pose_in_collision_moves_nothing(scene):
+    X = tip(READY)
+    client = scene.client
+    heard = client.listen(JointState, "/joint_trajectory_controller/reference")
+    targets = client.publisher(PoseStamped, "/ik_service/target_pose")
+    target = PoseStamped(pose=pose_message(X))
+    scene.apply(requests.diff(requests.box("crate", (0.2, 0.2, 0.2), X[:3, 3])))
+    client.repeat_for(lambda: targets.publish(target), 0.5)
+    assert not heard.messages
+
+    def told() -> bool:
+        return "touches crate" in values_of(client.diagnostics("/ik_service")).get(
+            "last warning", ""
+        )
+
+    client.wait(told, "the reason")
+    assert client.set_parameters("/ik_service", avoid_collisions=False).successful
+    client.repeat(lambda: targets.publish(target), lambda: heard.messages, "the joints")
+    assert client.set_parameters("/ik_service", avoid_collisions=True).successful
+    scene.apply(requests.diff(requests.removed("crate")))
+    heard.clear()
+    client.repeat(lambda: targets.publish(target), lambda: heard.messages, "the joints")
+
+
 def test_random_scenes_against_the_plain_checker(scene):
     """Whatever it answers, an independent checker with the same scene agrees."""
     rng = np.random.default_rng(8)

@@ -50,11 +50,12 @@ class SceneClient:
     def get(self, components: int = 0) -> PlanningScene:
         request = GetPlanningScene.Request()
         request.components.components = components
-        return self.client.call(GetPlanningScene, "/get_planning_scene", request).scene
+        return self.client.call(GetPlanningScene, "/get_planning_scene", request, 60.0).scene
 
     def apply(self, scene: PlanningScene) -> bool:
         request = ApplyPlanningScene.Request(scene=scene)
-        return self.client.call(ApplyPlanningScene, "/apply_planning_scene", request).success
+        # Ten thousand objects take seconds where others share the processors.
+        return self.client.call(ApplyPlanningScene, "/apply_planning_scene", request, 60.0).success
 
     def send(self, *messages: Any) -> None:
         for message in messages:
