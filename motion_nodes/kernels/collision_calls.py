@@ -15,17 +15,22 @@ from numpy.typing import NDArray
 
 from motion_nodes.kernels import native
 from motion_nodes.kernels.collision_code import checks_text
+from motion_nodes.kernels.collision_gradient import nearest_text
 from motion_nodes.kernels.collision_memory import FIELDS
 from motion_nodes.kernels.lanes import Lanes
 from motion_nodes.kernels.packed import Array
 from motion_nodes.kernels.robot_code import load_code
 
+_Nearest = ctypes.CFUNCTYPE(
+    None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+)
 _SOURCES = (
     "collision_memory",
     "collision_flow",
     "collision_shapes",
     "collision_code",
     "collision_entry",
+    "collision_gradient",
 )
 
 _State = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -76,6 +81,45 @@ class CollisionCalls:
         free = np.empty(len(Q), np.bool_)
         self._many(Q.ctypes.data, len(Q), free.ctypes.data, table.address)
         return free
+
+
+class NearestCalls:
+    """Distances of spheres to the world; may be called from several threads, without the GIL."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self.lanes = lanes
+        self._code = load_code(
+            f"collision nearest {_digest()} {lanes}", lambda: nearest_text(lanes)
+        )
+        self._nearest = _Nearest(self._code.address("nearest"))
+
+    def nearest(
+        self, x: NDArray[np.float32], checked: NDArray[np.int8], table: CollisionTable
+    ) -> NDArray[np.float32]:
+        """Return distance, direction and object of spheres; see ``collision_gradient``.
+
+        Args:
+            x: x, y, z, radius, contiguous, shape (4, count); count a multiple of the lanes.
+            checked: contiguous, shape (objects, count).
+            table: the world.
+
+        Returns:
+            Shape (5, count).
+        """
+        out = np.empty((5, x.shape[1]), np.float32)
+        addresses = (x.ctypes.data, checked.ctypes.data, out.ctypes.data, table.address)
+        self._nearest(x.shape[1], *addresses)
+        return out
+
+
+@functools.cache
+def nearest_calls() -> NearestCalls:
+    """Return the distances; loaded, or compiled, at the first call.
+
+    Raises:
+        CodeGenerationError: no code can be compiled here.
+    """
+    return NearestCalls(native.host_cpu().lanes("float"))
 
 
 @functools.cache

@@ -10,7 +10,8 @@ from moveit_msgs.msg import ContactInformation
 
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
-from motion_nodes.scene.checker import CollisionChecker, Contact
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.contacts import Contact
 from motion_nodes.scene.moved_links import scene_for
 from motion_nodes.scene.scene import Scene
 

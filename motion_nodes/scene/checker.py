@@ -35,6 +35,7 @@ from motion_nodes.scene.scene import Scene, checked_pose
 if TYPE_CHECKING:
     from motion_nodes.kernels.collision_calls import CollisionTable
     from motion_nodes.scene.compiled_checks import CompiledChecks
+    from motion_nodes.scene.sphere_queries import SphereQueries
 
 _LOG = logging.getLogger(__name__)
 
@@ -112,6 +113,7 @@ class CollisionChecker:
         self._generic: GenericChecks | None = None
         self._compiled = None if generic else _compiled_checks(robot, self.joint_names)
         self._table: CollisionTable | None = None
+        self._queries: tuple[CollisionTable, SphereQueries] | None = None
         if X_WB is not None:
             self.set_base_pose(X_WB)
         self.set_clearance(clearance)
@@ -303,11 +305,20 @@ class CollisionChecker:
     def sphere_distances(self, q: ArrayLike) -> SphereDistances:
         """Return of each sphere how far the nearest object is that it must not touch, and where.
 
-        The clearance is not taken off.
+        The clearance is not taken off. Objects that nothing of the robot can come within half a
+        metre of may be left out. With generated code, depths in a mesh that is not convex are those
+        in the boxes that fill it.
 
         Raises:
             BadCommand: wrong number of positions.
         """
+        if self._compiled is not None:
+            table = self._packed()
+            if self._queries is None or self._queries[0] is not table:
+                frames = self._kinematics.frame_names
+                queries = self._compiled.sphere_queries(self._bodies, frames, self._X_WB)
+                self._queries = (table, queries)
+            return self._queries[1].distances(self._frames(self._checked(q, 1)), table)
         placed = self._checks().place(self._poses(self._checked(q, 1)))
         distance, direction, names = self._checks().sphere_distances(placed)
         positions = np.concatenate(placed)[:, :3]
@@ -350,10 +361,13 @@ class CollisionChecker:
             )
         return table
 
-    def _poses(self, q: Array) -> dict[str, Array]:
+    def _frames(self, q: Array) -> Array:
         full = self._positions.copy()
         full[self._columns] = q
-        poses = self._X_WB @ self._kinematics.frames(full)
+        return self._kinematics.frames(full)
+
+    def _poses(self, q: Array) -> dict[str, Array]:
+        poses = self._X_WB @ self._frames(q)
         return dict(zip(self._kinematics.frame_names, poses, strict=True))
 
     def _is_free(self, q: Array) -> bool:
@@ -384,6 +398,3 @@ def _compiled_checks(robot: Robot, joints: tuple[str, ...]) -> CompiledChecks | 
     except (ImportError, OSError, RuntimeError) as error:
         _LOG.warning("generic collision checks in use: %s", error)
         return None
-
-
-__all__ = ["Body", "Clearance", "CollisionChecker", "Contact", "KernelChecker", "SphereDistances"]

@@ -14,8 +14,10 @@ from motion_nodes.scene.packing import PackedWorld, pack_world
 from motion_nodes.scene.robot_packing import RobotLayout
 from motion_nodes.scene.robot_spheres import Body
 from motion_nodes.scene.scene import Scene
+from motion_nodes.scene.sphere_queries import SphereQueries
 
-_REACH_STEP = 0.05  # worlds are packed for that much more than is needed [m]
+# Worlds are packed for that much more than is needed [m]: farther away nothing keeps a distance.
+_REACH_STEP = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,3 +82,10 @@ class CompiledChecks:
             before = self._world = _World((scene, bodies, X_WB), reach, packed)
         fields.update(before.packed.fields)
         return CollisionTable(fields)
+
+    def sphere_queries(
+        self, bodies: tuple[Body, ...], frames: tuple[str, ...], X_WB: Array
+    ) -> SphereQueries:
+        """Return the distances of spheres to the world that was packed last, for its bodies."""
+        assert self._world is not None
+        return SphereQueries(bodies, frames, self._world.packed, X_WB)

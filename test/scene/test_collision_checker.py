@@ -24,6 +24,7 @@ from motion_nodes.scene.allowed import AllowedCollisions
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.contacts import KernelChecker
 from motion_nodes.scene.edge_steps import edge_step_count
+from motion_nodes.scene.leaves import FILLING
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
 from motion_nodes.scene.shapes import HalfSpace
 from motion_nodes.scene.world import World
@@ -129,6 +130,48 @@ def test_nothing_that_touches_the_geometry_is_called_free(name: str, franka: Rob
     assert hits >= 5
     assert misses == 0
     assert cautious < 15  # of 50: what the spheres overstate
+
+
+def test_generated_distances_are_the_plain_ones(franka: Robot) -> None:
+    """Distance, direction and name of each sphere's nearest object; a carried body, too."""
+    kinds = (*(kind for kind in KINDS if kind != "mesh"), "ground")
+    tool = AttachedBody(
+        "tool", "panda_hand", from_xyz_rpy((0, 0, 0.2)), (Part(Sphere(0.03), np.eye(4)),)
+    )
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        scene = random_scene(rng, 14, kinds, size=0.05, low=0.2)
+        allowed = AllowedCollisions().with_pairs([("panda_link0", name) for name in scene.objects])
+        scene = replace(scene, attached={"tool": tool}, allowed=allowed)
+        fast, slow = pair(franka, scene=scene, X_WB=random_pose(rng))
+        for q in configurations(fast, 5, seed):
+            found, wanted = fast.sphere_distances(q), slow.sphere_distances(q)
+            np.testing.assert_allclose(found.distance, wanted.distance, atol=3e-6)
+            np.testing.assert_allclose(found.position, wanted.position, atol=1e-6)
+            assert np.isinf(found.distance[0])  # of the link that may touch everything
+            assert found.obstacle[0] == ""
+            clear = np.abs(wanted.distance + slow.sphere_positions(q)[:, 3]) > 1e-3
+            same = np.array(found.obstacle) == np.array(wanted.obstacle)
+            assert same.mean() > 0.95  # of two that are equally near either may be named
+            agree = np.abs(found.direction - wanted.direction).max(axis=1) < 1e-3
+            assert (agree | ~same | ~clear).mean() > 0.97  # on edges inside, two ways out are one
+        assert len(fast.sphere_bodies) == len(found.distance) == 60
+
+
+def test_generated_distances_to_a_mesh_have_the_right_sign(franka: Robot) -> None:
+    scene = random_scene(np.random.default_rng(5), 9, ("mesh",), size=0.2, low=0.35, high=0.6)
+    cell = FILLING * 0.4
+    fast, slow = pair(franka, scene=scene)
+    depths = 0
+    for q in configurations(fast, 20, 4):
+        found, wanted = fast.sphere_distances(q).distance, slow.sphere_distances(q).distance
+        radii = slow.sphere_positions(q)[:, 3]
+        outside = wanted > -radii
+        np.testing.assert_allclose(found[outside], wanted[outside], atol=3e-6)
+        promised = ~outside & (radii > np.sqrt(3.0) * cell)
+        assert (found[promised] < 0.0).all()
+        depths += int(promised.sum())
+    assert depths > 5
 
 
 def test_problems_of_motion_bench_maker(franka: Robot) -> None:

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far each sphere of a robot is from the world, by generated code."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from motion_nodes.kernels.collision_calls import CollisionTable, nearest_calls
+from motion_nodes.model.tree import Array
+from motion_nodes.scene.contacts import SphereDistances
+from motion_nodes.scene.packing import PackedWorld
+from motion_nodes.scene.robot_spheres import Body
+
+
+class SphereQueries:
+    """Distances of the spheres of some bodies to a packed world; never changed.
+
+    Raises:
+        CodeGenerationError: no code can be compiled here.
+    """
+
+    def __init__(
+        self, bodies: tuple[Body, ...], frames: tuple[str, ...], world: PackedWorld, X_WB: Array
+    ) -> None:
+        """Prepare.
+
+        Args:
+            bodies: in the order of their spheres; ``world`` was packed for them in reverse.
+            frames: names of the links, in the order of the poses that are given later.
+            world: in memory.
+            X_WB: pose of the robot's base in the world, shape (4, 4).
+        """
+        self._calls = nearest_calls()
+        counts = [len(body.spheres) for body in bodies]
+        spheres = np.concatenate([np.empty((0, 4)), *(body.spheres for body in bodies)])
+        self._centres, self._radii = spheres[:, :3], spheres[:, 3]
+        self._rows = np.repeat([frames.index(body.link) for body in bodies], counts)
+        lanes = self._calls.lanes.count
+        self._padded = -(-len(spheres) // lanes) * lanes
+        by_body = world.fields["checked"]
+        assert isinstance(by_body, np.ndarray)
+        self._checked = np.zeros((len(by_body), self._padded), np.int8)
+        self._checked[:, : len(spheres)] = np.repeat(by_body[:, ::-1], counts, axis=1)
+        self._names = (*(item.name for item in world.objects), "")  # -1 is the last one
+        self._X_WB = X_WB
+
+    def distances(self, X_BL: Array, table: CollisionTable) -> SphereDistances:
+        """Return the distances for a configuration.
+
+        Args:
+            X_BL: pose of each link in the base, shape (f, 4, 4).
+            table: that the world is part of.
+        """
+        X = X_BL[self._rows]
+        centres = np.einsum("sij,sj->si", X[:, :3, :3], self._centres) + X[:, :3, 3]
+        count = len(centres)
+        x = np.zeros((4, self._padded), np.float32)
+        x[:3, :count], x[3, :count] = centres.T, self._radii
+        found = self._calls.nearest(x, self._checked, table)[:, :count].astype(np.float64)
+        R = self._X_WB[:3, :3]
+        names = tuple(self._names[int(number)] for number in found[4])
+        positions = centres @ R.T + self._X_WB[:3, 3]
+        return SphereDistances(found[0], (R @ found[1:4]).T, positions, names)
