@@ -20,6 +20,7 @@ from moveit_msgs.msg import (
     WorkspaceParameters,
 )
 from moveit_msgs.srv import GetMotionPlan
+from ros_processes import values_of
 from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 
@@ -71,9 +72,13 @@ class Planner:
 
     def wait(self) -> None:
         """Wait until it answers."""
+
+        def ready() -> bool:
+            status = self.client.diagnostics("/move_group")
+            return status is not None and values_of(status).get("ready to plan") == "True"
+
         # The first start on a machine compiles.
-        self.client.wait_for_diagnosis("/move_group", "", within=90.0)
-        self.client.wait(lambda: self.client.state("/move_group") == "active", "the planner")
+        self.client.wait(ready, "the planner", within=240.0)
 
     def plan(self, goal: Any, **fields: Any) -> Any:
         """Ask plan_kinematic_path."""

@@ -152,8 +152,10 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
 
     def diagnose(self, report: Report) -> None:
         """Say what was asked for and what is under way."""
-        if not self.requests.warm.is_set():
+        ready = self.requests.warm.is_set()
+        if not ready:
             report.note("OK", "compiling; requests wait for it")
+        report.value("ready to plan", ready)
         under_way = self.execution.labels
         if under_way:
             report.note("OK", f"busy with {', '.join(under_way)}")

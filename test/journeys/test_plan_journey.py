@@ -31,10 +31,12 @@ SIDE = {**{name: HOME[name] for name in ARM}, "panda_joint1": -0.9}
 OTHER_SIDE = SIDE | {"panda_joint1": 0.9}
 POST = ((0.06, 0.06, 0.7), (0.36, 0.0, 0.35))
 """Size and place of a post in the way between these sides."""
+SAG = 2e-3
+"""[m] The simulated drives give way by up to this under the arm's weight; the plan ends exactly."""
 CLEARANCE = 0.02
 DOWN = Rotation.from_euler("x", math.pi)
 LEFT = (0.3, 0.3, 0.3)
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(400)
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +111,7 @@ def test_the_tool_goes_around_a_wall_to_a_pose(planner, arm, way):
     status, result = as_pymoveit2_asks(planner, LEFT, DOWN.as_quat()).result(within=30.0)
     assert status == SUCCEEDED, result.error_code.message
     distance, angle = off(arm, LEFT)
-    assert distance < 1e-3
+    assert distance < SAG
     assert angle < 0.2
     assert nearest(way, *WALL) > 0.0
 
@@ -121,10 +123,13 @@ def test_planned_first_and_carried_out_then(planner, arm, way):
     )  # fmt: skip
     assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
     assert arm.away(SIDE) < 0.01, "planning moves nothing"
+    q = FRANKA.home.copy()
+    q[FRANKA.group("arm").indices] = answer.trajectory.joint_trajectory.points[-1].positions
+    assert np.linalg.norm(KINEMATICS.pose(q, TIP)[:3, 3] - LEFT) < 1e-4
     status, result = planner.execute(answer.trajectory.joint_trajectory).result(within=30.0)
     assert status == SUCCEEDED, result.error_code.message
     distance, angle = off(arm, LEFT)
-    assert distance < 1e-3
+    assert distance < SAG
     assert angle < 0.2
     assert nearest(way, *WALL) > 0.0
 
