@@ -7,9 +7,9 @@ Python can import it, or one named by ``--vamp-python``; its build needs Eigen a
 
 Both planners have the same spheres, pairs, steps along edges and shapes, and a cylinder is what
 vamp takes it for: a capsule, in the family ``box`` a box. Search is the time of the tree search
-alone: vamp by its own clock, which leaves out its memory's allocation; ours with the way from
-Python into the kernel and back, memory included. End to end is one call to plan and one to shorten
-from Python; ours checks start and goals as well. The first call of each process is not counted.
+alone, without making its memory: vamp by its own clock, ours with the way from Python into the
+kernel and back. End to end is one call to plan and one to shorten from Python; ours checks start
+and goals as well. The first call of each process is not counted.
 
 ``--exact`` adds a run with true cylinders, ``--verify`` looks at each short path with other code
 at ten times the resolution, ``--anytime`` shows length against time.

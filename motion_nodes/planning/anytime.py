@@ -109,7 +109,7 @@ class AnytimeRrtConnect:
         self._first = search
         status = search.search(deadline(request, began + request.timeout))
         if status is not PlanStatus.SOLVED:
-            found = RrtConnect.failed(status, request, settings.search, search, started, began)
+            found = RrtConnect.failed(status, request, settings.search, search, began)
             return replace(found, planner=self.name)
 
         def result(best: _Best, iterations: int) -> PlanResult:

@@ -15,6 +15,7 @@ import numpy as np
 from motion_nodes.kernels import rrt_connect, rrt_samples, rrt_trees
 from motion_nodes.kernels.checker_calls import Checker
 from motion_nodes.kernels.rrt_connect import COUNTS, EXHAUSTED, FULL, ITERATIONS, JOINED, Rules
+from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import TURN, JointSpace
 from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus
@@ -67,6 +68,8 @@ class TwoTrees:
         self.trees = rrt_trees.make_trees(self._space, start, goals, room)
         self.counts = np.zeros(COUNTS, np.int64)
         self._budget = 100
+        self.time = 0.0
+        """Duration of the search, without making its memory [s]."""
 
     @property
     def iterations(self) -> int:
@@ -95,6 +98,8 @@ class TwoTrees:
                 self.counts,
                 self._budget,
             )
+            spent = time.perf_counter() - began
+            self.time += spent
             if code == JOINED:
                 return PlanStatus.SOLVED
             if code == EXHAUSTED:
@@ -102,8 +107,8 @@ class TwoTrees:
             if code == FULL:
                 self.trees = rrt_trees.grown(self.trees)
             else:
-                spent = max(time.perf_counter() - began, 1e-6)
-                self._budget = max(1, int(self._budget * min(_BATCH_TIME / spent, 4.0)))
+                factor = min(_BATCH_TIME / max(spent, 1e-6), 4.0)
+                self._budget = max(1, int(self._budget * factor))
             status = give_up()
             if status is not None:
                 return status
@@ -185,6 +190,7 @@ class RrtConnect:
     def __init__(self, settings: RrtConnectSettings | None = None) -> None:
         self.settings = settings or RrtConnectSettings()
         self._last: TwoTrees | None = None
+        self._spaces: dict[tuple[Robot, tuple[str, ...]], JointSpace] = {}
 
     def tree(self) -> SearchTree | None:
         """Return both trees of the last search as one, to draw."""
@@ -198,19 +204,17 @@ class RrtConnect:
         start that is a goal gives a path of two equal waypoints.
         """
         began = time.perf_counter()
-        space = space_of(request, self.settings.distance_metric_weights)
+        space = self._space(request)
         ends = find_ends(request)
         if isinstance(ends, PlanResult):
             return replace(ends, planner=self.name)
-        started = time.perf_counter()
         kernel = request.checker.kernel()
         checker = Checker(kernel.state, kernel.edge, kernel.memory)
         search, status = self._search(request, checker, space, ends.start, ends.goals.Q, began)
         del kernel  # until here it keeps alive what the addresses point to
         self._last = search
         if status is not PlanStatus.SOLVED:
-            return self.failed(status, request, self.settings, search, started, began)
-        found = time.perf_counter()
+            return self.failed(status, request, self.settings, search, began)
         path, goal = search.path()
         return PlanResult(
             status,
@@ -220,10 +224,17 @@ class RrtConnect:
             search.iterations,
             search.sizes,
             space.length(path),
-            found - started,
+            search.time,
             time.perf_counter() - began,
             ends.goals.index[goal],
         )
+
+    def _space(self, request: PlanRequest) -> JointSpace:
+        """Return the joints of a request; most requests are for the same ones."""
+        key = (request.checker.robot, request.checker.joint_names)
+        if key not in self._spaces:
+            self._spaces = {key: space_of(request, self.settings.distance_metric_weights)}
+        return self._spaces[key]
 
     @classmethod
     def failed(
@@ -232,7 +243,6 @@ class RrtConnect:
         request: PlanRequest,
         settings: RrtConnectSettings,
         search: TwoTrees,
-        started: float,
         began: float,
     ) -> PlanResult:
         """Return the result of a search that found nothing."""
@@ -244,7 +254,7 @@ class RrtConnect:
             cls.name,
             search.iterations,
             search.sizes,
-            search_time=now - started,
+            search_time=search.time,
             time=now - began,
         )
 
