@@ -25,8 +25,9 @@ _HALVINGS = 5
 """So often a blend that is not free is made smaller before the path stops at its corner."""
 _STRAIGHT = 1e-9
 """Change of direction, as a share of it, that is rounding."""
-_SHORTEST = 1e-9
-"""Share of a line below which what blends leave of it is rounding."""
+_MOST = 0.475
+"""Share of a line that a blend takes at most: a little stays straight, for pieces of very different
+lengths beside each other are hard to time."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def blended_path(
     size = np.linalg.norm(turns, axis=1)
     bent = size > _STRAIGHT * np.linalg.norm(directions[1:], axis=1)
     radii = np.zeros(len(waypoints))
-    room = 0.5 * np.minimum(lengths[:-1], lengths[1:])
+    room = _MOST * np.minimum(lengths[:-1], lengths[1:])
     wanted = np.divide(16.0 * blending.deviation, 3.0 * size, out=np.zeros_like(size), where=bent)
     radii[1:-1] = np.minimum(wanted, room)
     if blending.is_free is not None:
@@ -139,10 +140,8 @@ def _assemble(
     coefficients[1::2, 1] = directions[:-1]
     coefficients[1::2, 3] = np.diff(directions, axis=0) / width**2
     coefficients[1::2, 4] = -0.5 * np.diff(directions, axis=0) / width**3
-    least = np.zeros(2 * count - 1)
-    least[0::2] = _SHORTEST * lengths
-    kept = spans > least
-    ends = np.cumsum(np.where(kept, spans, 0.0))
+    kept = spans > 0.0
+    ends = np.cumsum(spans)
     stopped = np.flatnonzero(bent & (radii == 0.0))
     return JointPath(
         joint_names,

@@ -100,3 +100,13 @@ def test_any_path_is_timed_within_limits_of_jerk(count, n, seed, size):
     trajectory = retime(waypoints, limits, blending=CornerBlending(rng.choice([0.0, 0.01, 0.3])))
     assert np.all(np.diff(trajectory.times) > 0.0)
     assert excess(trajectory, limits) <= 1e-6
+
+
+def test_many_waypoints_on_a_smooth_curve_cost_little_time():
+    angles = np.linspace(0.0, 2.0 * np.pi, 150)
+    waypoints = np.stack([np.sin(angles + i) for i in range(7)], axis=1)
+    limits = arm_limits(JERK)
+    trajectory = retime(waypoints, limits)
+    assert excess(trajectory, limits) <= 1e-6
+    free = retime(waypoints, limits, jerk_limited=False)
+    assert trajectory.duration < 1.05 * free.duration

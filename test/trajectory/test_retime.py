@@ -99,17 +99,17 @@ def test_a_blend_that_is_not_free_shrinks_and_then_becomes_a_stop():
 
     def outside_disc(radius):
         # An obstacle on the inner side of the corner, which touches neither line.
-        return lambda q: np.linalg.norm(q - [0.7, 0.3], axis=1) > radius
+        return lambda q: np.linalg.norm(q - [0.75, 0.25], axis=1) > radius
 
     def nearest(trajectory):
         q, *_ = trajectory.states(np.linspace(0.0, trajectory.end_time, 4000))
-        return np.linalg.norm(q - [0.7, 0.3], axis=1).min()
+        return np.linalg.norm(q - [0.75, 0.25], axis=1).min()
 
     free = retime(waypoints, limits, blending=CornerBlending(0.2, resolution=0.005))
-    assert nearest(free) < 0.29
-    avoiding = CornerBlending(0.2, outside_disc(0.29), resolution=0.005)
+    assert nearest(free) < 0.24
+    avoiding = CornerBlending(0.2, outside_disc(0.24), resolution=0.005)
     around = retime(waypoints, limits, blending=avoiding)
-    assert nearest(around) >= 0.29
+    assert nearest(around) >= 0.24
     assert len(around.path.stops) == 0
     assert around.duration > free.duration
     nowhere = retime(
