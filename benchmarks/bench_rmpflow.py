@@ -125,7 +125,8 @@ def moving(name: str, scenes: int) -> list[Cell]:
     least = np.array([outcome.clearance for outcome in found])
     return [name, scenes, int((least < 0.0).sum()),
             sum(outcome.passive < 0.0 for outcome in found), float(least.min()),
-            float(np.percentile(least, 5)), float(np.mean([o.error < 0.01 for o in found]))]  # fmt: skip
+            float(np.percentile(least, 5)),
+            float(np.mean([outcome.error < 0.01 for outcome in found]))]  # fmt: skip
 
 
 def main() -> None:

@@ -83,8 +83,9 @@ def from_box(tape: Tape, p: Vector, v: Vector, obstacle: list[Value]) -> Distanc
     ]
     u = here.velocity
     rate = dot(n, u)
-    # The nearest point follows where the point is beside the core, and stays where beyond it.
-    free = [tape.choose(tape.less(0.0, b), x, 0.0) for b, x in zip(beyond, u, strict=True)]
+    # The nearest point follows where the point is beside the core, and stays where beyond it. A
+    # core without size is never beside a point, not even one that is exactly level with it.
+    free = [tape.choose(tape.less(-TINY, b), x, 0.0) for b, x in zip(beyond, u, strict=True)]
     curvature = tape.choose(apart, (dot(free, free) - rate * rate) * per_length, 0.0)
     value = tape.choose(apart, length, deepest) - rounding
     return Distance(value, times_vector(here.R, n), rate, curvature)

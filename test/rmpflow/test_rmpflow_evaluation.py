@@ -18,6 +18,7 @@ from motion_nodes.rmpflow.evaluator import Evaluator
 from motion_nodes.rmpflow.obstacle_distance import distances
 from motion_nodes.scene.body_spheres import cover
 from motion_nodes.scene.scene import world_object
+from motion_nodes.scene.shapes import Capsule
 
 ROBOTS = ("franka", "ur10e")
 WORLD = from_xyz_rpy((0.02, -0.01, 0.03), (0.1, -0.2, 0.7))
@@ -47,6 +48,20 @@ def test_generated_code_is_the_formulas(name, seed):
     M = made._memory[at["M"] : at["M"] + n * n].reshape(n, n)
     assert pytest.approx(expected.M, rel=1e-9, abs=1e-9 * np.abs(expected.M).max()) == M
     assert got == pytest.approx(expected.qdd, rel=1e-6, abs=1e-6)
+
+
+def test_level_with_the_middle_of_an_obstacle():
+    """At home the Panda is in one plane with its base; a ball may be exactly in it, too."""
+    made, case = evaluator("franka"), rmp_cases.case("franka")
+    balls = [Sphere(0.05), Capsule(0.05, 0.1)]
+    objects = [
+        world_object(f"{k}", ball, from_xyz_rpy((0.6, 0.0, 0.4 + 0.3 * k)))
+        for k, ball in enumerate(balls)
+    ]
+    made.set_obstacles(packing.pack_obstacles(objects, np.eye(4), {}))
+    q, qd = np.zeros(9), 0.3 * np.random.default_rng(1).normal(size=9)
+    q[:7] = case.home
+    assert made.acceleration(q, qd) == pytest.approx(made.report(q, qd).qdd, rel=1e-6, abs=1e-6)
 
 
 @pytest.mark.parametrize("name", ROBOTS)
