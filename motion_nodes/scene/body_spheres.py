@@ -96,7 +96,7 @@ def _of_cells(solid: Solid, cells: tuple[int, int, int]) -> Cover:
 def _around_samples(solid: Solid, low: Array, size: Array, cells: tuple[int, int, int]) -> Array:
     spacing = max(float(size.min()), float(size.max()) / 4.0) / _SAMPLES
     surface, gap = _samples(solid, spacing), spacing / math.sqrt(2.0)
-    samples = np.concatenate((surface, _inside(solid, 2.0 * spacing)))
+    samples = np.concatenate((surface, _inside(solid, 4.0 * spacing)))
     place = np.clip(((samples - low) / np.maximum(size, 1e-12)).astype(int), 0, np.array(cells) - 1)
     order = np.lexsort(place.T)
     samples, place = samples[order], place[order]
