@@ -10,22 +10,16 @@ in few places.
 
 from __future__ import annotations
 
-import itertools
 import time
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.poses import inverse
-from motion_nodes.model.tree import Array, Box
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.path_margins import PathMargins
 from motion_nodes.planning.start import in_words
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.edge_steps import joint_steps
-from motion_nodes.scene.robot_spheres import checked_pairs
-from motion_nodes.scene.shapes import HalfSpace, bounding_radius
-from motion_nodes.scene.signed_distance import signed_distance
 
 FINER = 10
 """So many times finer than the planners' resolution is what cannot be proven checked."""
@@ -33,8 +27,8 @@ ROUNDING = 5e-5
 """What is deeper than this counts as touching [m]: planners compute with less precision."""
 _FIRST = 33
 """Places along a path that are looked at in any case."""
-_BLOCK = 256
-"""Configurations at once; more would need more memory than caches hold."""
+_STILL = 1e-9
+"""What moves less does not move [m]."""
 
 
 @dataclass(frozen=True)
@@ -63,26 +57,7 @@ class PathVerifier:
             finer: how many times finer than its resolution a path is checked.
         """
         self._checker, self._finer = checker, finer
-        robot = checker.robot
-        self._kinematics = Kinematics(robot.tree, base=robot.base_frame)
-        rows = {name: i for i, name in enumerate(self._kinematics.frame_names)}
-        bodies = checker.bodies
-        self._rows = np.array([rows[b.link] for b in bodies for _ in b.spheres], np.intp)
-        self._centres = np.concatenate([b.spheres[:, :3] for b in bodies] or [np.empty((0, 3))])
-        self._radii = np.concatenate([b.spheres[:, 3] for b in bodies] or [np.empty(0)])
-        starts = np.concatenate([[0], np.cumsum([len(b.spheres) for b in bodies])]).astype(int)
-        self._slices = [slice(a, b) for a, b in itertools.pairwise(starts.tolist())]
-        self._pairs = checked_pairs(robot, bodies, checker.scene.allowed)
-        bounds = np.array([b.bounding_sphere for b in bodies]).reshape(-1, 4)
-        self._bounds, self._bodies = bounds, np.array([rows[b.link] for b in bodies], np.intp)
-        self._parts = [
-            (part.solid, inverse(item.X_WO @ part.X_OS), _touching(checker, item.name, starts))
-            for item in checker.scene.objects.values()
-            if item.enabled
-            for part in item.parts
-        ]
-        self._columns = robot.indices(checker.joint_names)
-        self._travel = _travel(checker)
+        self._margins = PathMargins(checker)
 
     def verify(self, path: ArrayLike) -> Verification:
         """Check a path, both ends included.
@@ -99,7 +74,7 @@ class PathVerifier:
             words = "; ".join(limits.violations(points[first])) or "it is not finite"
             spent = time.perf_counter() - began
             return Verification(False, f"waypoint {first}: {words}", 0, 0.0, spent)
-        line = _Line(points, self._travel, self._checker.resolution / self._finer)
+        line = _Line(points, self._margins.travel, self._checker.resolution / self._finer)
         seen, uncertain, place, depth = self._look(line)
         spent = time.perf_counter() - began
         if place is None:
@@ -113,15 +88,15 @@ class PathVerifier:
     def _look(self, line: _Line) -> tuple[int, float, float | None, float]:
         """Return configurations seen, the uncertain length, where it is not free and how deep."""
         places = np.linspace(0.0, line.length, _FIRST)
-        margins = self.margins(line.at(places))
+        margins = self._margins.margins(line.at(places))
         seen, uncertain = len(places), 0.0
         if margins.min() < -ROUNDING:
             return seen, 0.0, *_worst(places, margins)
         low, high, at_low, at_high = places[:-1], places[1:], margins[:-1], margins[1:]
         while True:
-            # A joint moves a sphere against an obstacle, or against a sphere on its other side;
-            # so no distance changes by more than all joints' travels together.
-            safe = at_low + at_high > high - low
+            # Whatever is about to touch between two places must have gone as far as both margins.
+            moved = line.travel(low, high)
+            safe = ((at_low + at_high > moved) | (moved < _STILL)).all(axis=1)
             tiny = line.steps(low, high) <= 1.0
             uncertain += float((high - low)[~safe & tiny].sum())
             left = ~(safe | tiny)
@@ -129,7 +104,7 @@ class PathVerifier:
                 return seen, uncertain, None, 0.0
             low, high, at_low, at_high = low[left], high[left], at_low[left], at_high[left]
             middle = 0.5 * (low + high)
-            margins = self.margins(line.at(middle))
+            margins = self._margins.margins(line.at(middle))
             seen += len(middle)
             if margins.min() < -ROUNDING:
                 return seen, 0.0, *_worst(middle, margins)
@@ -137,120 +112,44 @@ class PathVerifier:
             at_low = np.concatenate([at_low, margins])
             at_high = np.concatenate([margins, at_high])
 
-    def margins(self, Q: Array) -> Array:
-        """Return of each configuration how far it is from touching, shape (m,) [m].
-
-        Distances that are far above what matters for a step may be told smaller than they are.
-        """
-        pieces = [self._margins(Q[i : i + _BLOCK]) for i in range(0, len(Q), _BLOCK)]
-        return np.concatenate(pieces) if pieces else np.empty(0)
-
-    def _margins(self, Q: Array) -> Array:
-        full = np.tile(self._checker.positions, (len(Q), 1))
-        full[:, self._columns] = Q
-        X = self._checker.base_pose @ self._kinematics.frames_batch(full)
-        places = _placed(X[:, self._rows], self._centres)
-        bounds = _placed(X[:, self._bodies], self._bounds[:, :3])
-        margin = self._between_bodies(places, bounds)
-        for solid, X_SW, counted in self._parts:
-            if counted.any():
-                away = _distances(solid, X_SW, places[:, counted], self._radii[counted], margin)
-                margin = np.minimum(margin, away)
-        return np.asarray(margin - self._checker.clearance)
-
-    def _between_bodies(self, places: Array, bounds: Array) -> Array:
-        """Return of each configuration the least distance of two bodies, shape (m,)."""
-        margin = np.full(len(places), np.inf)
-        for i, j in self._pairs:
-            reach = self._bounds[i, 3] + self._bounds[j, 3]
-            apart = np.linalg.norm(bounds[:, i] - bounds[:, j], axis=1) - reach
-            near = np.flatnonzero(apart < margin)
-            if not len(near):
-                continue
-            a, b = self._slices[i], self._slices[j]
-            offsets = places[near, a, np.newaxis] - places[near, np.newaxis, b]
-            gaps = np.sqrt(np.einsum("mijk,mijk->mij", offsets, offsets))
-            gaps -= self._radii[a, np.newaxis] + self._radii[np.newaxis, b]
-            margin[near] = np.minimum(margin[near], gaps.min(axis=(1, 2)))
-        return margin
-
 
 class _Line:
-    """A path as a function of how far spheres have moved along it, at most [m]."""
+    """A path as a function of how far the checker's steps have gone along it."""
 
     def __init__(self, points: Array, travel: Array, steps: Array) -> None:
         ways = np.diff(points, axis=0)
-        moved = np.abs(ways) @ travel
-        # What moves no sphere still takes a place of its own, so that no two are the same.
-        self._places = np.concatenate([[0.0], np.cumsum(moved + 1e-12)])
-        self._counts = np.concatenate([[0.0], np.cumsum(np.linalg.norm(ways / steps, axis=1))])
-        self._points = points
+        counts = np.linalg.norm(ways / steps, axis=1)
+        moving = counts > 0.0
+        self._points = points[np.concatenate([[True], moving])]
+        self._places = np.concatenate([[0.0], np.cumsum(counts[moving])])
+        moved = np.cumsum(np.abs(ways[moving]) @ travel, axis=0)
+        self._travel = np.concatenate([np.zeros((1, travel.shape[1])), moved])
         self.length = float(self._places[-1])
 
     def at(self, places: Array) -> Array:
         """Return the configurations at places, shape (m, n)."""
-        columns = [np.interp(places, self._places, column) for column in self._points.T]
-        return np.stack(columns, axis=1)
+        return _interpolated(places, self._places, self._points)
 
     def steps(self, low: Array, high: Array) -> Array:
-        """Return how many of the finest steps lie between places."""
-        counts = np.interp(np.stack([low, high]), self._places, self._counts)
-        return np.asarray(counts[1] - counts[0])
+        """Return how many of the finest steps lie between places, shape (m,)."""
+        return high - low
+
+    def travel(self, low: Array, high: Array) -> Array:
+        """Return how far the columns move between places, at most, shape (m, c) [m]."""
+        ends = (_interpolated(x, self._places, self._travel) for x in (high, low))
+        return np.subtract(*ends)
+
+
+def _interpolated(x: Array, xp: Array, rows: Array) -> Array:
+    """Return rows of a piecewise linear function, shape (m, n)."""
+    if len(xp) == 1:
+        return np.repeat(rows, len(x), axis=0)
+    i = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, len(xp) - 2)
+    share = ((x - xp[i]) / (xp[i + 1] - xp[i]))[:, np.newaxis]
+    return np.asarray(rows[i] + share * (rows[i + 1] - rows[i]))
 
 
 def _worst(places: Array, margins: Array) -> tuple[float, float]:
-    """Return the place that is deepest in something, and how deep."""
-    i = int(np.argmin(margins))
-    return float(places[i]), -float(margins[i])
-
-
-def _placed(X: Array, points: Array) -> Array:
-    """Return points, shape (s, 3), in poses of shape (m, s, 4, 4)."""
-    return np.asarray(np.einsum("msij,sj->msi", X[:, :, :3, :3], points) + X[:, :, :3, 3])
-
-
-def _travel(checker: CollisionChecker) -> Array:
-    """Return how far each joint moves any sphere, per radian or metre, with a tenth more."""
-    unit, robot = 1e-3, checker.robot
-    steps = joint_steps(robot, checker.bodies, checker.joint_names, unit)
-    joints = robot.tree.joints.values()
-    movers = [
-        sum(j.name == name or (j.mimic is not None and j.mimic.joint == name) for j in joints)
-        for name in checker.joint_names
-    ]
-    return np.where(steps < np.pi, 1.1 * np.array(movers) * unit / steps, 0.0)
-
-
-def _distances(solid: object, X_SW: Array, places: Array, radii: Array, known: Array) -> Array:
-    """Return of each configuration the least distance of spheres to a solid, shape (m,).
-
-    Only spheres that may be nearer than what is ``known`` are measured exactly.
-    """
-    local = places @ X_SW[:3, :3].T + X_SW[:3, 3]
-    bound = _lower_bound(solid, local) - radii
-    near = bound < np.minimum(known, bound.min(axis=1) + 0.05)[:, np.newaxis]
-    result = np.where(near, np.inf, bound)
-    if near.any():
-        distance, _ = signed_distance(solid, local[near])  # type: ignore[arg-type]
-        result[near] = distance - np.broadcast_to(radii, near.shape)[near]
-    return np.asarray(result.min(axis=1))
-
-
-def _lower_bound(solid: object, points: Array) -> Array:
-    """Return distances that are not too great, quickly, shape (m, s)."""
-    if isinstance(solid, HalfSpace):
-        return points[..., 2]
-    if isinstance(solid, Box):
-        beyond = np.abs(points) - 0.5 * np.asarray(solid.size)
-        return np.asarray(beyond.max(axis=-1))
-    radius = bounding_radius(solid)  # type: ignore[arg-type]
-    return np.asarray(np.linalg.norm(points, axis=-1) - radius)
-
-
-def _touching(checker: CollisionChecker, name: str, starts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which spheres must not touch an object, shape (s,)."""
-    allowed = checker.scene.allowed
-    counted = np.zeros(int(starts[-1]), bool)
-    for i, body in enumerate(checker.bodies):
-        counted[starts[i] : starts[i + 1]] = not allowed.allows(body.name, name)
-    return counted
+    """Return the first place that is in something, and how deep."""
+    i = int(np.argmax(margins.min(axis=1) < -ROUNDING))
+    return float(places[i]), -float(margins[i].min())

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far every part of a robot is from touching, along a path; plain NumPy over many at once.
+
+Distances come from the scene itself, not from the planners' packed memory. Each body has a column
+for the world and each pair of bodies one of its own, so that it can be told of each how far it may
+go until it may touch.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, Box
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.edge_steps import joint_steps
+from motion_nodes.scene.robot_spheres import Body, checked_pairs
+from motion_nodes.scene.shapes import HalfSpace, Solid, bounding_radius
+from motion_nodes.scene.signed_distance import signed_distance
+
+EXACT = 0.1
+"""Distances up to this are exact [m]; of greater ones a lower bound is good enough."""
+_BLOCK = 256
+"""Configurations at once; more would need more memory than caches hold."""
+_MORE = 1.1
+"""The reach of a joint is found by sampling; so much more is reckoned with."""
+
+
+class PathMargins:
+    """Distances of one checker's robot, in its scene as it is now."""
+
+    travel: Array
+    """How far each joint moves what a column is about, at most, shape (n, c) [m per rad or m]."""
+
+    def __init__(self, checker: CollisionChecker) -> None:
+        """Prepare.
+
+        Args:
+            checker: whose robot, scene and clearance count.
+        """
+        self._checker, robot = checker, checker.robot
+        self._kinematics = Kinematics(robot.tree, base=robot.base_frame)
+        rows = {name: i for i, name in enumerate(self._kinematics.frame_names)}
+        bodies = checker.bodies
+        sizes = [len(body.spheres) for body in bodies]
+        self._starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+        self._body = np.repeat(np.arange(len(bodies)), sizes)
+        self._rows = np.array([rows[body.link] for body in bodies], np.intp)
+        spheres = np.concatenate([b.spheres for b in bodies] or [np.empty((0, 4))])
+        self._centres, self._radii = spheres[:, :3], spheres[:, 3]
+        self._bounds = np.array([b.bounding_sphere for b in bodies]).reshape(-1, 4)
+        self._pairs = tuple(checked_pairs(robot, bodies, checker.scene.allowed))
+        self._parts = [
+            (
+                part.solid,
+                inverse(item.X_WO @ part.X_OS),
+                np.array([not checker.scene.allowed.allows(b.name, item.name) for b in bodies]),
+            )
+            for item in checker.scene.objects.values()
+            if item.enabled
+            for part in item.parts
+        ]
+        self._columns = robot.indices(checker.joint_names)
+        reach = [_reach(robot, body, checker.joint_names) for body in bodies]
+        single = _single(robot, checker.joint_names)
+        columns = [*reach, *(_apart(reach[i], reach[j], single) for i, j in self._pairs)]
+        still = np.zeros(len(checker.joint_names))
+        self.travel = np.stack(columns or [still], axis=1)
+
+    def margins(self, Q: Array) -> Array:
+        """Return how far each column is from touching, shape (m, c) [m]; see ``EXACT``."""
+        pieces = [self._margins(Q[i : i + _BLOCK]) for i in range(0, len(Q), _BLOCK)]
+        return np.concatenate(pieces) if pieces else np.empty((0, self.travel.shape[1]))
+
+    def _margins(self, Q: Array) -> Array:
+        if not len(self._rows):
+            return np.full((len(Q), 1), np.inf)
+        full = np.tile(self._checker.positions, (len(Q), 1))
+        full[:, self._columns] = Q
+        frames = self._checker.base_pose @ self._kinematics.frames_batch(full)[:, self._rows]
+        X = frames[:, self._body]
+        places = np.einsum("msij,sj->msi", X[:, :, :3, :3], self._centres) + X[:, :, :3, 3]
+        bounds = np.einsum("mbij,bj->mbi", frames[:, :, :3, :3], self._bounds[:, :3])
+        bounds += frames[:, :, :3, 3]
+        world, apart = self._to_world(places, bounds), self._between(places, bounds)
+        return np.concatenate([world, apart], axis=1) - self._checker.clearance
+
+    def _to_world(self, places: Array, bounds: Array) -> Array:
+        """Return how far each body is from all objects, shape (m, b)."""
+        least = np.full(bounds.shape[:2], np.inf)
+        for solid, X_SW, counted in self._parts:
+            if not counted.any():
+                continue
+            away = _lower_bound(solid, bounds @ X_SW[:3, :3].T + X_SW[:3, 3]) - self._bounds[:, 3]
+            near = (away < EXACT) & counted
+            if near.any():
+                spheres = near[:, self._body]
+                local = places[spheres] @ X_SW[:3, :3].T + X_SW[:3, 3]
+                gaps = np.full(spheres.shape, np.inf)
+                gaps[spheres] = signed_distance(solid, local)[0]
+                exact = np.minimum.reduceat(gaps - self._radii, self._starts[:-1], axis=1)
+                away = np.where(near, exact, away)
+            least = np.where(counted, np.minimum(least, away), least)
+        return least
+
+    def _between(self, places: Array, bounds: Array) -> Array:
+        """Return how far the bodies of each pair are from each other, shape (m, p)."""
+        apart = np.empty((len(places), len(self._pairs)))
+        for k, (i, j) in enumerate(self._pairs):
+            away = np.linalg.norm(bounds[:, i] - bounds[:, j], axis=1)
+            apart[:, k] = away - self._bounds[i, 3] - self._bounds[j, 3]
+            near = np.flatnonzero(apart[:, k] < EXACT)
+            if not len(near):
+                continue
+            a = slice(self._starts[i], self._starts[i + 1])
+            b = slice(self._starts[j], self._starts[j + 1])
+            offsets = places[near, a, np.newaxis] - places[near, np.newaxis, b]
+            gaps = np.sqrt(np.einsum("mijk,mijk->mij", offsets, offsets))
+            gaps -= self._radii[a, np.newaxis] + self._radii[np.newaxis, b]
+            apart[near, k] = gaps.min(axis=(1, 2))
+        return apart
+
+
+def _lower_bound(solid: Solid, points: Array) -> Array:
+    """Return distances that are not too great, quickly; points (..., 3)."""
+    if isinstance(solid, HalfSpace):
+        return points[..., 2]
+    if isinstance(solid, Box):
+        beyond = np.abs(points) - 0.5 * np.asarray(solid.size)
+        return np.asarray(np.linalg.norm(np.maximum(beyond, 0.0), axis=-1)) + np.minimum(
+            beyond.max(axis=-1), 0.0
+        )
+    return np.asarray(np.linalg.norm(points, axis=-1) - bounding_radius(solid))
+
+
+@functools.lru_cache(maxsize=256)
+def _reach(robot: Robot, body: Body, joints: tuple[str, ...]) -> Array:
+    """Return how far each joint moves any sphere of a body, shape (n,) [m per rad or m]."""
+    unit = 1e-3
+    steps = joint_steps(robot, (body,), joints, unit)
+    return np.where(steps < np.pi, _MORE * unit / steps, 0.0)
+
+
+def _single(robot: Robot, joints: tuple[str, ...]) -> Array:
+    """Return which joints no other joint mimics, shape (n,)."""
+    led = {joint.mimic.joint for joint in robot.tree.joints.values() if joint.mimic is not None}
+    return np.array([name not in led for name in joints])
+
+
+def _apart(a: Array, b: Array, single: Array) -> Array:
+    """Return how far each joint moves two bodies against each other.
+
+    What moves both moves them as one, unless other joints mimic it.
+    """
+    return np.where(single & (a > 0.0) & (b > 0.0), 0.0, a + b)
