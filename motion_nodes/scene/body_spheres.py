@@ -95,17 +95,18 @@ def _of_cells(solid: Solid, cells: tuple[int, int, int]) -> Cover:
 
 def _around_samples(solid: Solid, low: Array, size: Array, cells: tuple[int, int, int]) -> Array:
     spacing = max(float(size.min()), float(size.max()) / 4.0) / _SAMPLES
-    surface, gap = _samples(solid, spacing), spacing / math.sqrt(2.0)
-    samples = np.concatenate((surface, _inside(solid, 4.0 * spacing)))
+    surface, inside = _samples(solid, spacing), _inside(solid, 3.0 * spacing)
+    # How far any other point may be from the nearest sample.
+    gaps = np.repeat([math.sqrt(0.5), 3.0 * math.sqrt(0.75)], (len(surface), len(inside)))
+    samples = np.concatenate((surface, inside))
     place = np.clip(((samples - low) / np.maximum(size, 1e-12)).astype(int), 0, np.array(cells) - 1)
     order = np.lexsort(place.T)
-    samples, place = samples[order], place[order]
-    first = np.flatnonzero(np.append(True, (np.diff(place, axis=0) != 0).any(axis=1)))
+    samples, place, gaps = samples[order], place[order], spacing * gaps[order]
+    first = np.flatnonzero(np.append(True, (np.diff(place, axis=0) != 0).any(axis=1)))[1:]
     spheres = []
-    for part in np.split(samples, first[1:]):
+    for part, gap in zip(np.split(samples, first), np.split(gaps, first), strict=True):
         centre = 0.5 * (part.min(axis=0) + part.max(axis=0))
-        radius = float(np.linalg.norm(part - centre, axis=1).max()) + gap
-        spheres.append([*centre, radius])
+        spheres.append([*centre, (np.linalg.norm(part - centre, axis=1) + gap).max()])
     return np.array(spheres)
 
 
