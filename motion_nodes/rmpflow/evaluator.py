@@ -19,6 +19,7 @@ from motion_nodes.kernels.rmp_memory import (
     rmp_layout,
     sphere_places,
 )
+from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
@@ -78,6 +79,11 @@ class Evaluator:
         self.watched = tuple(name for name in robot.joint_names if name not in active)
         self.limits: JointLimits = robot.limits.select(active)
         self.model, self.spheres = rmp_model(robot, active, tool, settings)
+        self._tool = tool
+        self._kinematics = Kinematics(
+            robot.tree, self.joint_names, base=robot.base_frame, generic=generic
+        )
+        self._kinematics.warm_up([tool])
         self._at = rmp_layout(self.model)
         self._memory = new_memory(self.model)
         self._whole = self._memory.view(np.int64)
@@ -185,14 +191,7 @@ class Evaluator:
 
     def tool_pose(self, q: Array) -> Array:
         """Return the pose of the tool in the base frame, shape (4, 4)."""
-        X = np.eye(4)
-        if self._run is not None:
-            self._evaluate(q, np.zeros(len(q)))
-            X[:3] = self._memory[self._at["tool"] :][:12].reshape(3, 4)
-            return X
-        motion = PointMotion(self.model.arrays, self.model.active, q, np.zeros(len(q)))
-        X[:3, :3], X[:3, 3] = motion.R[self.model.tool_row], motion.p[self.model.tool_row]
-        return X
+        return self._kinematics.pose(q, self._tool)
 
     def clearances(self, q: Array) -> Array:
         """Return the least signed distance of each sphere from all obstacles, shape (s + c,).

@@ -15,6 +15,7 @@ from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array
 
 _LOG = logging.getLogger(__name__)
+_REGISTER = 8  # joints side by side, at most
 _HARDEST = 1e6  # stands for a limit that there is not [rad/s^3]
 
 
@@ -69,14 +70,15 @@ class Integrator:
         self._limits = limits
         self._acceleration = np.where(np.isfinite(limits.acceleration), limits.acceleration, most)
         jerk = limits.jerk if bounded_jerk else np.full(n, _HARDEST)
-        self._rows = np.zeros((n, len(INPUTS)))
-        self._columns = {name: self._rows[:, i] for i, name in enumerate(INPUTS)}
+        # A register is filled, else the code takes one joint after the other.
+        self._rows = np.ones((max(n, _REGISTER), len(INPUTS)))
+        self._columns = {name: self._rows[:n, i] for i, name in enumerate(INPUTS)}
         self._columns["lower"][:] = np.where(np.isfinite(limits.lower), limits.lower, -1e9)
         self._columns["upper"][:] = np.where(np.isfinite(limits.upper), limits.upper, 1e9)
         self._columns["speed"][:] = np.minimum(limits.velocity, 1e6)
         self._columns["acceleration"][:] = self._acceleration
         self._columns["jerk"][:] = np.minimum(jerk, _HARDEST)
-        self._out = np.zeros(n)
+        self._out = np.zeros(len(self._rows))
         self._bound = generic_bound if generic else _best_bound()
 
     def step(self, state: JointMotion, wish: Array, dt: float) -> None:
@@ -93,8 +95,9 @@ class Integrator:
         x["wish"][:] = wish / share
         x["dt"][:] = dt
         self._bound(self._rows, self._out)
+        qdd = self._out[: len(wish)].copy()
         before = state.q
-        q, qd = state.q + dt * state.qd, state.qd + dt * self._out
+        q, qd = state.q + dt * state.qd, state.qd + dt * qdd
         # Who begins outside may come back, and gets no further out.
         lower = np.minimum(self._limits.lower, before)
         upper = np.maximum(self._limits.upper, before)
@@ -102,7 +105,7 @@ class Integrator:
         stopped = (held != q) & ((q - held) * qd > 0.0)
         state.q = held
         state.qd = np.where(stopped, 0.0, qd)
-        state.qdd = np.where(stopped, 0.0, self._out)
+        state.qdd = np.where(stopped, 0.0, qdd)
 
 
 def _best_bound() -> Bound:
