@@ -112,7 +112,9 @@ class MoveActions:
         try:
             ending = work(goal, motion)
         except Refusal as refusal:
-            ending = Ending(refusal.code, str(refusal))
+            # Planning that was cancelled does not know by whom.
+            stopped = refusal.code == Codes.PREEMPTED and motion.stopped is not None
+            ending = Ending(refusal.code, motion.why if stopped else str(refusal))
         except Exception:
             self._host.node.get_logger().error(f"{motion.label}:\n{traceback.format_exc()}")
             ending = Ending(Codes.CRASH, "a fault of the planner; its log says more")
