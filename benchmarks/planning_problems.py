@@ -32,6 +32,8 @@ VARIABLE = "MOTION_BENCH_MAKER"
 """Names the folder with the two files, where no option does."""
 FINGERS = {"panda_finger_joint1": 0.065, "panda_finger_joint2": 0.065}
 """Where the reference's model has them [m]."""
+ELBOW = 0.0873
+"""The reference's upper limit of joint 4, beyond the data sheet's; three problems need it [rad]."""
 STEPS = 32.0
 """Configurations that the reference checks on an edge, per radian."""
 
@@ -88,8 +90,12 @@ class ProblemSet:
             for data in rows
             if data["valid"]
         ]
+        franka = load_robot("franka")
+        upper = franka.limits.upper.copy()
+        upper[franka.limits.names.index("panda_joint4")] = ELBOW
         self.robot: Robot = replace(
-            load_robot("franka"),
+            franka,
+            limits=replace(franka.limits, upper=upper),
             spheres={
                 link: tuple((x, y, z, r) for x, y, z, r in rows)
                 for link, rows in spheres["spheres"].items()
