@@ -86,17 +86,36 @@ def distance(space: Space, a: Array, b: Array) -> float:
 @part
 def nearest(space: Space, nodes: Array, count: int, q: Array) -> int:
     """Return the node that is nearest to a configuration."""
-    best, least = 0, math.inf
+    best, least, turning = 0, math.inf, space.wraps.any()
     for i in range(count):
-        total = 0.0
-        for k in range(q.shape[0]):
-            d = way(space, k, nodes[i, k], q[k]) * space.weights[k]
-            total += d * d
-            if total >= least:
-                break
-        if total < least:
-            best, least = i, total
+        square = square_below(space, nodes, i, q, least, turning)
+        if square < least:
+            best, least = i, square
     return best
+
+
+@part
+def square_below(
+    space: Space, nodes: Array, i: int, q: Array, limit: float, turning: bool
+) -> float:
+    """Return the square of a node's distance, or something not below the limit if it is not.
+
+    Args:
+        space: the joints.
+        nodes: shape (room, n).
+        i: which node.
+        q: shape (n,).
+        limit: of the square.
+        turning: whether any joint wraps.
+    """
+    total = 0.0
+    for k in range(q.shape[0]):
+        d = way(space, k, nodes[i, k], q[k]) if turning else q[k] - nodes[i, k]
+        d *= space.weights[k]
+        total += d * d
+        if total >= limit:
+            break
+    return total
 
 
 @part

@@ -24,10 +24,10 @@ from motion_nodes.kernels.tree_parts import (
     Space,
     Tree,
     add,
-    distance,
     draw,
     free_way,
     nearest,
+    square_below,
     steer,
     uniform,
 )
@@ -372,8 +372,10 @@ def _to_exploit(tree: Tree, tasks: TaskNodes, space: Space, target: int, cull: f
         return -1
     tasks.used[best] = 1
     if cull > 0.0:
+        q, limit, turning = tree.nodes[best], cull * cull, space.wraps.any()
         for i in range(tree.count[0]):
-            if tasks.used[i] == 0 and distance(space, tree.nodes[best], tree.nodes[i]) < cull:
+            near = square_below(space, tree.nodes, i, q, limit, turning) < limit
+            if near and tasks.used[i] == 0:
                 tasks.used[i] = 1
     return best
 

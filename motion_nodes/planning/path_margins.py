@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+from numpy.typing import NDArray
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import inverse
@@ -128,12 +129,11 @@ class PathMargins:
 def _lower_bound(solid: Solid, points: Array) -> Array:
     """Return distances that are not too great, quickly; points (..., 3)."""
     if isinstance(solid, HalfSpace):
-        return points[..., 2]
+        return np.asarray(points[..., 2])
     if isinstance(solid, Box):
         beyond = np.abs(points) - 0.5 * np.asarray(solid.size)
-        return np.asarray(np.linalg.norm(np.maximum(beyond, 0.0), axis=-1)) + np.minimum(
-            beyond.max(axis=-1), 0.0
-        )
+        outside = np.linalg.norm(np.maximum(beyond, 0.0), axis=-1)
+        return np.asarray(outside + np.minimum(beyond.max(axis=-1), 0.0))
     return np.asarray(np.linalg.norm(points, axis=-1) - bounding_radius(solid))
 
 
@@ -145,13 +145,13 @@ def _reach(robot: Robot, body: Body, joints: tuple[str, ...]) -> Array:
     return np.where(steps < np.pi, _MORE * unit / steps, 0.0)
 
 
-def _single(robot: Robot, joints: tuple[str, ...]) -> Array:
+def _single(robot: Robot, joints: tuple[str, ...]) -> NDArray[np.bool_]:
     """Return which joints no other joint mimics, shape (n,)."""
     led = {joint.mimic.joint for joint in robot.tree.joints.values() if joint.mimic is not None}
     return np.array([name not in led for name in joints])
 
 
-def _apart(a: Array, b: Array, single: Array) -> Array:
+def _apart(a: Array, b: Array, single: NDArray[np.bool_]) -> Array:
     """Return how far each joint moves two bodies against each other.
 
     What moves both moves them as one, unless other joints mimic it.

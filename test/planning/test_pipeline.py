@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From request to motion: between barriers, with words and times, verified, within limits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from barrier_scene import GOAL, START, TARGET, at, barrier_checker, franka, greatest_depth
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.ik.problem import IkTolerance
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.tree import Array, Box
+from motion_nodes.planning import pipeline
+from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan, warm_up
+from motion_nodes.planning.planners import (
+    default_settings,
+    find_planner,
+    make_planner,
+    planner_names,
+)
+from motion_nodes.planning.problem import Goal, JointGoal, PlanRequest, PlanStatus, PoseGoal
+from motion_nodes.planning.rrt import RrtSettings
+from motion_nodes.planning.rrt_connect import RrtConnect
+from motion_nodes.planning.verify import Verification
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import world_object
+from motion_nodes.scene.world import World
+
+
+def planned(goal: Goal, **options: object) -> MotionPlan:
+    request = PlanRequest(barrier_checker(), START, (goal,), timeout=60.0)
+    return plan(request, PlanOptions(**options))  # type: ignore[arg-type]
+
+
+def check_motion(result: MotionPlan, checker: CollisionChecker, end: Array | None = None) -> None:
+    assert result.status is PlanStatus.SOLVED, result.reason
+    assert result.path is not None
+    assert result.motion is not None
+    assert result.trajectory is not None
+    limits = checker.limits
+    times = np.linspace(result.motion.start_time, result.motion.end_time, 2000)
+    q, v, a, _ = result.motion.states(times)
+    assert limits.within(q, 1e-9)
+    assert (np.abs(v) <= limits.velocity + 1e-6).all()
+    assert (np.abs(a) <= limits.acceleration + 1e-6).all()
+    assert (result.path[0] == START).all()
+    np.testing.assert_allclose(result.trajectory.positions[0], START, atol=1e-12)
+    if end is not None:
+        assert (result.path[-1] == end).all()
+        np.testing.assert_allclose(result.trajectory.positions[-1], end, atol=1e-9)
+    assert greatest_depth(result.trajectory.positions, checker) < 1e-4
+
+
+def test_hundred_seeds_find_their_way_between_barriers() -> None:
+    checker = barrier_checker()
+    request = PlanRequest(checker, START, (JointGoal(GOAL),), timeout=5.0)
+    warm_up(checker)
+    options = PlanOptions(retime=False, verify=False)
+    results = [plan(replace(request, random_seed=seed), options) for seed in range(100)]
+    solved = [r for r in results if r.success]
+    assert len(solved) >= 95
+    for result in solved[::10]:
+        assert result.path is not None
+        assert (result.path[0] == START).all()
+        assert (result.path[-1] == GOAL).all()
+        assert greatest_depth(result.path, checker) < 3e-3
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_motion_to_joint_values_is_free_and_within_limits(seed: int) -> None:
+    checker = barrier_checker()
+    request = PlanRequest(checker, START, (JointGoal(GOAL),), timeout=60.0, random_seed=seed)
+    result = plan(request)
+    check_motion(result, checker, GOAL)
+    assert [stage.name for stage in result.stages[-4:]] == ["path", "shorten", "retime", "verify"]
+    assert all(stage.time >= 0.0 and stage.words for stage in result.stages)
+    assert result.time >= sum(stage.time for stage in result.stages)
+
+
+def test_motion_to_a_pose_gets_there() -> None:
+    tolerance = IkTolerance(1e-4, 1e-3)
+    result = planned(PoseGoal("panda_hand", TARGET, tolerance))
+    check_motion(result, barrier_checker())
+    assert result.trajectory is not None
+    X = Kinematics(franka().tree, franka().group("arm").joints).pose(
+        result.trajectory.positions[-1], "panda_hand"
+    )
+    np.testing.assert_allclose(X, TARGET, atol=2e-3)
+
+
+def test_slower_motion_takes_longer_and_zero_means_full_speed() -> None:
+    slow = planned(JointGoal(GOAL), velocity_scaling=0.2, acceleration_scaling=0.2)
+    full = planned(JointGoal(GOAL), velocity_scaling=0.0, acceleration_scaling=0.0)
+    fast = planned(JointGoal(GOAL))
+    assert slow.motion is not None
+    assert full.motion is not None
+    assert fast.motion is not None
+    assert slow.motion.duration > 2.0 * fast.motion.duration
+    assert full.motion.duration == pytest.approx(fast.motion.duration)
+
+
+def test_equal_seeds_give_equal_motions() -> None:
+    first, again = planned(JointGoal(GOAL)), planned(JointGoal(GOAL))
+    assert first.trajectory is not None
+    assert again.trajectory is not None
+    np.testing.assert_array_equal(first.trajectory.positions, again.trajectory.positions)
+
+
+def test_more_attempts_take_the_shortest_path() -> None:
+    options = {"shorten": False, "retime": False, "verify": False}
+    one = planned(JointGoal(GOAL), **options)
+    best = planned(JointGoal(GOAL), attempts=8, **options)
+    assert best.result.cost <= one.result.cost
+    assert len([s for s in best.stages if s.name == "path"]) == 8
+
+
+def test_robot_that_is_there_gets_a_trajectory_of_one_point() -> None:
+    result = planned(JointGoal(START))
+    assert result.success
+    assert result.trajectory is not None
+    assert result.trajectory.times.tolist() == [0.0]
+    assert "nothing to move" in result.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("goal", "status", "word"),
+    [
+        (PoseGoal("panda_hand", at(3.0, 0.0, 0.0)), PlanStatus.GOAL_UNREACHABLE, "reaches"),
+        (JointGoal(GOAL + 3.0), PlanStatus.GOAL_OUTSIDE_LIMITS, "panda_joint2"),
+    ],
+)
+def test_failures_keep_their_status_and_words(goal: Goal, status: PlanStatus, word: str) -> None:
+    result = planned(goal)
+    assert result.status is status
+    assert word in result.reason
+    assert result.trajectory is None
+    assert result.path is None
+
+
+def test_carried_object_is_kept_clear_of_what_the_hand_passes() -> None:
+    world = World()
+    world.add(world_object("shelf", Box((0.3, 1.0, 0.04)), at(0.6, 0.0, 0.38)))
+    empty = CollisionChecker(franka(), "arm", scene=world.scene)
+    q = franka().named_state("ready", "arm")
+    other = q.copy()
+    other[0] = 0.6
+    X_WL = Kinematics(franka().tree, franka().group("arm").joints).pose(q, "panda_hand")
+    world.add(world_object("stick", Box((0.02, 0.02, 0.3)), X_WL @ at(0.0, 0.0, 0.27)))
+    touching = ("panda_leftfinger", "panda_rightfinger")
+    world.attach_object("stick", "panda_hand", X_WL, touching)
+    carrying = CollisionChecker(franka(), "arm", scene=world.scene)
+    assert empty.is_free(q)
+    if not carrying.is_free(q):
+        refused = plan(PlanRequest(carrying, q, (JointGoal(other),), timeout=20.0))
+        assert "stick" in refused.reason
+    assert plan(PlanRequest(empty, q, (JointGoal(other),), timeout=20.0)).success
+
+
+def test_path_that_fails_the_second_look_is_searched_anew_and_else_withheld(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = iter([False, True])
+
+    class Doubtful:
+        def __init__(self, checker: CollisionChecker) -> None:
+            self.resolution = checker.resolution
+
+        def verify(self, path: Array) -> Verification:
+            free = next(answers)
+            return Verification(free, "" if free else "link in box", len(path), 0.0, 0.0)
+
+    monkeypatch.setattr(pipeline, "PathVerifier", Doubtful)
+    result = planned(JointGoal(GOAL))
+    assert result.success
+    assert any("finer" in note and "link in box" in note for note in result.notes)
+    answers = iter([False, False])
+    withheld = planned(JointGoal(GOAL))
+    assert withheld.status is PlanStatus.INVALID_PATH
+    assert withheld.trajectory is None
+    assert withheld.path is None
+    assert "link in box" in withheld.reason
+
+
+def test_options_out_of_range_are_refused() -> None:
+    for bad in ({"attempts": 0}, {"velocity_scaling": 1.5}, {"time_step": 0.0}):
+        with pytest.raises(BadConfig, match=next(iter(bad))):
+            PlanOptions(**bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("", "RRTConnect"),
+        ("RRTConnectkConfigDefault", "RRTConnect"),
+        ("geometric::RRTConnect", "RRTConnect"),
+        ("RRTkConfigDefault", "RRT"),
+        ("RRT*", "RRTstar"),
+        ("RRTstarkConfigDefault", "RRTstar"),
+        ("JacobianTransposeRRT", "TaskSpaceRRT"),
+        ("direct", "Direct"),
+    ],
+)
+def test_planners_go_by_many_names(name: str, known: str) -> None:
+    assert find_planner(name) == (known, "")
+    assert make_planner(name).name == known
+
+
+def test_unknown_planner_gives_the_default_and_a_note() -> None:
+    name, note = find_planner("RRTConect")
+    assert name == "RRTConnect"
+    assert "'RRTConnect'" in note
+    result = planned(JointGoal(GOAL), planner="PRM", retime=False)
+    assert result.success
+    assert result.result.planner == "RRTConnect"
+    assert any("PRM" in note for note in result.notes)
+
+
+def test_every_planner_has_settings_of_its_own_and_plans() -> None:
+    settings = default_settings()
+    assert set(settings) <= set(planner_names())
+    shared = make_planner("RRTConnect", RrtSettings(max_iterations=123))
+    assert isinstance(shared, RrtConnect)
+    assert shared.settings.max_iterations == 123
+    near = START + np.array([0.2, 0.1, 0.1, 0.1, 0.1, -0.1, 0.1])
+    request = PlanRequest(barrier_checker(), START, (JointGoal(near),), timeout=1.0)
+    for name in planner_names():
+        result = make_planner(name).plan(request)
+        assert result.success, (name, result.reason)
+        assert math.isfinite(result.cost)
