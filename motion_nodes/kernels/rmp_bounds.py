@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.kernels.packed import Array
+from motion_nodes.kernels.rmp_formulas import NumpyOps
 
 INPUTS = ("q", "qd", "last", "wish", "lower", "upper", "speed", "acceleration", "jerk", "dt")
 """Numbers per joint; ``last`` is the acceleration before, ``wish`` the one that is asked for."""
@@ -93,21 +94,10 @@ def affordable(ops: Any, x: dict[str, Any]) -> Any:
     return ops.maximum(ops.minimum(x["wish"], up), down)
 
 
-class _NumpyOps:
-    """The operations of a tape, done at once."""
-
-    minimum = staticmethod(np.minimum)
-    maximum = staticmethod(np.maximum)
-    less = staticmethod(np.less)
-    choose = staticmethod(np.where)
-    divide = staticmethod(np.divide)
-    root = staticmethod(np.sqrt)
-
-
 def generic_bound(rows: Array, out: Array) -> None:
     """Bound accelerations in NumPy."""
     columns = dict(zip(INPUTS, np.ascontiguousarray(rows.T), strict=True))
-    out[:] = affordable(_NumpyOps, columns)
+    out[:] = affordable(NumpyOps, columns)
 
 
 def generated_bound() -> Bound:

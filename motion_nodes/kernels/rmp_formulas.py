@@ -10,6 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from motion_nodes.kernels.tape import Tape, Value, Vector, dot, minus, scaled
 
 _TERMS = 13
@@ -17,6 +19,17 @@ _SQUARINGS = 6
 _RANGE = 40.0
 TINY = 1e-9
 """Lengths below this have no direction [m]."""
+
+
+class NumpyOps:
+    """The operations of a tape, done at once."""
+
+    minimum = staticmethod(np.minimum)
+    maximum = staticmethod(np.maximum)
+    less = staticmethod(np.less)
+    choose = staticmethod(np.where)
+    divide = staticmethod(np.divide)
+    root = staticmethod(np.sqrt)
 
 
 def exponential(tape: Tape, z: Value) -> Value:

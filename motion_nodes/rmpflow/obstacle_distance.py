@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distance of one moving point from all obstacles, in plain NumPy.
-
-Distances and directions are those of :mod:`motion_nodes.scene.signed_distance`; the curvature is
-taken from directions nearby, so nothing here shares a formula with the generated code.
-"""
+"""Distance of one moving point from all obstacles, in NumPy: the formulas of the generated code."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from motion_nodes.kernels import rmp_distance
+from motion_nodes.kernels.rmp_formulas import NumpyOps
 from motion_nodes.kernels.rmp_memory import Obstacles
-from motion_nodes.model.tree import Array, Box, Cylinder
-from motion_nodes.scene.shapes import Cone
-from motion_nodes.scene.signed_distance import signed_distance
+from motion_nodes.model.tree import Array
 
-_STEP = 1e-5  # [m]
+# Written for symbols; with arrays for symbols and NumPy for the tape they are plain functions.
+_from_box: Callable[..., Any] = rmp_distance.from_box
+_from_round: Callable[..., Any] = rmp_distance.from_round
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,37 +35,16 @@ class Distances:
 
 def distances(obstacles: Obstacles, p: Array, v: Array) -> Distances:
     """Return distances of a point at p [m] that moves with v [m/s] from all obstacles."""
-    boxes = [_one(row, p, v, _box(row), row[16:22], row[15]) for row in obstacles.boxes]
-    rounds = [_one(row, p, v, _round(row), row[20:26], 0.0) for row in obstacles.rounds]
-    found = boxes + rounds
+    found = [
+        formula(NumpyOps, list(p), list(v), list(rows.T))
+        for rows, formula in ((obstacles.boxes, _from_box), (obstacles.rounds, _from_round))
+        if len(rows)
+    ]
+    if not found:
+        return Distances(np.empty(0), np.empty((0, 3)), np.empty(0), np.empty(0))
     return Distances(
-        np.array([f[0] for f in found]),
-        np.array([f[1] for f in found]).reshape(-1, 3),
-        np.array([f[2] for f in found]),
-        np.array([f[3] for f in found]),
+        np.concatenate([d.value for d in found]),
+        np.concatenate([np.column_stack(d.n) for d in found]),
+        np.concatenate([d.rate for d in found]),
+        np.concatenate([d.curvature for d in found]),
     )
-
-
-def _box(row: Array) -> Box:
-    x, y, z = 2.0 * row[12:15]
-    return Box((x, y, z))
-
-
-def _round(row: Array) -> Cylinder | Cone:
-    half, below, above = row[12:15]
-    return Cylinder(below, 2.0 * half) if above > 0.0 else Cone(below, 2.0 * half)
-
-
-def _one(
-    row: Array, p: Array, v: Array, solid: Box | Cylinder | Cone, twist: Array, rounding: float
-) -> tuple[float, Array, float, float]:
-    R, offset = row[:9].reshape(3, 3), p - row[9:12]
-    relative = v - (twist[:3] + np.cross(twist[3:], offset))
-    local, u = R.T @ offset, R.T @ relative
-    speed = float(np.linalg.norm(u))
-    step = _STEP * u / speed if speed > 0.0 else np.zeros(3)
-    value, direction = signed_distance(solid, np.array([local, local - step, local + step]))
-    bend = float((direction[2] - direction[1]) @ u) * speed / (2.0 * _STEP) if speed > 0.0 else 0.0
-    rate = float(direction[0] @ u)
-    curvature = bend if value[0] > 0.0 else 0.0
-    return float(value[0]) - rounding, R @ direction[0], rate, curvature

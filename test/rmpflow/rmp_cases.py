@@ -12,8 +12,10 @@ from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.rmpflow_settings import BodyCapsule, BodyController, RmpflowSettings
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.rmpflow import evaluation, packing
+from motion_nodes.rmpflow.obstacle_distance import Distances
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace
+from motion_nodes.scene.signed_distance import signed_distance
 
 SOLIDS = (
     *(Sphere(0.05), Box((0.1, 0.2, 0.05)), Cylinder(0.05, 0.2), Cone(0.08, 0.2)),
@@ -92,3 +94,44 @@ def surroundings(case, obstacles):
         np.array([item.radius for item in controllers]),
         packing.pack_capsules(case.settings.body_cylinders),
     )
+
+
+# Distances and directions of the scene's own functions, curvature from directions nearby: nothing
+# is shared with the formulas of the policy.
+STEP = 1e-5
+
+
+def distances_by_differences(obstacles, p, v):
+    """Return distances of a point at p [m] that moves with v [m/s] from all obstacles."""
+    boxes = [_one(row, p, v, _box(row), row[16:22], row[15]) for row in obstacles.boxes]
+    rounds = [_one(row, p, v, _round(row), row[20:26], 0.0) for row in obstacles.rounds]
+    found = boxes + rounds
+    return Distances(
+        np.array([f[0] for f in found]),
+        np.array([f[1] for f in found]).reshape(-1, 3),
+        np.array([f[2] for f in found]),
+        np.array([f[3] for f in found]),
+    )
+
+
+def _box(row):
+    x, y, z = 2.0 * row[12:15]
+    return Box((x, y, z))
+
+
+def _round(row):
+    half, below, above = row[12:15]
+    return Cylinder(below, 2.0 * half) if above > 0.0 else Cone(below, 2.0 * half)
+
+
+def _one(row, p, v, solid, twist, rounding):
+    R, offset = row[:9].reshape(3, 3), p - row[9:12]
+    relative = v - (twist[:3] + np.cross(twist[3:], offset))
+    local, u = R.T @ offset, R.T @ relative
+    speed = float(np.linalg.norm(u))
+    step = STEP * u / speed if speed > 0.0 else np.zeros(3)
+    value, direction = signed_distance(solid, np.array([local, local - step, local + step]))
+    bend = float((direction[2] - direction[1]) @ u) * speed / (2.0 * STEP) if speed > 0.0 else 0.0
+    rate = float(direction[0] @ u)
+    curvature = bend if value[0] > 0.0 else 0.0
+    return float(value[0]) - rounding, R @ direction[0], rate, curvature

@@ -82,6 +82,20 @@ def test_j_dot_is_the_derivative_of_the_jacobian(name):
         assert v == pytest.approx(jacobian(q) @ qd[: model.active], abs=1e-12)
 
 
+def test_distances_are_those_of_the_scene():
+    rng = np.random.default_rng(6)
+    objects = rmp_cases.scene(rng, 17)
+    twists = {item.name: 0.2 * rng.normal(size=6) for item in objects}
+    packed = packing.pack_obstacles(objects, WORLD, twists)
+    for _ in range(60):
+        p, v = rng.uniform(-1.0, 1.0, 3), rng.normal(size=3)
+        got, expected = distances(packed, p, v), rmp_cases.distances_by_differences(packed, p, v)
+        assert got.value == pytest.approx(expected.value, abs=1e-9)
+        assert got.direction == pytest.approx(expected.direction, abs=1e-7)
+        assert got.rate == pytest.approx(expected.rate, abs=1e-7)
+        assert got.curvature == pytest.approx(expected.curvature, rel=1e-4, abs=1e-4)
+
+
 def test_curvature_is_the_second_derivative_of_the_distance():
     rng = np.random.default_rng(5)
     packed = packing.pack_obstacles(rmp_cases.scene(rng, 12), WORLD, {})
