@@ -60,8 +60,8 @@ def limit_use(
 ) -> None:
     """Write which share of each limit each interval uses at most: 1 is all of it.
 
-    Between samples a smooth function is above them by at most an eighth of its second difference,
-    which is added.
+    Between samples a parabola is above them by at most an eighth of its second difference; twice
+    that is added, for the functions are no parabolas.
 
     Args:
         breaks: of the path, shape (m + 1,).
@@ -101,5 +101,5 @@ def limit_use(
                     peaks[j] = max(peaks[j], abs(here))
                     bends[j] = max(bends[j], abs(bend))
             for j in range(n):
-                most = (peaks[j] + 0.125 * bends[j]) * share[order, j]
+                most = (peaks[j] + 0.25 * bends[j]) * share[order, j]
                 use[i, order] = max(use[i, order], most)
