@@ -147,7 +147,7 @@ class _Follower:
         self._solver, self._columns = pose_solver(checker, link)
         self._space = JointSpace.of_robot(checker.robot, checker.joint_names)
         self._tool = np.eye(4) if X_LT is None else as_pose(X_LT, "X_LT")
-        self._settings = IkSettings(tolerance=options.tolerance, attempts=1, timeout=0.1)
+        self._settings = IkSettings(tolerance=options.tolerance, attempts=1, timeout=1.0)
         self._kinematics = _kinematics(checker)
         self._path = [start]
         self._poses = self._steps([self._pose(start), *self._checked(poses)])

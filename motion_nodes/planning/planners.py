@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.planning.anytime import AnytimeRrtConnect
 from motion_nodes.planning.direct import DirectMotion
 from motion_nodes.planning.problem import Planner, PlanRequest, PlanResult
 from motion_nodes.planning.rrt import Rrt, RrtSettings
 from motion_nodes.planning.rrt_config import RrtConfig
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.rrt_star import RrtStar, RrtStarSettings
-from motion_nodes.planning.search_settings import RrtConnectSettings
+from motion_nodes.planning.search_settings import AnytimeSettings, RrtConnectSettings
 from motion_nodes.planning.task_space_rrt import TaskSpaceRrt, pose_goals
 
 Maker = Callable[[Any], Planner]
@@ -62,9 +63,12 @@ _MAKERS: dict[str, tuple[Maker, Any]] = {
     Rrt.name: (Rrt, RrtSettings()),
     RrtStar.name: (RrtStar, RrtStarSettings()),
     TaskSpaceRrt.name: (PosesOrJoints, RrtConfig()),
+    AnytimeRrtConnect.name: (AnytimeRrtConnect, AnytimeSettings()),
     DirectMotion.name: (_direct, None),
 }
 _OTHER_NAMES = {
+    "anytime": AnytimeRrtConnect.name,
+    "aorrtc": AnytimeRrtConnect.name,
     "birrt": DEFAULT,
     "bitrrt": DEFAULT,
     "jacobiantransposerrt": TaskSpaceRrt.name,

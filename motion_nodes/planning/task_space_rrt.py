@@ -169,7 +169,7 @@ class _Targets:
             least = float(np.minimum(tolerance.axes[:3], tolerance.lengths[0]).min())
             reach = float(np.linalg.norm(self._X_LT[:3, 3]))
             tolerance = IkTolerance(0.5 * least, min(_ANGLE, 0.5 * least / reach))
-        settings = IkSettings(tolerance=tolerance, attempts=1, timeout=0.05)
+        settings = IkSettings(tolerance=tolerance, attempts=1, timeout=1.0)
         result = self._solver.solve(IkRequest(target, seed=q[self._columns], settings=settings))
         if not result.success:
             return None

@@ -202,6 +202,7 @@ def test_options_out_of_range_are_refused() -> None:
         ("RRTstarkConfigDefault", "RRTstar"),
         ("JacobianTransposeRRT", "TaskSpaceRRT"),
         ("direct", "Direct"),
+        ("AORRTC", "AnytimeRRTConnect"),
     ],
 )
 def test_planners_go_by_many_names(name: str, known: str) -> None:

@@ -21,6 +21,7 @@ from barrier_scene import (
 from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.planners import make_planner
 from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanResult, PlanStatus, PoseGoal
@@ -50,7 +51,8 @@ def free_checker() -> CollisionChecker:
 @pytest.mark.parametrize("tolerance", [POSITION, POSE, IkTolerance(math.inf, 0.005)])
 def test_target_between_barriers_is_reached_to_the_final_tolerance(tolerance: IkTolerance) -> None:
     checker = barrier_checker()
-    request = PlanRequest(checker, START, (PoseGoal(TIP, TARGET, tolerance),), timeout=60.0)
+    goals = (PoseGoal(TIP, TARGET, tolerance),)
+    request = PlanRequest(checker, START, goals, timeout=100.0, random_seed=2)
     result = TaskSpaceRrt(CONFIG).plan(request)
     assert result.status is PlanStatus.SOLVED, result.reason
     error = pose_error(reached(result), TARGET)
@@ -127,8 +129,8 @@ def with_task(**values: float) -> RrtConfig:
         replace(CONFIG, step_size=0.1),
         replace(CONFIG, distance_metric_weights=()),
         replace(CONFIG, task_space_limits=((-0.5, 0.0), (-0.6, 0.6), (0.0, 0.8))),
-        with_task(translation_target_zone_tolerance=0.2, orientation_target_zone_tolerance=0.6),
-        with_task(orientation_target_zone_tolerance=0.01),
+        with_task(translation_target_zone_tolerance=1e-5),
+        with_task(orientation_target_zone_tolerance=0.6),
         with_task(translation_gradient_weight=0.2),
         with_task(orientation_gradient_weight=1.0),
         with_task(nn_translation_distance_weight=0.1),
@@ -143,15 +145,19 @@ def with_task(**values: float) -> RrtConfig:
     ],
 )
 def test_each_setting_acts(other: RrtConfig) -> None:
-    trees = []
-    for config in (CONFIG, other):
-        planner = TaskSpaceRrt(replace(config, max_iterations=3000))
-        goal = PoseGoal(TIP, TARGET, POSE)
-        planner.plan(PlanRequest(free_checker(), START, (goal,), timeout=60.0))
-        tree = planner.tree()
-        assert tree is not None
-        trees.append(tree.nodes)
-    assert trees[0].shape != trees[1].shape or (trees[0] != trees[1]).any()
+    # One target is far, so that the tree has to spread; the other is near, so that it ends there.
+    near = Kinematics(franka().tree, franka().group("arm").joints).pose(START, TIP)
+    near = at(0.1, 0.3, -0.1) @ near @ from_xyz_rpy((0.0, 0.0, 0.0), (0.3, 0.5, 0.8))
+    nodes: list[list[Array]] = [[], []]
+    for found, config in zip(nodes, (CONFIG, other), strict=True):
+        for X_BT in (TARGET, near):
+            planner = TaskSpaceRrt(replace(config, max_iterations=1500))
+            goal = PoseGoal(TIP, X_BT, POSE)
+            planner.plan(PlanRequest(free_checker(), START, (goal,), timeout=60.0))
+            tree = planner.tree()
+            assert tree is not None
+            found.append(tree.nodes)
+    assert any(not np.array_equal(a, b) for a, b in zip(*nodes, strict=True))
 
 
 def test_wider_zone_ends_the_search_earlier_and_as_exactly() -> None:
