@@ -182,9 +182,7 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
         executable, name = BASE_EXECUTABLES[robot.kind], BASE_CONTROLLERS[robot.kind]
         specs.append(_spec(config, executable, name, place.namespace, driven))
         specs.append(_spec(config, "base_navigator", BASE_NAVIGATOR, place.namespace, settings))
-    specs.append(
-        _spec(config, "controller_manager", CONTROLLER_MANAGER, place.namespace, settings)
-    )
+    specs.append(_spec(config, "controller_manager", CONTROLLER_MANAGER, place.namespace, settings))
     if any(group.tip is not None for group in robot.groups.values()):
         # The last, for it takes longest to configure.
         specs.append(_spec(config, "rrt_planner", PLANNER, place.namespace, framed))
