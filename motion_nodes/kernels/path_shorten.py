@@ -71,6 +71,15 @@ def first_blocked(checker: Checker, path: Array, count: int) -> int:
     return -1
 
 
+@kernel
+def path_length(weights: Array, path: Array) -> float:
+    """Return the length of a path in the metric."""
+    total = 0.0
+    for k in range(path.shape[0] - 1):
+        total += _length(weights, path[k], path[k + 1])
+    return total
+
+
 @part
 def _leave_out(checker: Checker, path: Array, count: int) -> int:
     """Join each waypoint with the farthest later one that it sees."""

@@ -57,7 +57,7 @@ def make_samples(
     return Samples(
         lower=low,
         width=np.maximum(high - low, 0.0),
-        place=_beginnings(random_seed, 2 * n).reshape(2, n),
+        place=_beginnings(random_seed, 2 * n).reshape(2, n).copy(),
         steps=_steps(n),
         turn=np.array([share, 0.0]),
     )
@@ -72,6 +72,7 @@ def _steps(n: int) -> Array:
     return root ** -np.arange(1.0, n + 1)
 
 
+@functools.lru_cache(64)
 def _beginnings(random_seed: int, count: int) -> Array:
     """Return random numbers in [0, 1), by SplitMix64; NumPy's generators take longer to make.
 

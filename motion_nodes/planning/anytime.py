@@ -31,7 +31,13 @@ from motion_nodes.kernels.rrt_connect import (
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import TURN, JointSpace
 from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus
-from motion_nodes.planning.rrt_connect import RrtConnect, TwoTrees, deadline, longest_edge
+from motion_nodes.planning.rrt_connect import (
+    RrtConnect,
+    TwoTrees,
+    deadline,
+    load_kernels,
+    longest_edge,
+)
 from motion_nodes.planning.search_settings import AnytimeSettings, ShorteningSettings
 from motion_nodes.planning.shortcut import shorten_rows
 from motion_nodes.planning.tree_search import SearchTree, find_ends, space_of
@@ -100,12 +106,13 @@ class AnytimeRrtConnect:
         ends = find_ends(request)
         if isinstance(ends, PlanResult):
             return replace(ends, planner=self.name)
-        started = time.perf_counter()
         kernel = request.checker.kernel()
         checker = Checker(kernel.state, kernel.edge, kernel.memory)
-        search = TwoTrees(
-            checker, space, ends.start, ends.goals.Q, settings.search, request.random_seed
-        )
+        whence = (checker, space, ends.start, ends.goals.Q, settings.search, request.random_seed)
+        if load_kernels(TwoTrees(*whence)):
+            began = time.perf_counter()
+        started = time.perf_counter()
+        search = TwoTrees(*whence)
         self._first = search
         status = search.search(deadline(request, began + request.timeout))
         if status is not PlanStatus.SOLVED:

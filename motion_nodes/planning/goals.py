@@ -88,6 +88,10 @@ def goal_configurations(
     latest = began + min(options.patience, options.share * request.timeout)
     all_found: list[_Found] = []
     for number, goal in enumerate(request.goals):
+        exact = _exactly(request.checker, goal)
+        if exact is not None:
+            all_found.append(exact)
+            continue
         rng = np.random.default_rng([request.random_seed, number])
         # What is found must not depend on how fast it goes, so numbers bound it, not time.
         anything = any(found.Q for found in all_found)
@@ -128,6 +132,20 @@ def _configurations(
     if isinstance(goal, JointGoal):
         return _of_joint_goal(checker, goal, rng, options, end)
     return _of_pose_goal(checker, goal, start, rng, options, end)
+
+
+def _exactly(checker: CollisionChecker, goal: Goal) -> _Found | None:
+    """Return the plain case, a joint goal without tolerance that is free; None for all others."""
+    if not isinstance(goal, JointGoal) or not _is_zero(goal.below) or not _is_zero(goal.above):
+        return None
+    q = configuration(checker, goal.q, "a joint goal")
+    if not checker.limits.within(q) or not checker.is_free(q):
+        return None
+    return _Found([q])
+
+
+def _is_zero(tolerance: object) -> bool:
+    return isinstance(tolerance, float) and tolerance == 0.0
 
 
 def _of_joint_goal(

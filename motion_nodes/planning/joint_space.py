@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,8 @@ class JointSpace:
     """Which joints slide, so that their numbers are metres."""
     weights: Array = field(default_factory=lambda: np.empty(0))
     """Of the joints in distances; none given: 1 each."""
+    bounded: bool = field(init=False, default=False)
+    """Whether each joint has two limits and none wraps."""
 
     def __post_init__(self) -> None:
         """Check the numbers, make them read-only."""
@@ -45,6 +48,9 @@ class JointSpace:
         object.__setattr__(self, "weights", frozen(weights))
         for name in ("lower", "upper"):
             object.__setattr__(self, name, frozen(getattr(self, name), (n,)))
+
+        ends = np.isfinite(self.lower).all() and np.isfinite(self.upper).all()
+        object.__setattr__(self, "bounded", bool(ends) and not self.wraps.any())
 
     @classmethod
     def of_robot(
@@ -68,12 +74,19 @@ class JointSpace:
             np.empty(0) if weights is None else np.asarray(weights, float),
         )
 
+    @functools.cached_property
+    def diagonal(self) -> float:
+        """Weighted distance between the lower and the upper limits; inf where there are none."""
+        return float(np.linalg.norm((self.upper - self.lower) * self.weights))
+
     def difference(self, a: ArrayLike, b: ArrayLike) -> Array:
         """Return the way from a to b, the shorter one around for joints that wrap, shape (..., n).
 
         Of a half turn both ways are equally short; the positive one is returned.
         """
         way = np.asarray(b, np.float64) - np.asarray(a, np.float64)
+        if self.bounded:
+            return np.asarray(way)
         turns = np.where(self.wraps, np.ceil((way - math.pi) / TURN), 0.0)
         return np.asarray(way - turns * TURN)
 
@@ -82,6 +95,8 @@ class JointSpace:
         way = np.abs(self.difference(a, b)) * self.weights
         if math.isinf(norm):
             return np.asarray(way.max(axis=-1))
+        if norm == 2.0:
+            return np.asarray(np.sqrt((way * way).sum(axis=-1)))
         return np.asarray((way**norm).sum(axis=-1) ** (1.0 / norm))
 
     def length(self, path: ArrayLike, norm: float = 2.0) -> float:
@@ -108,6 +123,8 @@ class JointSpace:
         A joint that wraps is drawn within one turn; one that has no end otherwise within one radian
         or metre around the points.
         """
+        if self.bounded:
+            return self.lower, self.upper
         known = np.concatenate([np.atleast_2d(np.asarray(p, float)) for p in points])
         low = np.where(np.isinf(self.lower), known.min(axis=0) - 1.0, self.lower)
         high = np.where(np.isinf(self.upper), known.max(axis=0) + 1.0, self.upper)

@@ -131,11 +131,37 @@ class TwoTrees:
         )
 
 
+class _Kernels:
+    """Whether the kernels are there: the first search of a process loads or compiles them."""
+
+    ready = False
+
+
+def load_kernels(search: TwoTrees) -> bool:
+    """Load or compile the kernels at the first call of a process, which may take ten seconds.
+
+    Args:
+        search: is begun for that, and to be thrown away if this returns True.
+
+    Returns:
+        Whether anything had to be done; it is no part of planning then.
+    """
+    if _Kernels.ready:
+        return False
+    search.search(lambda: PlanStatus.CANCELLED)
+    search.path()
+    _Kernels.ready = True
+    return True
+
+
 def longest_edge(
     settings: RrtConnectSettings, space: JointSpace, lower: Array, upper: Array
 ) -> float:
     """Return the greatest length of an edge, in the metric."""
-    diagonal = float(np.linalg.norm((upper - lower) * space.weights))
+    if space.bounded:
+        diagonal = space.diagonal
+    else:
+        diagonal = float(np.linalg.norm((upper - lower) * space.weights))
     # Where nothing can move, any length will do.
     return settings.step_size or diagonal / _STEPS_ACROSS or 1.0
 
@@ -271,8 +297,10 @@ class RrtConnect:
             seed = request.random_seed + number
             return TwoTrees(checker, space, start, goals, self.settings, seed)
 
-        give_up = deadline(request, began + request.timeout)
         first = make(0)
+        if load_kernels(first):
+            first, began = make(0), time.perf_counter()
+        give_up = deadline(request, began + request.timeout)
         if self.settings.threads == 1:
             return first, first.search(give_up)
         patience = time.perf_counter() + _PATIENCE

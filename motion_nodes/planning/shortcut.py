@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import BadCommand
 from motion_nodes.kernels.checker_calls import Checker
-from motion_nodes.kernels.path_shorten import first_blocked, shorten
+from motion_nodes.kernels.path_shorten import first_blocked, path_length, shorten
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.search_settings import ShorteningSettings
 from motion_nodes.scene.checker import CollisionChecker
@@ -68,7 +68,7 @@ def shorten_rows(
     end = time.perf_counter() + timeout
     random = np.array([random_seed % 2**64], np.uint64)
     best = [path]
-    length = _length(weights, path)
+    length = path_length(weights, path)
     for _ in range(settings.rounds):
         count = len(best[-1])
         rows = np.empty((2 * count + settings.jumps, path.shape[1]))
@@ -84,14 +84,10 @@ def shorten_rows(
             random,
         )
         best.append(rows[:count])
-        before, length = length, _length(weights, best[-1])
+        before, length = length, path_length(weights, best[-1])
         if length > before * (1.0 - settings.least_gain) or time.perf_counter() > end:
             break
     # The first one was free before.
     while len(best) > 1 and first_blocked(checker, best[-1], len(best[-1])) >= 0:
         best.pop()
     return best[-1].copy()
-
-
-def _length(weights: Array, path: Array) -> float:
-    return float(np.sqrt((((path[1:] - path[:-1]) * weights) ** 2).sum(axis=1)).sum())

@@ -44,6 +44,8 @@ def check_start(
         BadCommand: wrong length.
     """
     q = configuration(checker, start, "the start")
+    if checker.limits.within(q) and checker.is_free(q):
+        return Checked(q)  # nearly always
     if not np.isfinite(q).all():
         bad = [n for n, x in zip(checker.joint_names, q, strict=True) if not np.isfinite(x)]
         reason = f"the start is not known: no finite value of {', '.join(bad)}"
