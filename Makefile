@@ -7,7 +7,7 @@ BIN := .venv/bin
 PORT ?= 8080
 WORKERS ?= auto
 
-.PHONY: demo test setup setup-test lint types layers unit bench format clean
+.PHONY: demo test setup setup-test lint types layers kernels unit bench format clean
 
 demo: setup
 	@$(BIN)/motion demo --port $(PORT) $(if $(filter-out 0,$(HEADLESS)),--headless)
@@ -30,10 +30,14 @@ types: setup-test
 layers: setup-test
 	@echo "== import-linter" && $(BIN)/lint-imports
 
+# Compiled once before, so that the workers need not all do it at the same time.
+kernels: setup-test
+	@echo "== kernels" && $(BIN)/python -m motion_nodes.planning.prepare franka
+
 # Several workers share the tests (test/shares.py); WORKERS=1 runs one after the other. Journeys run in
 # real time, and on a busy machine one may come late. What fails is run once more by itself; what
 # fails twice has failed.
-unit: setup-test
+unit: setup-test kernels
 	@echo "== pytest" && { $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS) || { \
 		echo "== pytest: what failed, once more" && \
 		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); }; }

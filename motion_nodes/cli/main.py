@@ -113,6 +113,7 @@ def warm_up(
     from motion_nodes.ik.solvers import make_solver
     from motion_nodes.model.kinematics import Kinematics
     from motion_nodes.model.loader import available_robots, load_robot
+    from motion_nodes.planning.prepare import load_planning
 
     for name in robots or sorted(available_robots()):
         begin = time.monotonic()
@@ -121,6 +122,7 @@ def warm_up(
         for group in robot.groups.values():
             if group.tip is not None:
                 make_solver(IkChain.of_group(robot, group.name))
+        load_planning(robot)
         print(f"{name}: {time.monotonic() - begin:.2f} s")
 
 

@@ -8,6 +8,7 @@ all kernel sources and versions.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 from collections.abc import Callable
@@ -60,3 +61,18 @@ def _folder() -> Path | None:
     for source in sorted(Path(__file__).parent.glob("*.py")):
         sha.update(source.name.encode() + source.read_bytes())
     return root / f"numba-{sha.hexdigest()[:16]}"
+
+
+def is_compiled(name: str) -> bool | None:
+    """Return whether kernels were marked as compiled; None where nothing can be kept."""
+    folder = _folder()
+    return None if folder is None else (folder / f"{name}.done").is_file()
+
+
+def mark_compiled(name: str) -> None:
+    """Mark kernels as compiled for this version and its kernels' sources."""
+    folder = _folder()
+    if folder is not None:
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{name}.done").touch()

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from trajectory_msgs.msg import JointTrajectory as JointTrajectoryMessage
 
 from motion_nodes.errors import BadCommand, MotionError, UnknownFrame, UnknownGroup
-from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.nodes.planner_params import RrtPlannerParams
 from motion_nodes.nodes.planner_state import PlannerState
@@ -35,7 +34,8 @@ from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.planning.pipeline import plan as run_pipeline
 from motion_nodes.planning.planner_settings import PlannerSettings
 from motion_nodes.planning.planners import default_settings, find_planner
-from motion_nodes.planning.problem import PlanRequest, PoseGoal
+from motion_nodes.planning.prepare import load_planning
+from motion_nodes.planning.problem import PlanRequest
 from motion_nodes.ros.goal_constraints import goals_of, refuse_constraints_on_the_way
 from motion_nodes.ros.goal_context import GoalContext, refused
 from motion_nodes.ros.moveit_messages import Refusal, joint_values
@@ -144,14 +144,9 @@ class PlanningRequests:
         self._making = threading.Lock()
 
     def warm_up(self) -> None:
-        """Compile what planning needs, by planning a small motion of each group with a tip.
-
-        Requests wait until that has been done, see :attr:`warm`.
-        """
+        """Load what planning needs; requests wait until that has been done, see :attr:`warm`."""
         try:
-            for group in self.robot.groups.values():
-                if group.tip is not None:
-                    run_pipeline(self._small_motion(group, group.tip))
+            load_planning(self.robot)
         finally:
             self.warm.set()
 
@@ -283,15 +278,6 @@ class PlanningRequests:
         return (lambda _: "") if watch(None) else watch
 
     # ---- inside
-
-    def _small_motion(self, group: Group, tip: str) -> PlanRequest:
-        checker = self.checker(group, Scene(), self.robot.home)
-        middle = group.limits.clip(np.zeros(len(group.joints)))
-        q = self.robot.home.copy()
-        q[group.indices] += np.clip(middle - q[group.indices], -0.05, 0.05)
-        kinematics = Kinematics(self.robot.tree, self.robot.joint_names, base=self.robot.base_frame)
-        goal = PoseGoal(tip, kinematics.pose(q, tip))
-        return PlanRequest(checker, self.robot.home[group.indices], (goal,))
 
     def _options(self, request: Any, group: Group) -> PlanOptions:
         default = self.params().planner if group.tip is not None else DirectMotion.name

@@ -26,6 +26,7 @@ from motion_nodes.nodes.planner_queries import PlannerQueries
 from motion_nodes.nodes.planner_state import PlannerState
 from motion_nodes.nodes.planning_requests import PlannedMotion, PlanningRequests, PlanWish
 from motion_nodes.nodes.planning_scene import PlanningSceneOwner
+from motion_nodes.planning.prepare import compile_apart
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.executor_jobs import ExecutorJobs
@@ -58,6 +59,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         self._client: TrajectoryClient | None = None
         self._frames: TransformTree | None = None
         self._leaving_requests = False
+        self._gone = threading.Event()
 
     @property
     def node(self) -> RrtPlannerNode:
@@ -99,7 +101,12 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
             lambda: self.get_clock().now().to_msg(),
         )
         # Beside the executor, for other nodes of the process are served by it, too.
-        threading.Thread(target=self._warm_up, name="planner-warm-up", daemon=True).start()
+        gone = self._gone = threading.Event()
+        threading.Thread(
+            target=lambda: compile_apart(params.robot, self._load, gone.is_set),
+            name="planner-compiles",
+            daemon=True,
+        ).start()
         self._counts = {"planned": 0, "failed": 0}
         base = frame_id(prefix, robot.base_frame)
         self._markers = PlannerMarkers(self, kinematics, self._state, base)
@@ -120,6 +127,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
     def release(self) -> None:
         """Take the endpoints down."""
         self._leaving_requests = True
+        self._gone.set()
         if self._threads is not None:
             self._threads.destroy()
         if self._actions is not None:
@@ -173,7 +181,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         )
         self._markers.show(planned)
 
-    def _warm_up(self) -> None:
+    def _load(self) -> None:
         begin = time.monotonic()
         try:
             self.requests.warm_up()
