@@ -88,6 +88,8 @@ def goal_configurations(
     latest = began + min(options.patience, options.share * request.timeout)
     all_found: list[_Found] = []
     for number, goal in enumerate(request.goals):
+        if request.cancelled():
+            return GoalConfigurations(np.empty((0, n)), (), PlanStatus.CANCELLED, "cancelled")
         exact = _exactly(request.checker, goal)
         if exact is not None:
             all_found.append(exact)
@@ -98,8 +100,6 @@ def goal_configurations(
         tries = options.more_samples if anything else options.samples
         chosen = replace(options, samples=tries)
         all_found.append(_configurations(request.checker, goal, start, rng, chosen, latest))
-        if request.cancelled():
-            return GoalConfigurations(np.empty((0, n)), (), PlanStatus.CANCELLED, "cancelled")
     index = tuple(k for k, found in enumerate(all_found) for _ in found.Q)
     if index:
         return GoalConfigurations(np.array([q for f in all_found for q in f.Q]), index)

@@ -26,7 +26,7 @@ def attributes_read(source: str) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
-            owner = node.value
+            owner = node.value.func if isinstance(node.value, ast.Call) else node.value
             name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
             if name == "params":
                 found.add(node.attr)
@@ -71,7 +71,8 @@ def test_every_parameter_is_read(executable):
 
 
 def test_the_check_itself_finds_an_unused_parameter():
-    assert attributes_read("x = self.params.a + params.b; params.c = 1; other.d") == {"a", "b"}
+    source = "x = self.params.a + params.b + self.params().e; params.c = 1; other.d"
+    assert attributes_read(source) == {"a", "b", "e"}
 
 
 @pytest.mark.parametrize("executable", NODES)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scene messages to and from scenes: all shapes, operations, frames, matrices; and bad ones."""
+"""Scene messages to and from scenes: shapes, operations, frames; and bad ones."""
 
 from __future__ import annotations
 
@@ -9,109 +9,38 @@ import math
 import numpy as np
 import pytest
 import scene_requests as requests
-from geometry_msgs.msg import Point, Pose, TransformStamped
+from geometry_msgs.msg import Point, Pose
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moveit_msgs.msg import (
-    AllowedCollisionEntry,
-    AllowedCollisionMatrix,
     CollisionObject,
-    LinkPadding,
-    ObjectColor,
-    PlanningScene,
-    PlanningSceneComponents,
-    PlanningSceneWorld,
+)
+from scene_translation import (  # noqa: F401
+    FRANKA,
+    HAND,
+    KINEMATICS,
+    X_B_SHELF,
+    Robot,
+    Tree,
+    corner_cloud,
+    done,
+    refused,
 )
 from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
-from std_msgs.msg import ColorRGBA
 
-from motion_nodes.errors import MotionError, UnknownFrame
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.ros.moveit_messages import pose_message
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.scene_allowed import allowed_from
 from motion_nodes.ros.scene_frames import SceneFrames
 from motion_nodes.ros.scene_messages import SceneMessages
-from motion_nodes.scene.allowed import AllowedCollisions, pair_of
-from motion_nodes.scene.scene import Scene, difference, world_object
+from motion_nodes.scene.scene import Scene, difference
 from motion_nodes.scene.shapes import (
-    Capsule,
     Cone,
     HalfSpace,
     TriangleMesh,
     bounding_radius,
-    triangle_mesh,
 )
-from motion_nodes.scene.world import World
-
-FRANKA = load_robot("franka")
-KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
-X_B_SHELF = from_xyz_rpy((0.4, -0.2, 0.1), (0.3, -0.2, 1.0))
-HAND = "panda_hand_tcp"
-
-
-class Tree:
-    """A /tf with one frame."""
-
-    def update(self):
-        pass
-
-    def pose(self, parent, child):
-        if child != "shelf":
-            raise UnknownFrame(child, ["shelf"], "/tf")
-        return X_B_SHELF, None
-
-
-class Robot:
-    """A robot whose joints may be unknown."""
-
-    def __init__(self):
-        self.q = FRANKA.home.copy()
-
-    def positions(self):
-        if self.q is None:
-            raise MotionError("waiting for joint_states")
-        return self.q
-
-    def pose(self, link):
-        return KINEMATICS.pose(self.q, link)
-
-
-@pytest.fixture
-def robot():
-    return Robot()
-
-
-@pytest.fixture
-def messages(robot):
-    frames = SceneFrames(KINEMATICS, RobotFrames(KINEMATICS, Tree(), ""), robot.positions)
-    return SceneMessages(FRANKA, frames)
-
-
-def done(messages, scene, *sent):
-    """The scene after messages that must all be carried out without a word."""
-    for message in sent:
-        scene, findings = messages.apply(scene, message)
-        assert findings.success, findings.refused
-        assert not findings.warnings
-    return scene
-
-
-def refused(messages, scene, message):
-    """What is said of a message that must change nothing."""
-    after, findings = messages.apply(scene, message)
-    assert after is scene
-    (text,) = findings.refused
-    return text
-
-
-def corner_cloud(item):
-    """Points of an object's parts in the world, for what is the same however it is described."""
-    points = np.array([(x, y, z, 1.0) for x in (-1, 1) for y in (-1, 0.5) for z in (-1, 2.0)])
-    return np.concatenate([points @ (item.X_WO @ part.X_OS).T for part in item.parts])
 
 
 def test_the_shapes_of_pymoveit2_stand_where_it_says(messages):
@@ -399,312 +328,3 @@ def test_unknown_touch_links_and_subframes_are_told(messages):
     named = requests.box("cup", (0.1,) * 3, (0.5, 0.0, 0.2))
     named.subframe_names, named.subframe_poses = ["handle"], [Pose()]
     assert "subframes" in messages.apply(scene, named)[1].warnings[0]
-
-
-def filled(messages):
-    """A scene with everything."""
-    world = World()
-    rng = np.random.default_rng(5)
-    solids = {
-        "box": Box((0.1, 0.2, 0.3)),
-        "ball": Sphere(0.1),
-        "can": Cylinder(0.1, 0.3),
-        "hat": Cone(0.1, 0.2),
-        "floor": HalfSpace(),
-        "cube": triangle_mesh(requests.CUBE_CORNERS, requests.CUBE_FACES),
-        "pill": Capsule(0.05, 0.2),
-    }
-    for name, solid in solids.items():
-        X = from_xyz_rpy(rng.uniform(-1, 1, 3), rng.uniform(-2, 2, 3))
-        world.add(world_object(name, solid, X, rgba=(0.5, 0.25, 0.0, 1.0), kind="thing\n{}"))
-    world.add(world_object("hidden", Sphere(1.0), enabled=False))
-    scene = done(messages, world.scene, requests.attached("can", HAND, ["panda_leftfinger"]))
-    world.replace(scene)
-    world.allow([("box", "panda_hand"), ("ball", "floor")])
-    world.set_allowed(world.scene.allowed.with_default("hat", True))
-    return world.scene
-
-
-def test_a_scene_there_and_back(messages):
-    scene = filled(messages)
-    back, findings = messages.apply(Scene(), messages.message(scene, {}))
-    assert findings.success, findings.refused
-    assert set(back.objects) == set(scene.objects) - {"hidden"}
-    for name, item in back.objects.items():
-        old = scene.objects[name]
-        assert item.rgba == old.rgba
-        assert item.kind == old.kind
-        if name != "pill":
-            np.testing.assert_allclose(corner_cloud(item), corner_cloud(old), atol=1e-9)
-    kinds = [type(part.solid) for part in back.objects["pill"].parts]
-    assert kinds == [Cylinder, Sphere, Sphere]
-    np.testing.assert_allclose(
-        [part.X_OS[2, 3] for part in back.objects["pill"].parts], [0.0, -0.1, 0.1], atol=1e-12
-    )
-    body, old = back.attached["can"], scene.attached["can"]
-    np.testing.assert_allclose(body.X_LO, old.X_LO, atol=1e-12)
-    assert (body.link, body.touch_links, body.rgba) == (old.link, old.touch_links, old.rgba)
-    assert back.allowed.defaults == {"hat": True}
-    names = [*scene.objects, *messages.links]
-    for a in names:
-        for b in names:
-            if a < b and pair_of(a, b) not in messages.never_checked:
-                assert back.allowed.allows(a, b) == scene.allowed.allows(a, b)
-    # The same scene once more changes nothing at all.
-    assert messages.apply(back, messages.message(back, {}))[0] is back
-
-
-def test_diffs_lead_another_scene_along(messages, robot):
-    """Random changes, told as diffs only; the follower need not know where the robot stands."""
-    frames = SceneFrames(KINEMATICS, RobotFrames(KINEMATICS, Tree(), ""), lambda: FRANKA.home)
-    others = SceneMessages(FRANKA, frames)
-    robot.q = FRANKA.named_state("transport")
-    rng = np.random.default_rng(11)
-    names = ["a", "b", "c", "d"]
-    now, follower = Scene(), Scene()
-    told = 0
-    for _ in range(150):
-        name, xyz = str(rng.choice(names)), rng.uniform(-1, 1, 3)
-        sent = [
-            requests.sphere(name, 0.1, xyz),
-            requests.moved(name, xyz),
-            requests.removed(name),
-            requests.attached(name, str(rng.choice([HAND, "panda_link3"]))),
-            requests.detached(name),
-        ][rng.integers(5)]
-        after = messages.apply(now, sent)[0]
-        if rng.random() < 0.3:
-            pairs = after.allowed.with_pairs([(name, "panda_hand")], bool(rng.integers(2)))
-            after = Scene(after.objects, after.attached, pairs, after.revision + 1)
-        diff = difference(now, after)
-        now = after
-        if not diff.empty:
-            told += 1
-            follower, findings = others.apply(follower, messages.diff_message(now, diff))
-            assert findings.success, findings.refused
-        assert set(follower.objects) == set(now.objects)
-        assert set(follower.attached) == set(now.attached)
-        for key, item in now.objects.items():
-            np.testing.assert_allclose(follower.objects[key].X_WO, item.X_WO, atol=1e-9)
-        for key, body in now.attached.items():
-            assert follower.attached[key].link == body.link
-            np.testing.assert_allclose(follower.attached[key].X_LO, body.X_LO, atol=1e-9)
-        for key in names:
-            allowed = now.allowed.allows(key, "panda_hand")
-            assert follower.allowed.allows(key, "panda_hand") == allowed
-    assert told > 60
-
-
-def test_a_whole_scene_is_taken_whole_or_not_at_all(messages):
-    scene = filled(messages)
-    message = messages.message(scene, {})
-    message.world.collision_objects[2].primitives[0].dimensions[0] = nan
-    after, findings = messages.apply(scene, message)
-    assert after is scene
-    assert not findings.success
-    empty, findings = messages.apply(scene, requests.emptied(messages.message(scene, {})))
-    assert findings.success
-    assert not empty.objects
-    assert not empty.attached
-    # Of a change what is right is carried out.
-    bad, good = requests.sphere("x", nan, (0, 0, 0)), requests.sphere("y", 0.1, (0, 0, 0))
-    after, findings = messages.apply(scene, requests.diff(bad, good))
-    assert not findings.success
-    assert set(after.objects) - set(scene.objects) == {"y"}
-
-
-def test_world_messages_replace_the_world_only(messages):
-    scene = filled(messages)
-    only = PlanningSceneWorld(collision_objects=[requests.sphere("one", 0.1, (1.0, 0.0, 0.0))])
-    after, findings = messages.apply(scene, only)
-    assert findings.success
-    assert set(after.objects) == {"one"}
-    assert after.attached == scene.attached
-    only.collision_objects.append(requests.sphere("two", 0.0, (1.0, 0.0, 0.0)))
-    assert messages.apply(scene, only)[0] is scene
-
-
-def test_attaching_with_the_removal_that_moveits_tutorial_sends_too(messages):
-    scene = done(messages, Scene(), requests.box("box", (0.05,) * 3, (0.5, 0.0, 0.4)))
-    taken = requests.attached("box", HAND)
-    taken.object = requests.box("box", (0.05,) * 3, (0.0, 0.0, 0.1), frame=HAND)
-    after, findings = messages.apply(
-        scene, requests.diff(requests.removed("box"), attached=[taken])
-    )
-    assert findings.success
-    assert set(after.attached) == {"box"}
-    assert not after.objects
-
-
-def test_a_robot_state_that_is_no_change_tells_all_that_is_attached(messages):
-    scene = done(
-        messages,
-        Scene(),
-        requests.sphere("a", 0.1, (1.0, 0.0, 0.0)),
-        requests.sphere("b", 0.1, (2.0, 0.0, 0.0)),
-        requests.attached("a", HAND),
-    )
-    message = requests.diff(attached=[requests.attached("b", HAND)])
-    assert set(messages.apply(scene, message)[0].attached) == {"a", "b"}
-    message.robot_state.is_diff = False
-    assert set(messages.apply(scene, message)[0].attached) == {"b"}
-    message = requests.diff(attached=[requests.detached("a")])
-    message.robot_state.is_diff = False
-    after, findings = messages.apply(scene, message)
-    assert after is scene
-    assert "must be marked as a change" in findings.refused[0]
-
-
-def test_components(messages):
-    scene = filled(messages)
-    positions = dict(zip(FRANKA.joint_names, FRANKA.home.tolist(), strict=True))
-    C = PlanningSceneComponents
-    everything = messages.message(scene, positions, 0)
-    assert len(everything.world.collision_objects) == 6
-    assert everything.robot_state.joint_state.position.tolist() == list(positions.values())
-    assert [a.object.id for a in everything.robot_state.attached_collision_objects] == ["can"]
-    assert len(everything.object_colors) == 7
-    assert everything.robot_model_name == "franka"
-    names = messages.message(scene, positions, C.WORLD_OBJECT_NAMES)
-    assert {o.id for o in names.world.collision_objects} == set(scene.objects) - {"hidden"}
-    assert not any(o.primitives or o.meshes for o in names.world.collision_objects)
-    assert not names.robot_state.joint_state.name
-    assert not names.allowed_collision_matrix.entry_names
-    state = messages.message(scene, positions, C.ROBOT_STATE)
-    assert state.robot_state.joint_state.name
-    assert not state.robot_state.attached_collision_objects
-    matrix = messages.message(scene, positions, C.ALLOWED_COLLISION_MATRIX)
-    assert set(messages.links) <= set(matrix.allowed_collision_matrix.entry_names)
-    assert not matrix.world.collision_objects
-
-
-def test_letting_the_whole_robot_touch_something_as_pymoveit2_does(messages):
-    scene = done(messages, Scene(), requests.box("box", (0.1,) * 3, (0.5, 0.0, 0.2)))
-    for allow in (True, False, True):
-        sent = requests.with_collisions_allowed(messages.message(scene, {}), "box", allow)
-        after, findings = messages.apply(scene, sent)
-        assert findings.success
-        assert all(after.allowed.allows("box", link) == allow for link in messages.links)
-        assert after.objects["box"] is scene.objects["box"]
-        scene = after
-    # Its neighbours in the tree need no word, and what is said of the object goes with it.
-    assert len(scene.allowed.pairs) == len(messages.links)
-    assert not done(messages, scene, requests.removed("box")).allowed.pairs
-
-
-def test_pairs_of_links_that_are_never_checked(messages):
-    assert pair_of("panda_link3", "panda_link4") in messages.never_checked
-    assert pair_of("panda_link5", "panda_link7") in messages.never_checked
-    assert pair_of("panda_link0", "panda_hand") not in messages.never_checked
-    matrix = messages.message(Scene(), {}).allowed_collision_matrix
-    names = list(matrix.entry_names)
-    row = matrix.entry_values[names.index("panda_link3")].enabled
-    assert row[names.index("panda_link4")]
-    assert not row[names.index("panda_hand")]
-    assert allowed_from(matrix, messages.never_checked) == AllowedCollisions()
-
-
-@given(data=st.data())
-@settings(derandomize=True, max_examples=60, deadline=None)
-def test_a_matrix_says_for_each_pair_what_it_says(data):
-    names = ["a", "b", "c", "d"]
-    rows = data.draw(st.lists(st.lists(st.booleans(), min_size=4, max_size=4),
-                              min_size=4, max_size=4))  # fmt: skip
-    table = np.triu(np.array(rows)) | np.triu(np.array(rows), 1).T
-    defaults = data.draw(st.dictionaries(st.sampled_from([*names, "e"]), st.booleans()))
-    message = AllowedCollisionMatrix(
-        entry_names=names,
-        entry_values=[AllowedCollisionEntry(enabled=row) for row in table.tolist()],
-        default_entry_names=list(defaults),
-        default_entry_values=list(defaults.values()),
-    )
-    said = allowed_from(message)
-    for i, a in enumerate(names):
-        for j, b in enumerate(names):
-            if i != j:
-                assert said.allows(a, b) == table[i, j]
-    assert said.allows("e", "f") == defaults.get("e", False)
-
-
-@pytest.mark.parametrize(
-    "matrix",
-    [
-        AllowedCollisionMatrix(entry_names=["a", "b"]),
-        AllowedCollisionMatrix(
-            entry_names=["a", "b"],
-            entry_values=[AllowedCollisionEntry(enabled=[True])] * 2,
-        ),
-        AllowedCollisionMatrix(default_entry_names=["a"]),
-    ],
-)
-def test_bad_matrices(messages, matrix):
-    scene = filled(messages)
-    message = PlanningScene(is_diff=True, allowed_collision_matrix=matrix)
-    after, findings = messages.apply(scene, message)
-    assert after is scene
-    assert "allowed collision matrix" in findings.refused[0]
-
-
-def test_colours_padding_octomaps_models_and_fixed_frames(messages):
-    scene = done(messages, Scene(), requests.box("box", (0.1,) * 3, (0.5, 0.0, 0.2)))
-    message = requests.diff()
-    message.object_colors = [
-        ObjectColor(id="box", color=ColorRGBA(r=1.0, g=0.5, b=0.0, a=1.0)),
-        ObjectColor(id="gone", color=ColorRGBA(r=1.0)),
-    ]
-    after, findings = messages.apply(scene, message)
-    assert findings.success
-    assert after.objects["box"].rgba == (1.0, 0.5, 0.0, 1.0)
-    again = done(messages, after, requests.box("box", (0.2,) * 3, (0.5, 0.0, 0.2)))
-    assert again.objects["box"].rgba == (1.0, 0.5, 0.0, 1.0)
-    message.object_colors[0].color.r = nan
-    after, findings = messages.apply(scene, message)
-    assert "must be from 0 to 1" in findings.warnings[0]
-    assert after is scene
-    message = requests.diff()
-    message.link_padding = [LinkPadding(link_name="panda_hand", padding=0.1)]
-    message.world.octomap.octomap.data = [1, 2]
-    message.robot_model_name = "ur10e"
-    after, findings = messages.apply(scene, message)
-    assert after is scene
-    assert [text.split()[0] for text in findings.refused] == ["octomaps", "padding"]
-    assert "this is 'franka'" in findings.warnings[0]
-    table = TransformStamped(child_frame_id="table")
-    table.header.frame_id = "panda_link0"
-    table.transform.translation.x = 2.0
-    message = requests.diff(requests.sphere("ball", 0.1, (0.5, 0.0, 0.0), frame="table"))
-    message.fixed_frame_transforms = [table]
-    after, findings = messages.apply(scene, message)
-    assert findings.success
-    assert after.objects["ball"].X_WO[0, 3] == pytest.approx(2.5)
-    table.header.frame_id = "moon"
-    table.child_frame_id = "crater"
-    assert "'crater' is not used" in messages.apply(scene, message)[1].warnings[0]
-
-
-def test_ten_thousand_objects_in_one_message(messages):
-    sent = [requests.sphere(f"o{i}", 0.01, (i * 0.01, 0.0, 0.0)) for i in range(10_000)]
-    scene, findings = messages.apply(Scene(), requests.diff(*sent))
-    assert findings.success
-    assert len(scene.objects) == 10_000
-    after = done(messages, scene, requests.moved("o77", (0.0, 0.0, 1.0)))
-    assert difference(scene, after).moved == ("o77",)
-
-
-def test_frames_with_a_prefix_are_the_robots_own(robot):
-    """As several robots share one /tf."""
-    frames = SceneFrames(KINEMATICS, RobotFrames(KINEMATICS, Tree(), "left"), robot.positions)
-    messages = SceneMessages(FRANKA, frames)
-    scene = done(
-        messages,
-        Scene(),
-        requests.sphere("a", 0.1, (0.0, 0.0, 0.1), frame="left/panda_hand_tcp"),
-        requests.sphere("b", 0.1, (0.5, 0.0, 0.0), frame="left/panda_link0"),
-        requests.attached("b", "left/panda_hand", ["left/panda_leftfinger"]),
-    )
-    want = robot.pose(HAND) @ from_xyz_rpy((0.0, 0.0, 0.1))
-    np.testing.assert_allclose(scene.objects["a"].X_WO, want, atol=1e-12)
-    body = scene.attached["b"]
-    assert (body.link, body.touch_links) == ("panda_hand", {"panda_leftfinger"})
-    other = requests.sphere("c", 0.1, (0.0, 0.0, 0.0), frame="right/panda_hand_tcp")
-    assert "right/panda_hand_tcp" in refused(messages, scene, other)

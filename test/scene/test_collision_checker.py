@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scene.checkers import NEAR, configurations, pair
 from scene.random_scenes import KINDS, coal_collides, coal_distance, random_pose, random_scene
 
 from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame, UnknownGroup, UnknownJoint
@@ -26,28 +27,13 @@ from motion_nodes.scene.contacts import KernelChecker
 from motion_nodes.scene.edge_steps import edge_step_count
 from motion_nodes.scene.leaves import FILLING
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
-from motion_nodes.scene.shapes import HalfSpace
-from motion_nodes.scene.world import World
 
-NEAR = 1e-5  # what float32 may decide either way [m]
 PROBLEMS = Path(__file__).with_name("motion_bench_maker.json")
 
 
 @pytest.fixture(scope="module")
 def franka() -> Robot:
     return load_robot("franka")
-
-
-def pair(robot: Robot, joints: str | None = "arm", **settings: object) -> list[CollisionChecker]:
-    """Return a checker with generated code and one without."""
-    return [CollisionChecker(robot, joints, generic=g, **settings) for g in (False, True)]  # type: ignore[arg-type]
-
-
-def configurations(checker: CollisionChecker, count: int, seed: int = 0) -> Array:
-    rng = np.random.default_rng(seed)
-    low = np.maximum(checker.limits.lower, -np.pi)
-    high = np.minimum(checker.limits.upper, np.pi)
-    return rng.uniform(low, high, (count, len(low)))
 
 
 def assert_same_verdicts(fast: CollisionChecker, slow: CollisionChecker, Q: Array) -> int:
@@ -103,10 +89,10 @@ def test_distances_of_spheres_are_those_of_coal(franka: Robot) -> None:
                 assert distances.distance[s] == pytest.approx(min(gaps), abs=5e-6)
 
 
-@pytest.mark.parametrize("name", ["ur10e", "covered_franka"])
+@pytest.mark.parametrize("name", ["franka", "ur10e", "covered_franka"])
 def test_nothing_that_touches_the_geometry_is_called_free(name: str, franka: Robot) -> None:
     """The true primitives of the URDF against the world by coal: no miss, some caution."""
-    robot = load_robot(name) if name == "ur10e" else replace(franka, spheres={})
+    robot = replace(franka, spheres={}) if name == "covered_franka" else load_robot(name)
     checker = CollisionChecker(robot)
     kinematics = Kinematics(robot.tree)
     kinds = ("sphere", "box", "cylinder", "capsule", "cone", "hull")
@@ -311,220 +297,6 @@ def test_an_edge_too_long_to_check_is_not_free(franka: Robot) -> None:
     for checker in pair(franka):
         far = franka.home[:7] + 1e9
         assert not checker.edge_free(franka.home[:7], far)
-
-
-def test_clearance_is_kept_from_the_world_and_from_itself(franka: Robot) -> None:
-    q = franka.home[:7]
-    tip = Kinematics(franka.tree).pose(franka.home, "panda_hand_tcp")[:3, 3]
-    ball = world_object("ball", Sphere(0.03), from_xyz_rpy(tip + np.array([0.12, 0.0, 0.0])))
-    for checker in pair(franka, scene=Scene({"ball": ball})):
-        gap = min(c for c in checker.sphere_distances(q).distance)
-        assert checker.is_free(q)
-        checker.set_clearance(gap - 1e-4)
-        assert checker.is_free(q) == (checker.distance(q).value > gap - 1e-4)
-        checker.set_clearance(gap + 1e-4)
-        assert not checker.is_free(q)
-        assert any("wanted are" in text for text in checker.problems(q))
-        checker.set_scene(Scene())
-        own = checker.distance(q)
-        assert own.pair is not None
-        checker.set_clearance(own.value - 1e-4)
-        assert checker.is_free(q)
-        checker.set_clearance(own.value + 1e-4)
-        assert not checker.is_free(q)
-        assert checker.explain(q)[0].kind == "self"
-
-
-def test_disabled_allowed_and_removed_objects_do_not_count(franka: Robot) -> None:
-    q = franka.home[:7]
-    hand = Kinematics(franka.tree).pose(franka.home, "panda_hand")[:3, 3]
-    for checker in pair(franka):
-        world = World()
-
-        def free(world: World = world, checker: CollisionChecker = checker) -> bool:
-            checker.set_scene(world.scene)
-            return checker.is_free(q)
-
-        assert free()
-        world.add(world_object("ball", Sphere(0.05), from_xyz_rpy(hand)))
-        assert not free()
-        world.enable("ball", False)
-        assert free()
-        world.enable("ball")
-        assert not free()
-        touching = {c.pair[0] for c in checker.explain(q)}
-        world.allow([(link, "ball") for link in touching])
-        assert free()
-        world.allow([("panda_hand", "ball")], allowed=False)
-        assert not free()
-        assert {c.pair[0] for c in checker.explain(q)} == {"panda_hand"}
-        world.set_allowed(AllowedCollisions().with_default("ball", True))
-        assert free()
-        world.set_allowed(AllowedCollisions())
-        world.move({"ball": from_xyz_rpy((5.0, 0.0, 0.0))})
-        assert free()
-        world.move({"ball": from_xyz_rpy(hand)})
-        assert not free()
-        world.remove("ball")
-        assert free()
-
-
-def test_links_that_the_robot_ignores_or_that_are_neighbours_are_not_checked(
-    franka: Robot,
-) -> None:
-    checker = CollisionChecker(franka, "arm", clearance=10.0)
-    told = {frozenset(c.pair) for c in checker.explain(franka.home[:7]) if c.kind == "self"}
-    assert frozenset(("panda_link0", "panda_link5")) in told
-    for a, b in (
-        ("panda_link1", "panda_link2"),  # neighbours
-        ("panda_link7", "panda_hand"),  # joined by fixed joints
-        ("panda_link6", "panda_hand"),  # neighbours, fixed joints left out
-        ("panda_link5", "panda_link7"),  # ignored by the robot's file
-    ):
-        assert frozenset((a, b)) not in told
-
-
-def test_what_is_carried_collides_until_it_is_put_down(franka: Robot) -> None:
-    q = franka.home[:7]
-    X_WL = Kinematics(franka.tree).pose(franka.home, "panda_hand")
-    X_WO = X_WL @ from_xyz_rpy((0.0, 0.0, 0.3))
-    shelf = world_object("shelf", Box((0.4, 0.4, 0.02)), X_WO @ from_xyz_rpy((0.0, 0.0, 0.06)))
-    for checker in pair(franka):
-        world = World()
-        world.add(shelf)
-        world.add(world_object("can", Cylinder(0.03, 0.15), X_WO))
-        checker.set_scene(world.scene)
-        assert checker.is_free(q)
-        world.attach_object("can", "panda_hand", X_WL)
-        checker.set_scene(world.scene)
-        assert not checker.is_free(q)
-        contact = checker.explain(q)[0]
-        assert contact.kind == "attached"
-        assert contact.pair == ("can", "shelf")
-        assert "can is" in checker.problems(q)[0]
-        assert "can" in checker.sphere_bodies
-        moved = q + np.array([0.0, -0.5, 0.0, 0.0, 0.0, 0.0, 0.0])
-        assert checker.is_free(moved)
-        assert not checker.edge_free(moved, q)
-        world.detach("can", X_WL)
-        checker.set_scene(world.scene)
-        assert checker.is_free(q)
-
-
-def test_touch_links_may_touch_what_is_carried(franka: Robot) -> None:
-    q = franka.home[:7]
-    fingers = ("panda_leftfinger", "panda_rightfinger")
-    cube = (Part(Box((0.04, 0.08, 0.04)), np.eye(4)),)
-    between = from_xyz_rpy((0.0, 0.0, 0.1))
-    for checker in pair(franka):
-        for touch, free in ((fingers, True), ((), False)):
-            body = AttachedBody("cube", "panda_hand", between, cube, frozenset(touch))
-            checker.set_scene(Scene(attached={"cube": body}))
-            assert checker.is_free(q) == free
-        told = {frozenset(c.pair) for c in checker.explain(q)}
-        assert told == {frozenset(("cube", finger)) for finger in fingers}
-        allowed = AllowedCollisions().with_pairs([("cube", finger) for finger in fingers])
-        checker.set_scene(Scene(attached={"cube": body}, allowed=allowed))
-        assert checker.is_free(q)
-
-
-def test_joints_that_are_not_planned_for_stand_where_they_were_set(franka: Robot) -> None:
-    q = franka.home[:7]
-    finger = Kinematics(franka.tree).pose(franka.home, "panda_leftfinger") @ from_xyz_rpy(
-        (0.0, 0.008, 0.044)
-    )
-    for checker in pair(franka):
-        ball = world_object("ball", Sphere(0.01), finger)
-        checker.set_scene(Scene({"ball": ball}))
-        assert not checker.is_free(q)
-        checker.set_positions({"panda_finger_joint1": 0.0})
-        assert checker.is_free(q)
-        checker.set_positions(franka.home)
-        assert not checker.is_free(q)
-
-
-def test_a_moved_base_sees_the_world_from_there(franka: Robot) -> None:
-    rng = np.random.default_rng(9)
-    scene = random_scene(rng, 10)
-    X_WB = random_pose(rng, 1.0, 3.0)
-    moved = Scene(
-        {name: replace(item, X_WO=X_WB @ item.X_WO) for name, item in scene.objects.items()}
-    )
-    for checker in pair(franka):
-        checker.set_scene(scene)
-        Q = configurations(checker, 40, 9)
-        before = checker.are_free(Q)
-        explained = checker.explain(Q[np.flatnonzero(~before)[0]])
-        checker.set_base_pose(X_WB)
-        checker.set_scene(moved)
-        np.testing.assert_array_equal(checker.are_free(Q), before)
-        again = checker.explain(Q[np.flatnonzero(~before)[0]])
-        assert [c.pair for c in again] == [c.pair for c in explained]
-        expected = X_WB[:3, :3] @ explained[0].position + X_WB[:3, 3]
-        np.testing.assert_allclose(again[0].position, expected, atol=1e-9)
-
-
-def test_ten_thousand_objects_are_sorted_out(franka: Robot) -> None:
-    """The verdict with thousands of far and small objects is that of the few near ones."""
-    rng = np.random.default_rng(10)
-    near = random_scene(rng, 9, size=0.04)
-    objects = dict(near.objects)
-    small = Sphere(0.002)
-    for index in range(10_000):
-        X = random_pose(rng, 0.7, 4.0)
-        objects[f"grain_{index}"] = world_object(f"grain_{index}", small, X)
-    fast = CollisionChecker(franka, "arm", scene=Scene(objects))
-    positions = np.array([objects[f"grain_{i}"].X_WO[:3, 3] for i in range(10_000)])
-    alone = CollisionChecker(franka, "arm", scene=near)
-    Q = configurations(fast, 20, 10)
-    for q, free in zip(Q, fast.are_free(Q), strict=True):
-        spheres = alone.sphere_positions(q)
-        gaps = np.linalg.norm(positions[:, None] - spheres[None, :, :3], axis=2) - spheres[:, 3]
-        gap = gaps.min() - 0.002
-        if abs(gap) > NEAR:
-            assert free == (gap > 0.0 and alone.is_free(q))
-
-
-def test_the_ground_counts_everywhere(franka: Robot) -> None:
-    q = franka.home[:7]
-    for checker in pair(franka):
-        low = world_object("ground", HalfSpace(), from_xyz_rpy((0.0, 0.0, -0.05)))
-        checker.set_scene(Scene({"ground": low}))
-        assert checker.is_free(q)
-        high = world_object("ground", HalfSpace(), from_xyz_rpy((0.0, 0.0, 0.3)))
-        checker.set_scene(Scene({"ground": high}))
-        assert not checker.is_free(q)
-        assert checker.explain(q)[0].pair[1] == "ground"
-
-
-def test_reasons_come_in_order_and_worst_first(franka: Robot) -> None:
-    checker = CollisionChecker(franka, "arm")
-    q = franka.home[:7].copy()
-    q[1], q[3] = 2.5, -3.3  # outside their limits, and folded into itself
-    scene = random_scene(np.random.default_rng(11), 20, size=0.1, low=0.1, high=0.6)
-    checker.set_scene(scene)
-    told = checker.explain(q)
-    kinds = [c.kind for c in told]
-    assert kinds == sorted(kinds, key=["limit", "self", "attached", "world"].index)
-    assert {"limit", "world"} <= set(kinds)
-    for kind in set(kinds):
-        depths = [c.depth for c in told if c.kind == kind]
-        assert depths == sorted(depths, reverse=True)
-    limits = {c.pair: c.depth for c in told if c.kind == "limit"}
-    assert limits["panda_joint2", "upper"] == pytest.approx(2.5 - checker.limits.upper[1])
-    assert limits["panda_joint4", "lower"] == pytest.approx(checker.limits.lower[3] + 3.3)
-    words = checker.problems(q)
-    assert words[0].startswith("panda_joint2 is 2.5")
-    assert any("mm deep in" in text for text in words)
-    assert checker.problems(franka.home[:7] * 0.0 + q, tolerance=1.0)[0].startswith("panda_")
-
-
-def test_limits_of_other_checks_do_not_count(franka: Robot) -> None:
-    q = franka.home[:7].copy()
-    q[6] = 4.0  # turns the hand beyond its limit
-    for checker in pair(franka):
-        assert checker.is_free(q)
-        assert checker.problems(q)
 
 
 def call_state(kernel: KernelChecker, q: Array) -> int:

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checkers and configurations for the tests of collision checks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
+from motion_nodes.scene.checker import CollisionChecker
+
+NEAR = 1e-5
+"""What float32 may decide either way [m]."""
+
+
+def pair(robot: Robot, joints: str | None = "arm", **settings: object) -> list[CollisionChecker]:
+    """Return a checker with generated code and one without."""
+    return [CollisionChecker(robot, joints, generic=g, **settings) for g in (False, True)]  # type: ignore[arg-type]
+
+
+def configurations(checker: CollisionChecker, count: int, seed: int = 0) -> Array:
+    """Return random configurations within limits, shape (count, n)."""
+    rng = np.random.default_rng(seed)
+    low = np.maximum(checker.limits.lower, -np.pi)
+    high = np.minimum(checker.limits.upper, np.pi)
+    return rng.uniform(low, high, (count, len(low)))
