@@ -215,7 +215,7 @@ def main() -> None:
     parser = arguments(__doc__)
     options = parser.parse_args()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-    report = Report("Collision checks of the Franka (7 joints, 59 spheres)")
+    report = Report("Collision checks of the Franka (its arm, its spheres)")
     for part in (throughput, growth, start, overstatement):
         part(report)
     report.write(options.json)
