@@ -283,6 +283,10 @@ class PlanExecution:
                 obstacle = blocked(sent)
                 if obstacle:
                     self._client.cancel(sent)
+        q, trouble = self._state.newest()
+        if not trouble:
+            places = dict(zip(self._state.joint_names, q.tolist(), strict=True))
+            self._client.heard(sent, [places[name] for name in sent.joints])
         return _ending(motion, sent, obstacle)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.tree import Array
 from motion_nodes.nodes.planner_state import PlannerState
 from motion_nodes.nodes.planning_requests import PlannedMotion
 from motion_nodes.ros import qos
@@ -18,6 +19,8 @@ from motion_nodes.ros.node import MotionNode
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
 
+MOST_NODES = 3000
+"""Of a search tree that are shown."""
 SPHERE_PERIOD = 0.2
 """[s] Between two messages of spheres."""
 
@@ -49,19 +52,28 @@ class PlannerMarkers:
         self._due = 0.0
 
     def show(self, planned: PlannedMotion) -> None:
-        """Publish the way of the tip along a plan."""
-        tip = planned.group.tip
-        if tip is None:
+        """Publish the way of the tip along a plan, and along the trees that were searched."""
+        if planned.group.tip is None:
             return
         points = planned.trajectory.joint_trajectory.points
-        way = np.array([point.positions for point in points])
-        Q = np.tile(planned.q, (len(way), 1))
-        Q[:, planned.group.indices] = way
-        places = np.ascontiguousarray(self._kinematics.pose_batch(Q, tip)[:, :3, 3])
+        places = self._places(planned, np.array([point.positions for point in points]))
         markers = self._markers()
         markers.line("path", places)
         markers.dots("ends", places[[0, -1]])
+        if planned.tree is not None and self._plans.get_subscription_count():
+            # A parent comes before its children, so that the first nodes are a tree, too.
+            nodes = planned.tree.nodes[:MOST_NODES]
+            parents = planned.tree.parents[: len(nodes)].tolist()
+            markers.tree("tree", self._places(planned, nodes), parents)
         self._plans.publish(markers.message)
+
+    def _places(self, planned: PlannedMotion, way: Array) -> Array:
+        """Return where the tip is, for the joints of the group, shape (m, 3)."""
+        assert planned.group.tip is not None
+        Q = np.tile(planned.q, (len(way), 1))
+        Q[:, planned.group.indices] = way
+        poses = self._kinematics.pose_batch(Q, planned.group.tip)
+        return np.ascontiguousarray(poses[:, :3, 3])
 
     def tick(self, checker: CollisionChecker, scene: Scene) -> None:
         """Publish the spheres that stand for the robot and what it carries, where it is now.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ from motion_nodes.planning.planner_settings import PlannerSettings
 from motion_nodes.planning.planners import default_settings, find_planner
 from motion_nodes.planning.prepare import load_planning
 from motion_nodes.planning.problem import PlanRequest
+from motion_nodes.planning.tree_search import SearchTree
 from motion_nodes.ros.goal_constraints import goals_of, refuse_constraints_on_the_way
 from motion_nodes.ros.goal_context import GoalContext, refused
 from motion_nodes.ros.moveit_messages import Refusal, joint_values
@@ -90,6 +91,8 @@ class PlannedMotion:
     """Duration of planning [s]."""
     note: str
     """What the client should know; may be empty."""
+    tree: SearchTree | None = None
+    """What the search had grown, to draw."""
 
 
 def tool_speed(request: Any, context: GoalContext) -> tuple[str, float] | None:
@@ -243,7 +246,8 @@ class PlanningRequests:
             slower = with_tool_speed(plan.motion, question.checker, *speed)
             trajectory = slower.points(options.time_step)
         notes = [*context.notes, *plan.notes]
-        return self._planned(wish, group, q, trajectory, plan.time, notes)
+        planned = self._planned(wish, group, q, trajectory, plan.time, notes)
+        return replace(planned, tree=plan.tree)
 
     def await_warm(self, cancelled: Callable[[], bool]) -> None:
         """Wait until everything is compiled, which takes a while at the first start on a machine.

@@ -19,6 +19,7 @@ from motion_nodes.planning.planners import find_planner, make_planner
 from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.search_settings import ShorteningSettings
 from motion_nodes.planning.shortcut import shorten_path
+from motion_nodes.planning.tree_search import SearchTree
 from motion_nodes.planning.verify import FINER, PathVerifier
 from motion_nodes.scene.allowed import AllowedCollisions
 from motion_nodes.scene.checker import CollisionChecker
@@ -100,6 +101,13 @@ class MotionPlan:
     """What a client should know, such as that another planner was used."""
     time: float
     """Duration in all [s]."""
+    tree: SearchTree | None = None
+    """What the search that led to the path had grown, to draw; None for planners without one."""
+
+    def __repr__(self) -> str:
+        """Return what it came to, without the numbers of the motion."""
+        words = ", ".join(f"{stage.name} {1e3 * stage.time:.2f} ms" for stage in self.stages)
+        return f"MotionPlan({self.status.value}, {words}{', ' if self.reason else ''}{self.reason})"
 
     @property
     def success(self) -> bool:
@@ -169,6 +177,7 @@ class _Run:
         name, note = find_planner(options.planner)
         self._planner_name, self._notes = name, [note] if note else []
         self._words = ""
+        self._tree: SearchTree | None = None
 
     def run(self) -> MotionPlan:
         """Go all the way, a second time if the second look says so."""
@@ -188,7 +197,7 @@ class _Run:
         spent = time.perf_counter() - self._began
         result = replace(result, time=spent)
         stages, notes = tuple(self._stages), tuple(self._notes)
-        return MotionPlan(result, points, motion, stages, notes, spent)
+        return MotionPlan(result, points, motion, stages, notes, spent, self._tree)
 
     def _points(self, result: PlanResult, motion: TimedPath | None) -> JointTrajectory | None:
         """Return the trajectory: a single point where there is nothing to move."""
@@ -220,13 +229,16 @@ class _Run:
             seed = request.random_seed + number
             asked = replace(request, random_seed=seed, timeout=max(1e-3, self._left()))
             with self._stage("path"):
-                result = make_planner(self._planner_name, options.settings).plan(asked)
+                planner = make_planner(self._planner_name, options.settings)
+                result = planner.plan(asked)
                 self._words = result.reason or (
                     f"{result.planner}: {len(result.path) if result.path is not None else 0} "
                     f"waypoints, {result.iterations} iterations, cost {result.cost:.4g}"
                 )
             if best is None or (result.success and result.cost < best.cost):
                 best = result
+                # A planner without a tree has none to show.
+                self._tree = getattr(planner, "tree", lambda: None)()
             if not result.success or self._left() <= 0.0:
                 break
         assert best is not None

@@ -106,6 +106,12 @@ class TrajectoryClient:
                 sent.ended.set()
         return sent.ended.is_set()
 
+    def heard(self, sent: SentTrajectory, positions: list[float]) -> None:
+        """Note where its joints are now, beside what the controller says in its feedback."""
+        now = self._node.now_ns() * 1e-9
+        if not sent.heard or now > sent.heard[-1][0]:
+            sent.heard.append((now, positions))
+
     def destroy(self) -> None:
         """Give the client up."""
         self._client.destroy()

@@ -9,6 +9,8 @@ from joint_client import ABORTED, ARM, FRANKA, HOME, SUCCEEDED, JointClient
 from moveit_msgs.msg import CollisionObject, MoveItErrorCodes, PlanningScene
 from moveit_msgs.srv import GetPlanningScene
 from planner_client import Planner, box
+from ros_processes import LATCHED
+from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.tree import Box
 from motion_nodes.scene.checker import CollisionChecker
@@ -154,3 +156,16 @@ def test_a_scene_of_a_request_counts_for_it_alone(planner):
     assert status == SUCCEEDED, result.error_code.message
     assert not touched(planner.arm)
     assert not scene(planner.client).world.collision_objects
+
+
+def test_the_trees_of_the_search_are_shown(planner, objects):
+    seen = planner.client.listen(MarkerArray, "/move_group/markers", LATCHED)
+    objects.publish(box("post", *POST))
+    planner.client.wait(lambda: scene(planner.client).world.collision_objects, "the post")
+
+    def trees():
+        assert planner.plan(RIGHT).error_code.val == Codes.SUCCESS
+        return seen and [m for m in seen.newest.markers if m.ns == "tree" and len(m.points) >= 2]
+
+    (tree,) = planner.client.wait(trees, "a tree with a branch")
+    assert len(tree.points) % 2 == 0  # from each node to its parent
