@@ -54,7 +54,7 @@ def start(context: LaunchContext) -> list[Node]:
     """Return what the arguments ask for."""
     values = {a.name: LaunchConfiguration(a.name).perform(context) for a in ARGUMENTS}
     specs = nodes_for(config_from(values))
-    apart = [s for s in specs if values["use_composition"] == "false" or s.is_simulation]
+    apart = [s for s in specs if values["use_composition"] == "false" or s.stands_alone]
     together = [spec for spec in specs if spec not in apart]
     return [node_alone(s) for s in apart] + ([node_container(together)] if together else [])
 

@@ -59,6 +59,15 @@ class NodeSpec:
         """True for the node that plays the robots; it has a process of its own."""
         return self.executable.endswith("_sim")
 
+    @property
+    def stands_alone(self) -> bool:
+        """True for a node that shares its process with no other.
+
+        The simulation plays the robots; and a planner at work holds Python's lock again and again,
+        so that loops beside it would come late.
+        """
+        return self.is_simulation or self.executable == "rrt_planner"
+
     def ros_args(self) -> list[str]:
         """Return the ROS arguments that say all this on a command line."""
         args = ["--ros-args", "-r", f"__node:={self.name}"]
@@ -148,11 +157,10 @@ def commands_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list
 
     Args:
         specs: what runs.
-        composed: all nodes but the simulation in one process; else each in its own. The
-            simulation plays the robot and stays apart.
+        composed: all nodes but those that stand alone in one process; else each in its own.
     """
     python = [sys.executable, "-m", "motion_nodes.nodes"]
-    alone = [s for s in specs if not composed or s.is_simulation]
+    alone = [s for s in specs if not composed or s.stands_alone]
     together = [s for s in specs if s not in alone]
     commands = {s.full_name.strip("/"): [*python, s.executable, *s.ros_args()] for s in alone}
     if together:

@@ -104,12 +104,12 @@ def test_ros_args_carry_names_parameters_and_files():
     assert args[-1] == "a.b.state:=warn"
 
 
-def test_composed_means_one_process_beside_the_simulation():
+def test_composed_means_one_process_beside_the_simulation_and_the_planner():
     specs = nodes_for(config("a:=jetbot", "b:=franka"))
     composed = commands_for(specs, composed=True)
-    assert set(composed) == {"mujoco_sim", "container"}
+    assert set(composed) == {"mujoco_sim", "b/move_group", "container"}
     listed = json.loads(composed["container"][-1])
-    assert len(listed) == len(specs) - 1
+    assert len(listed) == len(specs) - 2
     alone = commands_for(specs, composed=False)
     assert len(alone) == len(specs)
     assert "b/joint_trajectory_controller" in alone

@@ -51,6 +51,7 @@ def planner(arm, objects):
     arm.client.wait(lambda: not scene(arm.client).world.collision_objects, "an empty world")
     status, result = made.move(LEFT).result(within=30.0)
     assert status == SUCCEEDED, result.error_code.message
+    arm.rest()
     arm.clear()
     return made
 
