@@ -12,7 +12,7 @@ from geometry_msgs.msg import PoseStamped
 from moveit_msgs.msg import ConstraintEvalResult, ContactInformation, MoveItErrorCodes, RobotState
 from numpy.typing import NDArray
 
-from motion_nodes.errors import BadCommand, UnknownFrame, UnknownGroup
+from motion_nodes.errors import BadCommand, UnknownFrame
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkStatus
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import inverse
@@ -33,6 +33,7 @@ from motion_nodes.ros.moveit_messages import (
     joint_values,
     pose_message,
     pose_of,
+    requested_group,
     seconds_of,
 )
 from motion_nodes.ros.robot_frames import RobotFrames
@@ -85,16 +86,7 @@ class KinematicsRequests:
         Raises:
             Refusal: when there is none or more than one.
         """
-        if name:
-            try:
-                return self.robot.group(name)
-            except UnknownGroup as error:
-                raise Refusal(Codes.INVALID_GROUP_NAME, str(error)) from None
-        chains = [group for group in self.robot.groups.values() if group.tip is not None]
-        if len(chains) != 1:
-            names = ", ".join(group.name for group in chains) or "none"
-            raise Refusal(Codes.INVALID_GROUP_NAME, f"name a group; those with a tip: {names}")
-        return chains[0]
+        return requested_group(self.robot, name)
 
     def state(self, given: RobotState, what: str) -> Array:
         """Return positions of all joints: those given, and the newest measured ones of the rest.

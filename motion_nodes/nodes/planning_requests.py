@@ -22,7 +22,7 @@ from moveit_msgs.msg import (
 from numpy.typing import NDArray
 from trajectory_msgs.msg import JointTrajectory as JointTrajectoryMessage
 
-from motion_nodes.errors import BadCommand, MotionError, UnknownFrame, UnknownGroup
+from motion_nodes.errors import BadCommand, MotionError, UnknownFrame
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.nodes.planner_params import RrtPlannerParams
 from motion_nodes.nodes.planner_state import PlannerState
@@ -39,7 +39,7 @@ from motion_nodes.planning.problem import PlanRequest
 from motion_nodes.planning.tree_search import SearchTree
 from motion_nodes.ros.goal_constraints import goals_of, refuse_constraints_on_the_way
 from motion_nodes.ros.goal_context import GoalContext, refused
-from motion_nodes.ros.moveit_messages import Refusal, joint_values
+from motion_nodes.ros.moveit_messages import Refusal, joint_values, requested_group
 from motion_nodes.ros.plan_messages import (
     PLAN_CODES,
     planning_time,
@@ -159,16 +159,7 @@ class PlanningRequests:
         Raises:
             Refusal: when there is none or more than one.
         """
-        if name:
-            try:
-                return self.robot.group(name)
-            except UnknownGroup as error:
-                raise Refusal(Codes.INVALID_GROUP_NAME, str(error)) from None
-        chains = [group for group in self.robot.groups.values() if group.tip is not None]
-        if len(chains) != 1:
-            names = ", ".join(group.name for group in chains) or "none"
-            raise Refusal(Codes.INVALID_GROUP_NAME, f"name a group; those with a tip: {names}")
-        return chains[0]
+        return requested_group(self.robot, name)
 
     def checker(self, group: Group, scene: Scene, q: Array) -> CollisionChecker:
         """Return a checker of a group for one thread, in a scene, with all joints at ``q``."""

@@ -44,18 +44,18 @@ def check_start(
         BadCommand: wrong length.
     """
     q = configuration(checker, start, "the start")
-    if checker.limits.within(q) and checker.is_free(q):
-        return Checked(q)  # nearly always
-    if not np.isfinite(q).all():
-        bad = [n for n, x in zip(checker.joint_names, q, strict=True) if not np.isfinite(x)]
-        reason = f"the start is not known: no finite value of {', '.join(bad)}"
-        return Checked(q, PlanStatus.START_OUTSIDE_LIMITS, reason)
-    wrong = checker.limits.violations(q, tolerance)
-    if wrong:
-        reason = f"the start is outside the limits: {'; '.join(wrong)}"
-        return Checked(q, PlanStatus.START_OUTSIDE_LIMITS, reason)
-    inside = checker.limits.clip(q)
-    clipped = float(np.abs(inside - q).max(initial=0.0))
+    inside, clipped = q, 0.0
+    if not checker.limits.within(q):
+        if not np.isfinite(q).all():
+            bad = [n for n, x in zip(checker.joint_names, q, strict=True) if not np.isfinite(x)]
+            reason = f"the start is not known: no finite value of {', '.join(bad)}"
+            return Checked(q, PlanStatus.START_OUTSIDE_LIMITS, reason)
+        wrong = checker.limits.violations(q, tolerance)
+        if wrong:
+            reason = f"the start is outside the limits: {'; '.join(wrong)}"
+            return Checked(q, PlanStatus.START_OUTSIDE_LIMITS, reason)
+        inside = checker.limits.clip(q)
+        clipped = float(np.abs(inside - q).max(initial=0.0))
     if not checker.is_free(inside):
         reason = f"the start is in collision: {in_words(checker, inside)}"
         return Checked(inside, PlanStatus.START_IN_COLLISION, reason, clipped)

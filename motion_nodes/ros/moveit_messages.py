@@ -16,8 +16,9 @@ from geometry_msgs.msg import Pose
 from moveit_msgs.msg import MoveItErrorCodes, RobotState
 from numpy.typing import NDArray
 
-from motion_nodes.errors import MotionError, did_you_mean
+from motion_nodes.errors import MotionError, UnknownGroup, did_you_mean
 from motion_nodes.model.poses import from_xyz_quat, to_quat_xyzw
+from motion_nodes.model.robot import Group, Robot
 
 Array = NDArray[np.float64]
 
@@ -34,6 +35,25 @@ class Refusal(MotionError):
         """Refuse with one of the constants of MoveItErrorCodes and a text for people."""
         super().__init__(text)
         self.code = code
+
+
+def requested_group(robot: Robot, name: str) -> Group:
+    """Return a group by name or alias; no name means the only one that has a tip.
+
+    Raises:
+        Refusal: when there is none or more than one.
+    """
+    if name:
+        try:
+            return robot.group(name)
+        except UnknownGroup as error:
+            raise Refusal(MoveItErrorCodes.INVALID_GROUP_NAME, str(error)) from None
+    chains = [group for group in robot.groups.values() if group.tip is not None]
+    if len(chains) != 1:
+        names = ", ".join(group.name for group in chains) or "none"
+        text = f"name a group; those with a tip: {names}"
+        raise Refusal(MoveItErrorCodes.INVALID_GROUP_NAME, text)
+    return chains[0]
 
 
 def set_code(message: MoveItErrorCodes, code: int, text: str = "", source: str = "") -> None:
