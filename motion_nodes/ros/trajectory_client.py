@@ -50,6 +50,8 @@ class SentTrajectory:
         """Time [s] and measured positions of the joints, from the controller's feedback."""
         self.cancel_wanted = False
         self.heard_at = time.monotonic()
+        self.undiscovered = False
+        """Whether it waits for the controller to be found, which takes a moment after a start."""
         self.accepted = False
         self._handle: Any = None
 
@@ -95,7 +97,9 @@ class TrajectoryClient:
 
     def look(self, sent: SentTrajectory) -> bool:
         """Return whether it has ended; it has, too, once the controller is silent for too long."""
-        if not sent.ended.is_set():
+        if sent.undiscovered:
+            self._look_for_controller(sent)
+        elif not sent.ended.is_set():
             if sent.accepted and self._node.time_stands and self.ready:
                 # A controller whose time stands has nothing to report.
                 sent.heard_at = time.monotonic()
@@ -105,6 +109,16 @@ class TrajectoryClient:
                 self.cancel(sent)
                 sent.ended.set()
         return sent.ended.is_set()
+
+    def _look_for_controller(self, sent: SentTrajectory) -> None:
+        if sent.cancel_wanted:
+            sent.ended.set()
+        elif self.ready:
+            sent.undiscovered = False
+            self._jobs.ask(lambda: self._send(sent))
+        elif time.monotonic() - sent.heard_at > ANSWER_TIMEOUT:
+            sent.lost = f"there is no action {self.action}; is the controller running and active?"
+            sent.ended.set()
 
     def heard(self, sent: SentTrajectory, positions: list[float]) -> None:
         """Note where its joints are now, beside what the controller says in its feedback."""
@@ -120,8 +134,7 @@ class TrajectoryClient:
 
     def _send(self, sent: SentTrajectory) -> None:
         if not self._client.server_is_ready():
-            sent.lost = f"there is no action {self.action}; is the controller running and active?"
-            sent.ended.set()
+            sent.undiscovered = True
             return
         goal = FollowJointTrajectory.Goal(trajectory=sent.message)
         future = self._client.send_goal_async(goal, lambda message: _hear(sent, message.feedback))

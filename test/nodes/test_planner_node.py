@@ -312,6 +312,7 @@ def test_move_action_plans_and_goes(planner):
     status, result = call.result()
     assert status == SUCCEEDED, result.error_code.message
     assert result.error_code.val == Codes.SUCCESS
+    planner.arm.rest()
     assert planner.arm.away(ASIDE) < 0.01
     assert end_of(result.planned_trajectory) == pytest.approx(ASIDE, abs=1e-3)
     assert result.executed_trajectory.joint_trajectory.points
@@ -324,6 +325,7 @@ def test_plan_only_moves_nothing(planner):
     status, result = planner.move(ASIDE, options={"plan_only": True}).result()
     assert status == SUCCEEDED
     assert end_of(result.planned_trajectory) == pytest.approx(ASIDE, abs=1e-3)
+    planner.arm.rest()
     assert planner.arm.away(before) < 1e-3
     assert not result.executed_trajectory.joint_trajectory.points
 
@@ -334,6 +336,7 @@ def test_a_failed_plan_moves_nothing_and_says_why(planner):
     assert status == ABORTED
     assert result.error_code.val == Codes.GOAL_STATE_INVALID
     assert "panda_joint1" in result.error_code.message
+    planner.arm.rest()
     assert planner.arm.away(before) < 1e-3
 
 
@@ -380,6 +383,7 @@ def test_a_newer_goal_takes_the_place_of_the_older(planner):
     assert "another motion" in result.error_code.message
     status, result = second.result()
     assert status == SUCCEEDED, result.error_code.message
+    planner.arm.rest()
     assert planner.arm.away(NEAR) < 0.01
 
 
@@ -389,6 +393,7 @@ def test_many_goals_at_once_all_get_answers(planner):
     assert answers[-1][0] == SUCCEEDED
     for status, result in answers[:-1]:
         assert status == SUCCEEDED or result.error_code.val == Codes.PREEMPTED
+    planner.arm.rest()
     assert planner.arm.away(ASIDE) < 0.01
 
 
@@ -399,6 +404,7 @@ def test_a_planned_trajectory_is_carried_out(planner):
     answer = planner.plan(NEAR)
     status, result = planner.execute(answer.trajectory.joint_trajectory).result()
     assert status == SUCCEEDED, result.error_code.message
+    planner.arm.rest()
     assert planner.arm.away(NEAR) < 0.01
 
 
@@ -429,6 +435,7 @@ def test_trajectories_that_cannot_be_carried_out(planner):
     status, result = named.result()
     assert result.error_code.val == Codes.CONTROL_FAILED
     assert "joint_trajectory_controller" in result.error_code.message
+    planner.arm.rest()
     assert planner.arm.away(before) < 1e-3
 
 
@@ -468,6 +475,7 @@ def test_a_motion_waits_while_time_stands(planner):
         planner.arm.pause("/mock_sim", False)
     status, result = call.result(within=30.0)
     assert status == SUCCEEDED, result.error_code.message
+    planner.arm.rest()
     assert planner.arm.away(ASIDE) < 0.01
 
 
