@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find and load robots: by name, by folder or by file. The only module that reads YAML.
+"""Find and load robots: by name, by folder or by file.
 
 Robots shipped with the package are found by name. Folders listed in the environment variable
 ``MOTION_NODES_ROBOT_PATH`` (separated as in ``PATH``) add more: each entry is a robot's folder or
@@ -11,11 +11,8 @@ from __future__ import annotations
 import importlib.resources
 import os
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from motion_nodes.errors import BadConfig, BadDescription, RobotNotFound
 from motion_nodes.model.assemble import assemble
@@ -23,6 +20,7 @@ from motion_nodes.model.decode import decode
 from motion_nodes.model.description import RobotDescription
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.urdf import read_urdf, read_urdf_text
+from motion_nodes.model.yaml_file import read_yaml
 
 ROBOT_FILE = "robot.yaml"
 PATH_VARIABLE = "MOTION_NODES_ROBOT_PATH"
@@ -112,52 +110,6 @@ def _refuse_two(name: str, files: list[Path]) -> None:
             f"two robots are called '{name}': {' and '.join(map(str, files))}. Rename one, take "
             f"one off {PATH_VARIABLE}, or give the path instead of the name."
         )
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice and reads 1e-3 as the number it looks like."""
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-        """Build a mapping whose keys differ."""
-        seen: dict[Hashable, int] = {}
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable) and key in seen:
-                raise yaml.constructor.ConstructorError(
-                    None,
-                    None,
-                    f"the field '{key}' stands twice (first in line {seen[key]})",
-                    key_node.start_mark,
-                )
-            if isinstance(key, Hashable):
-                seen[key] = key_node.start_mark.line + 1
-        return super().construct_mapping(node, deep)
-
-
-# YAML 1.1, which PyYAML speaks, wants a point in every float; YAML 1.2 and people do not.
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
-
-
-def read_yaml(file: Path) -> Any:
-    """Return the mapping in a YAML file."""
-    try:
-        data = yaml.load(file.read_text(encoding="utf-8"), _Loader)
-    except OSError as error:
-        raise BadDescription(f"{file}: cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError as error:
-        raise BadDescription(f"{file}: is not UTF-8 text ({error.reason}).") from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise BadDescription(f"{file}{place}: is not YAML: {error.problem}.") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise BadDescription(f"{file}: is not YAML: {error}") from None
-    if not isinstance(data, dict):
-        found = "nothing" if data is None else f"a {type(data).__name__}"
-        raise BadDescription(f"{file}: a block of fields is needed, this is {found}.")
-    return data
 
 
 def _read_spheres(

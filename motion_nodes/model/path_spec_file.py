@@ -35,7 +35,7 @@ from typing import Literal
 
 from motion_nodes.errors import BadDescription
 from motion_nodes.model.decode import decode
-from motion_nodes.model.loader import read_yaml
+from motion_nodes.model.yaml_file import read_yaml
 
 _Three = tuple[float, float, float]
 _Four = tuple[float, float, float, float]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from motion_nodes.model.loader import read_yaml
+from motion_nodes.model.yaml_file import read_yaml
 
 
 def read_planner_file(file: str | Path) -> dict[str, Any]:

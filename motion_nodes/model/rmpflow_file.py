@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from motion_nodes.errors import BadConfig, BadDescription, did_you_mean
-from motion_nodes.model.loader import read_yaml
 from motion_nodes.model.rmpflow_settings import (
     GROUPS,
     BodyCapsule,
@@ -17,6 +16,7 @@ from motion_nodes.model.rmpflow_settings import (
     RmpflowSettings,
     check_number,
 )
+from motion_nodes.model.yaml_file import read_yaml
 
 _LOG = logging.getLogger(__name__)
 
@@ -26,6 +26,7 @@ RMPFLOW_FILE = "rmpflow.yaml"
 _UNUSED_LEAVES = ("cspace_trajectory_rmp", "cspace_affine_rmp")
 _UNUSED_PARAMETERS = ("xi_estimator_gate_std_dev", "accept_user_weights")
 _OPTIONAL = {"projection_tolerance", "verbose"}
+_OPTIONAL_LEAVES = ("self_collision_rmp",)
 _TOP = (
     *("joint_limit_buffers", "rmp_params", "canonical_resolve"),
     *("body_cylinders", "body_collision_controllers"),
@@ -64,7 +65,11 @@ def _settings(data: dict[str, Any], where: str) -> RmpflowSettings:
     unused = [name for name in _UNUSED_LEAVES if name in leaves]
     if unused:
         _LOG.info("%s: %s has no effect: trajectories are not followed here", where, unused)
-    groups = {name: _group(leaves, name, "rmp_params.", where) for name in names}
+    groups = {
+        name: _group(leaves, name, "rmp_params.", where)
+        for name in names
+        if name in leaves or name not in _OPTIONAL_LEAVES
+    }
     return RmpflowSettings(
         **groups,
         canonical_resolve=_group(data, "canonical_resolve", "", where),

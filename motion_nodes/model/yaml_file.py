@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""YAML in and out: strict to read, and written as a person would write it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from motion_nodes.errors import BadDescription
+
+
+class _Loader(yaml.SafeLoader):
+    """Safe YAML that refuses a key given twice and reads 1e-3 as the number it looks like."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+        """Build a mapping whose keys differ."""
+        seen: dict[Hashable, int] = {}
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if isinstance(key, Hashable) and key in seen:
+                raise yaml.constructor.ConstructorError(
+                    None,
+                    None,
+                    f"the field '{key}' stands twice (first in line {seen[key]})",
+                    key_node.start_mark,
+                )
+            if isinstance(key, Hashable):
+                seen[key] = key_node.start_mark.line + 1
+        return super().construct_mapping(node, deep)
+
+
+# YAML 1.1, which PyYAML speaks, wants a point in every float; YAML 1.2 and people do not.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Blocks for fields, one line for numbers that belong together."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write everything out: people do not read references."""
+        return True
+
+
+def _numbers_in_a_line(dumper: _Dumper, values: Any) -> yaml.Node:
+    flow = all(not isinstance(value, dict | list | tuple) for value in values)
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", values, flow_style=flow)
+
+
+def _shortest_float(dumper: _Dumper, value: float) -> yaml.Node:
+    if not math.isfinite(value):
+        raise ValueError(f"{value} has no place in a file")
+    text = repr(value)
+    # YAML 1.1 takes a number for text if it has no point.
+    if "e" in text and "." not in text:
+        text = text.replace("e", ".0e")
+    return dumper.represent_scalar("tag:yaml.org,2002:float", text)
+
+
+_Dumper.add_representer(list, _numbers_in_a_line)
+_Dumper.add_representer(tuple, _numbers_in_a_line)
+_Dumper.add_representer(float, _shortest_float)
+
+
+def read_yaml(file: Path) -> Any:
+    """Return the mapping in a YAML file.
+
+    Raises:
+        BadDescription: names the file and the place where it is not YAML, or no mapping.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadDescription(f"{file}: cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise BadDescription(f"{file}: is not UTF-8 text ({error.reason}).") from None
+    return parse_yaml(text, str(file))
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """Return the mapping in a YAML text.
+
+    Args:
+        text: YAML.
+        where: the file, for errors.
+
+    Raises:
+        BadDescription: as :func:`read_yaml`.
+    """
+    try:
+        data = yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise BadDescription(f"{where}{place}: is not YAML: {error.problem}.") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise BadDescription(f"{where}: is not YAML: {error}") from None
+    if not isinstance(data, dict):
+        found = "nothing" if data is None else f"a {type(data).__name__}"
+        raise BadDescription(f"{where}: a block of fields is needed, this is {found}.")
+    return data
+
+
+def yaml_text(data: Mapping[str, Any], comment: str = "") -> str:
+    """Return data as YAML, fields in the order given, every number with all its digits.
+
+    Args:
+        data: text, numbers, lists and mappings.
+        comment: put above it, may have several lines.
+    """
+    head = "".join(f"# {line}\n" for line in comment.splitlines())
+    return head + yaml.dump(
+        dict(data), Dumper=_Dumper, sort_keys=False, width=100, allow_unicode=True
+    )
+
+
+def without_empty(data: Any) -> Any:
+    """Return data without the fields that were left empty, which so take their defaults."""
+    if isinstance(data, dict):
+        return {key: without_empty(value) for key, value in data.items() if value is not None}
+    return [without_empty(item) for item in data] if isinstance(data, list) else data
