@@ -39,6 +39,7 @@ from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.polled import PolledSubscription
 from motion_nodes.ros.request_threads import RequestThreads
 from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.scene_arrivals import Arrivals, EarlyAttachments
 from motion_nodes.ros.scene_frames import SceneFrames
 from motion_nodes.ros.scene_messages import Findings, SceneMessages
 from motion_nodes.scene.scene import Scene, difference
@@ -93,6 +94,7 @@ class PlanningSceneOwner:
                 (AttachedCollisionObject, "attached_collision_object", qos.SCENE_OBJECTS),
             )
         ]
+        self._arrivals, self._early = Arrivals(self._topics), EarlyAttachments()
         self._told = self.world.scene
         self._told_positions: Array = np.full(len(robot.joint_names), np.nan)
         self._told_at = -np.inf
@@ -136,10 +138,12 @@ class PlanningSceneOwner:
     def update(self) -> None:
         """Take what the topics brought, in the order in which it came, and tell of changes."""
         with self._lock:
-            came = [pair for topic in self._topics for pair in topic.timed()]
+            came = self._arrivals.take()
             if came:
-                came.sort(key=lambda pair: pair[1])
-                self._change(*(message for message, _ in came))
+                self._change(*came)
+            given_up = self._early.given_up()
+            if given_up:
+                self._change(*given_up, waiting=False)  # which refuses them in words
             self._tell()
 
     def scene_with(self, change: PlanningScene, state: RobotState | None = None) -> Scene:
@@ -194,10 +198,11 @@ class PlanningSceneOwner:
         positions, trouble = self._newest()
         return {} if trouble else self._named(positions)
 
-    def _change(self, *messages: Any) -> Findings:
+    def _change(self, *messages: Any, waiting: bool = True) -> Findings:
         """Carry out messages; with the lock held."""
         before = self.world.scene
-        after, findings = self.messages.apply(before, *messages)
+        early = self._early if waiting else None
+        after, findings = self.messages.apply(before, *messages, early=early)
         if after is not before:
             self.world.replace(after)
         for text in findings.refused:

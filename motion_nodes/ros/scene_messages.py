@@ -38,6 +38,7 @@ from motion_nodes.ros.collision_objects import (
 )
 from motion_nodes.ros.moveit_messages import fill_robot_state
 from motion_nodes.ros.scene_allowed import allowed_from, allowed_message
+from motion_nodes.ros.scene_arrivals import EarlyAttachments
 from motion_nodes.ros.scene_draft import SceneDraft
 from motion_nodes.ros.scene_frames import SceneFrames
 from motion_nodes.scene.allowed import AllowedCollisions, Pair, pair_of
@@ -91,7 +92,9 @@ class SceneMessages:
 
     # ---- messages in
 
-    def apply(self, scene: Scene, *messages: Any) -> tuple[Scene, Findings]:
+    def apply(
+        self, scene: Scene, *messages: Any, early: EarlyAttachments | None = None
+    ) -> tuple[Scene, Findings]:
         """Return the scene that messages make of a scene, one after the other.
 
         The joint positions in them are not used: where the robot is, its driver tells.
@@ -99,6 +102,8 @@ class SceneMessages:
         Args:
             scene: the scene before.
             messages: PlanningScene, PlanningSceneWorld, CollisionObject or AttachedCollisionObject.
+            early: keeps those that attach an object which is not there yet; without it they are
+                refused.
 
         Returns:
             The scene after, which is the same object if nothing is another, and what to say.
@@ -109,11 +114,19 @@ class SceneMessages:
             if isinstance(message, CollisionObject):
                 _carry_out(draft, message, self._frames, change_object, findings)
             elif isinstance(message, AttachedCollisionObject):
-                _carry_out(draft, message, self._frames, change_attached, findings)
+                if early is None or not early.take(draft, message):
+                    _carry_out(draft, message, self._frames, change_attached, findings)
+                else:
+                    name = message.object.id
+                    findings.warnings.append(f"'{name}' is attached as soon as there is an object")
             elif isinstance(message, PlanningScene) and message.is_diff:
                 self._scene(draft, message, findings)
             else:
+                if early is not None and isinstance(message, PlanningScene):
+                    early.clear()
                 self._whole(draft, message, findings)
+        for message in early.due(draft) if early is not None else ():
+            _carry_out(draft, message, self._frames, change_attached, findings)
         return (draft.scene() if draft.changed else scene), findings
 
     # ---- messages out

@@ -152,6 +152,16 @@ def test_objects_as_pymoveit2_sends_them(scene):
     scene.wait_for(set())
 
 
+def test_an_attachment_that_comes_before_its_object(scene):
+    """Each topic has a writer of its own, so this happens to clients that did all in order."""
+    scene.send(requests.attached("box", HAND))
+    scene.client.spin(0.2)
+    assert not scene.attached
+    scene.send(requests.box("box", (0.05, 0.05, 0.05), (0.5, 0.0, 0.3)))
+    scene.client.wait(lambda: "box" in scene.attached, "the box in the hand")
+    assert not scene.objects
+
+
 def test_letting_it_be_touched_and_clearing_as_pymoveit2_does(scene):
     scene.send(
         requests.box("box", (0.05,) * 3, (0.5, 0.0, 0.3)), requests.sphere("b", 0.1, (1, 0, 0))
