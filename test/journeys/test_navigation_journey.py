@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from base_motion.rolling_base import circle, figure_of_eight, rounded_square, square
+from base_motion.rolling_base import figure_of_eight, rounded_square, square
 from joint_client import Call
 from nav_msgs.msg import Odometry
 from navigation_client import (
@@ -119,12 +119,8 @@ def deviation(heard: Heard, wanted: PlanarPath, X: Pose2) -> float:
     return max(float(np.hypot(*(points - p[:2]).T).min()) for p in poses)
 
 
-SHAPES = {"circle": circle(0.8), "eight": figure_of_eight(0.7), "square": square(1.2)}
-CAR_SHAPES = {
-    "circle": circle(0.8),
-    "eight": figure_of_eight(1.3),
-    "square": rounded_square(2.4, 0.8),
-}
+SHAPES = {"eight": figure_of_eight(0.7), "square": square(1.2)}
+CAR_SHAPES = {"eight": figure_of_eight(1.3), "square": rounded_square(2.4, 0.8)}
 
 ODOMETRY_BOUND, TRUTH_BOUND = 0.25, 0.35
 """[m] Distances from the path. On a quiet machine they are far smaller (see the benchmark);
