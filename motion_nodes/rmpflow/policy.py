@@ -18,13 +18,11 @@ from motion_nodes.model.rmpflow_file import read_rmpflow
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
-from motion_nodes.rmpflow.carried import carried_spheres
 from motion_nodes.rmpflow.evaluation import Evaluation, Goal
 from motion_nodes.rmpflow.evaluator import Evaluator
 from motion_nodes.rmpflow.integration import Integrator, JointMotion, substeps
+from motion_nodes.rmpflow.moving_scene import MovingScene
 from motion_nodes.rmpflow.numbers import finite_numbers, joint_numbers
-from motion_nodes.rmpflow.obstacle_motion import ObstacleMotion
-from motion_nodes.rmpflow.obstacles import ObstaclePacker
 from motion_nodes.rmpflow.progress import Progress, StuckSettings
 from motion_nodes.rmpflow.smoothing import Smoothing, SmoothingSettings
 from motion_nodes.rmpflow.status import Errors, PolicyStatus, errors_of, watch
@@ -95,18 +93,13 @@ class RmpflowPolicy:
         self._smoothing = Smoothing(smoothing) if smoothing is not None else None
         self._progress = Progress(stuck)
         self._ignore_updates = ignore_robot_state_updates
-        self._X_WB = frozen(np.eye(4))
+        self._surroundings = MovingScene(robot, frame, self._evaluator)
         self._watched_q = robot.home[robot.indices(self.watched_joints)].copy()
         self.reset()
 
     def reset(self) -> None:
         """Forget targets, obstacles, what is carried and the state; keep parameters and base."""
-        self._scene = Scene()
-        self._motion = ObstacleMotion()
-        self._given_twists: dict[str, Array] = {}
-        self._time = 0.0
-        self._packer = ObstaclePacker(self._evaluator.spheres.links)
-        self._evaluator.set_carried(np.empty((0, 4)))
+        self._surroundings.reset()
         self._posture: Array = self._default_posture
         self._position: Array | None = None
         self._rotation: Array | None = None
@@ -116,7 +109,7 @@ class RmpflowPolicy:
         self._progress.reset()
         if self._smoothing is not None:
             self._smoothing.reset()
-        self._refresh()
+        self._refresh_goal()
 
     @property
     def active_joints(self) -> tuple[str, ...]:
@@ -152,8 +145,9 @@ class RmpflowPolicy:
         Raises:
             BadCommand: it is no pose.
         """
-        self._X_WB = checked_pose(np.asarray(X_WB, np.float64), "base of the robot")
-        self._refresh()
+        X = checked_pose(np.asarray(X_WB, np.float64), "base of the robot")
+        self._surroundings.set_base(X)
+        self._refresh_goal()
 
     @property
     def default_cspace_target(self) -> Array:
@@ -215,11 +209,7 @@ class RmpflowPolicy:
         Raises:
             BadCommand: something is attached that cannot be minded; the scene before stays.
         """
-        if scene.attached != self._scene.attached:
-            self._evaluator.set_carried(carried_spheres(self.robot, self.tool, scene))
-        self._scene = scene
-        self._motion.update(scene, self._time)
-        self._refresh_obstacles()
+        self._surroundings.set_scene(scene)
 
     def set_obstacle_twists(self, twists: Mapping[str, ArrayLike]) -> None:
         """Say how obstacles move, instead of seeing it from scene to scene.
@@ -231,10 +221,13 @@ class RmpflowPolicy:
         Raises:
             BadCommand: numbers that are not finite, or not six.
         """
-        self._given_twists = {
-            name: finite_numbers(twist, 6, f"twist of '{name}'") for name, twist in twists.items()
-        }
-        self._refresh_obstacles()
+        self._surroundings.set_twists(
+            {name: finite_numbers(twist, 6, f"twist of '{name}'") for name, twist in twists.items()}
+        )
+
+    def elapse(self, duration: float) -> None:
+        """Let time [s] go by without a frame, for how fast obstacles are seen to move."""
+        self._surroundings.elapse(duration)
 
     def set_ignore_state_updates(self, ignore: bool) -> None:
         """Choose whether the policy goes on from its own state or from the robot's."""
@@ -298,9 +291,7 @@ class RmpflowPolicy:
         for _ in range(count):
             self._step(state, dt)
         self._state = state
-        self._time += frame_duration
-        if self._twists.keys() - self._motion.twists(self._time).keys() - self._given_twists.keys():
-            self._refresh_obstacles()  # something that moved stands still by now
+        self._surroundings.elapse(frame_duration)
         if self._stopping:
             self._progress.reset()
         else:
@@ -362,14 +353,15 @@ class RmpflowPolicy:
         """
         q = joint_numbers(active_q, self.active_joints, "active_q")
         X_BT = self._evaluator.tool_pose(np.concatenate((q, self._watched_q)))
-        return np.asarray(self._X_WB @ X_BT)
+        return np.asarray(self._surroundings.X_WB @ X_BT)
 
     def sphere_positions(self) -> Array:
         """Return the spheres of the policy's own state in the world, to look at, shape (s, 4)."""
         if self._state is None:
             return np.empty((0, 4))
         spheres = self._evaluator.sphere_positions(self._whole_q())
-        spheres[:, :3] = spheres[:, :3] @ self._X_WB[:3, :3].T + self._X_WB[:3, 3]
+        X_WB = self._surroundings.X_WB
+        spheres[:, :3] = spheres[:, :3] @ X_WB[:3, :3].T + X_WB[:3, 3]
         return spheres
 
     def clearance(self) -> float:
@@ -382,22 +374,13 @@ class RmpflowPolicy:
         assert self._state is not None
         return np.concatenate((self._state.q, self._watched_q))
 
-    def _refresh(self) -> None:
-        self._refresh_goal()
-        self._refresh_obstacles()
-
     def _refresh_goal(self) -> None:
         """Restate the targets in the base frame."""
-        X_BW = inverse(self._X_WB)
+        X_BW = inverse(self._surroundings.X_WB)
         p, R = self._position, self._rotation
         position = None if p is None else X_BW[:3, :3] @ p + X_BW[:3, 3]
         rotation = None if R is None else X_BW[:3, :3] @ R
         self._evaluator.set_goal(Goal(self._posture, position, rotation))
-
-    def _refresh_obstacles(self) -> None:
-        self._twists = {**self._motion.twists(self._time), **self._given_twists}
-        packed = self._packer.packed(self._scene, inverse(self._X_WB), self._twists)
-        self._evaluator.set_obstacles(packed)
 
     def _set_watched(self, q: ArrayLike | None, qd: ArrayLike | None) -> None:
         names = self.watched_joints
