@@ -3,29 +3,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
 import numpy as np
-import rich
 import viser
 
 from motion_nodes.errors import BadConfig, RobotNotFound
 from motion_nodes.scene.scene import Scene
 from motion_nodes.view.drive_panel import DrivePanel
-from motion_nodes.view.free_port import PortInUse, free_port
 from motion_nodes.view.intents import Intents
-from motion_nodes.view.live_robot import LiveRobot, PanelEvents
+from motion_nodes.view.live_robot import LiveRobot
+from motion_nodes.view.marker_view import Drawing
+from motion_nodes.view.page_server import address_of, quiet_viser, start_server
 from motion_nodes.view.page_watch import PageWatch
 from motion_nodes.view.robot_view import bounding_ball
 from motion_nodes.view.stage import DRIVEN_RADIUS, set_stage
 from motion_nodes.view.status_text import global_line
 from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.view.wishes import PanelEvents, Wishes
 
 _log = logging.getLogger(__name__)
 
@@ -33,15 +33,13 @@ PANEL_PERIOD = 0.2
 """Status lines, sliders and trails are renewed this often [s]."""
 
 
-class BrowserViewer:
+class BrowserViewer(Wishes):
     """Serves a page that shows robots and lets people move them.
 
     Updates may come from any thread and at any rate: only the newest is kept and at most ``rate``
     times a second the links that moved are sent, all at once. With no page open nothing is sent.
 
-    What people do on the page arrives in the three ``on_...`` attributes, which are None at first.
-    They are called one after the other on a single thread of the viewer, never at the same time;
-    when one is slow, values that were overtaken are left out. An exception in one is logged.
+    What people do on the page arrives in the ``on_...`` attributes of :class:`Wishes`.
 
     Anybody who can open the page can move the robots, so it is served to this machine only unless
     ``host`` says otherwise.
@@ -77,19 +75,13 @@ class BrowserViewer:
             raise BadConfig(f"Two viewed robots have one name: {', '.join(names)}.")
         if not (np.isfinite(rate) and 0.0 < rate <= 240.0):
             raise BadConfig(f"rate is {rate} Hz; it must be above 0 and at most 240.")
-        self.on_joint_target: Callable[[str, str, float], None] | None = None
-        """Robot, joint and position [rad or m] that somebody set with a slider."""
-        self.on_named_state: Callable[[str, str], None] | None = None
-        """Robot and named state whose button was pressed."""
-        self.on_twist: Callable[[str, float, float, float], None] | None = None
-        """Robot, vx, vy [m/s] and wz [rad/s] in its base frame; repeated at 15 Hz while driving,
-        then three zeros."""
+        super().__init__()
         self._period = 1.0 / rate
         self._message = ""
         self._closed = threading.Event()
         self._wake = threading.Event()
         self._draw_lock = threading.Lock()
-        self._server = _start_server(host, port, port_search, title, dark)
+        self._server = start_server(host, port, port_search, title, dark)
         self._loop = self._server.get_event_loop()
         self._intents = Intents(self._repeat_twists)
         self._status = self._server.gui.add_markdown(global_line(0, ""))
@@ -114,10 +106,7 @@ class BrowserViewer:
     @property
     def url(self) -> str:
         """Address of the page, with the port that was really taken."""
-        host = self._server.get_host()
-        if host in ("", "0.0.0.0", "::"):
-            host = "localhost"
-        return f"http://{f'[{host}]' if ':' in host else host}:{self._server.get_port()}"
+        return address_of(self._server)
 
     @property
     def client_count(self) -> int:
@@ -191,6 +180,41 @@ class BrowserViewer:
         self._robot(name).plans().path.take(times, positions)
         self._wake_if_watched()
 
+    def update_target(self, name: str, X_BT: object) -> None:
+        """Show where somebody wants the tool; on the page it can be dragged from there.
+
+        Args:
+            name: the robot.
+            X_BT: pose of the tool in its scene frame, shape (4, 4).
+
+        Raises:
+            RobotNotFound: when no robot of that name is shown.
+            BadCommand: when it is not a finite rigid pose, or when that robot has no target.
+        """
+        self._robot(name).targets().take(X_BT)
+        self._wake_if_watched()
+
+    def update_tree(self, name: str, drawings: Sequence[Drawing]) -> None:
+        """Show what a planner tried, in the robot's scene frame, in place of what was shown.
+
+        Raises:
+            RobotNotFound: when no robot of that name is shown.
+            BadCommand: when that robot has no tool.
+        """
+        self._robot(name).plans().tree.take(drawings)
+        self._wake_if_watched()
+
+    def wants_tree(self, name: str) -> bool:
+        """Return whether somebody wants to see what a planner tried."""
+        planning = self._robot(name).planning
+        return planning is not None and bool(planning.show_tree.value)
+
+    def set_target_message(self, name: str, text: str) -> None:
+        """Show a text below the target of a robot, on one line; nothing where it has none."""
+        target = self._robot(name).target
+        if target is not None:
+            target.take_words(text)
+
     def set_message(self, name: str, text: str) -> None:
         """Show a text below the status line of a robot; it is shown as it is, on one line.
 
@@ -228,13 +252,13 @@ class BrowserViewer:
         self._closed.set()
         for name, live in self._robots.items():
             if live.drive is not None and live.drive.rest_if_driving():
-                self._intents.put(("twist", name), functools.partial(self._send_twist, name))
+                self._intents.put(("twist", name), functools.partial(self.send_twist, name))
         self._intents.close()
         self._watch.close()
         self._wake.set()
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout=2.0)
-        with _quiet_viser():
+        with quiet_viser():
             self._server.stop()
 
     def __enter__(self) -> BrowserViewer:
@@ -337,26 +361,7 @@ class BrowserViewer:
 
     def _events(self, name: str) -> PanelEvents:
         """Return where the panel of one robot reports to."""
-
-        def target(joint: str, value: float) -> None:
-            self._intents.put(("joint", name, joint), lambda: self._send_target(name, joint, value))
-
-        def state(wanted: str) -> None:
-            self._intents.put(("state", name), lambda: self._send_state(name, wanted))
-
-        return PanelEvents(target, state, self._drive_changed)
-
-    def _send_target(self, name: str, joint: str, value: float) -> None:
-        if self.on_joint_target is not None:
-            self.on_joint_target(name, joint, value)
-
-    def _send_state(self, name: str, state: str) -> None:
-        if self.on_named_state is not None:
-            self.on_named_state(name, state)
-
-    def _send_twist(self, name: str, vx: float = 0.0, vy: float = 0.0, wz: float = 0.0) -> None:
-        if self.on_twist is not None:
-            self.on_twist(name, vx, vy, wz)
+        return self.events(name, self._intents, self._drive_changed, self._wake.set)
 
     def _repeat_twists(self) -> bool:
         """Send what the drive pads want now; return whether more is to come."""
@@ -367,34 +372,5 @@ class BrowserViewer:
             twist, active = live.drive.step()
             more |= active
             if twist is not None:
-                self._send_twist(name, twist.vx, twist.vy, twist.wz)
+                self.send_twist(name, twist.vx, twist.vy, twist.wz)
         return more
-
-
-@contextlib.contextmanager
-def _quiet_viser() -> Iterator[None]:
-    """Keep viser from printing addresses and farewells: programs print ``url`` where they like."""
-    console = rich.get_console()
-    before, console.quiet = console.quiet, True
-    try:
-        yield
-    finally:
-        console.quiet = before
-
-
-def _start_server(host: str, port: int, search: int, title: str, dark: bool) -> viser.ViserServer:
-    """Start viser on a free port."""
-    chosen = free_port(host, port, search)
-    with _quiet_viser():
-        server = viser.ViserServer(host=host, port=chosen, label=title, verbose=False)
-    taken = server.get_port()
-    if taken != chosen and port and not port <= taken <= port + search:
-        # Somebody took it between the check and the start, and viser went on by itself.
-        with _quiet_viser():
-            server.stop()
-        raise PortInUse(f"Port {chosen} on {host} was taken just now; start the viewer again.")
-    # No share button: it would open a door to the robots from the whole internet.
-    server.gui.configure_theme(
-        dark_mode=dark, show_logo=False, show_share_button=False, control_width="large"
-    )
-    return server

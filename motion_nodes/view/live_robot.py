@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 import threading
 import time
-from collections.abc import Callable
 
 import numpy as np
 import viser
@@ -19,20 +18,13 @@ from motion_nodes.view.planning_view import PlanningView
 from motion_nodes.view.robot_view import RobotView
 from motion_nodes.view.shape_nodes import GHOST
 from motion_nodes.view.status_text import Freshness, robot_line
+from motion_nodes.view.target_gizmo import TargetGizmo
 from motion_nodes.view.trail import Trail
 from motion_nodes.view.viewed_robot import ViewedRobot, checked_pose
+from motion_nodes.view.wishes import PanelEvents
 
 TRAIL_RGB = ((38, 120, 220), (220, 110, 30), (40, 160, 90), (170, 70, 190))
 """Colours of the trails, in the order of the robots."""
-
-
-@dataclasses.dataclass(frozen=True)
-class PanelEvents:
-    """Where the panel of a robot reports to; called on viser's event loop."""
-
-    joint_target: Callable[[str, float], None]
-    named_state: Callable[[str], None]
-    drive_changed: Callable[[], None]
 
 
 class LiveRobot:
@@ -71,6 +63,7 @@ class LiveRobot:
         viewed, gui = self.viewed, server.gui
         self.drive: DrivePanel | None = None
         self.planning: PlanningView | None = None
+        self.target: TargetGizmo | None = None
         with gui.add_folder(viewed.name):
             self._status = gui.add_markdown(robot_line(self._freshness, "", 0.0))
             self.joints = JointPanel(gui, viewed, events.joint_target, events.named_state)
@@ -79,8 +72,17 @@ class LiveRobot:
                     self.drive = DrivePanel(
                         gui, viewed, events.drive_changed, self.request_clear_trail
                     )
+            if viewed.tool and viewed.followers:
+                self.target = TargetGizmo(
+                    server, viewed, self._base_node(), events.target, events.redraw
+                )
             if viewed.tool:
-                self.planning = PlanningView(server, viewed, self.view)
+                self.planning = PlanningView(server, viewed, self.view, events)
+
+    def _base_node(self) -> str:
+        """Return the name of the node of the robot's scene frame."""
+        names = self.viewed.model.tree.frame_names
+        return str(self.view.links[names.index(self.viewed.scene_frame or names[0])].name)
 
     def take_joints(self, q: object) -> None:
         """Take joint positions; see ``BrowserViewer.update_joints``."""
@@ -122,10 +124,20 @@ class LiveRobot:
             raise BadCommand(f"{self.viewed.name} has no tool, so no scene and no plan is shown.")
         return self.planning
 
+    def targets(self) -> TargetGizmo:
+        """Return the target.
+
+        Raises:
+            BadCommand: this robot has none.
+        """
+        if self.target is None:
+            raise BadCommand(f"{self.viewed.name} has no tool or no followers, so no target.")
+        return self.target
+
     @property
     def animated(self) -> bool:
         """Whether something moves without updates."""
-        return self.planning is not None and self.planning.path.playing
+        return self.planning is not None and self.planning.animated
 
     def request_clear_trail(self) -> None:
         """Have the trail taken away with the next drawing."""
@@ -145,8 +157,10 @@ class LiveRobot:
                 self.view.draw_base(X_WB)
         if reference is not None:
             self._draw_reference(reference[0])
+        if self.target is not None:
+            self.target.draw(self.view.q)
         if self.planning is not None:
-            self.planning.draw()
+            self.planning.draw(self.view.q)
 
     def _draw_reference(self, q: Array | None) -> None:
         """Move the ghost, which is made when first needed and rides on the robot's base."""
@@ -184,5 +198,7 @@ class LiveRobot:
         self.joints.mirror(q)
         if self.drive is not None:
             self.drive.show_steering(q)
+        if self.target is not None:
+            self.target.refresh_panel()
         if self.planning is not None:
             self.planning.refresh_panel()

@@ -23,6 +23,8 @@ PLANNED = Look(rgb=(240, 150, 40), opacity=0.35, shadow=False)
 LINE_RGB = (230, 120, 20)
 MOST_POINTS = 200
 """Of the tool's line."""
+STEP = 0.01
+"""[s] Of the slider."""
 PAUSE = 1.0
 """[s] The ghost stays at the end before it begins anew."""
 
@@ -53,8 +55,8 @@ class PlannedPath:
                 "Play", True, hint="The ghost passes the plan in its own time, again and again."
             )
             self.scrub = server.gui.add_slider(
-                "Along [%]", min=0.0, max=100.0, step=0.5, initial_value=0.0,
-                hint="Where along the plan the ghost is; moving it stops the play.",
+                "Time [s]", min=0.0, max=1.0, step=STEP, initial_value=0.0,
+                hint="Where the ghost is on its way; moving it stops the play.",
             )  # fmt: skip
         self.scrub.on_update(self._scrubbed)
 
@@ -90,15 +92,18 @@ class PlannedPath:
         return self._plan is not None and self.show.value and self.play.value
 
     @property
-    def fraction(self) -> float:
-        """Where along the plan's time the ghost is now, 0 to 1."""
+    def duration(self) -> float:
+        """Of the plan [s]; 0 without one."""
         with self._lock:
-            plan, since = self._plan, self._since
-        if plan is None or not self.play.value:
-            return float(self.scrub.value) / 100.0
-        duration = float(plan[0][-1])
-        passed = (time.monotonic() - since) % (duration + PAUSE)
-        return min(1.0, passed / duration) if duration > 0.0 else 1.0
+            return 0.0 if self._plan is None else float(self._plan[0][-1])
+
+    @property
+    def now(self) -> float:
+        """Where on the plan's way the ghost is [s]."""
+        duration = self.duration
+        if not self.play.value:
+            return min(float(self.scrub.value), duration)
+        return min((time.monotonic() - self._since) % (duration + PAUSE), duration)
 
     def draw(self) -> None:
         """Send what changed since the last time."""
@@ -112,7 +117,7 @@ class PlannedPath:
         if self._line is not None:
             self._line.visible = shown
         if shown:
-            self._ghost().draw_joints(_at(*plan, self.fraction))
+            self._ghost().draw_joints(_at(*plan, self.now))
         if self.ghost is not None:
             self.ghost.base.visible = shown
 
@@ -120,8 +125,12 @@ class PlannedPath:
         """Show the panel once there is a plan, and how far the play is; on viser's event loop."""
         if self._plan is not None and not self._folder.visible:
             self._folder.visible = True
+        most = max(self.duration, STEP)
+        if self.scrub.max != most:
+            self.scrub.max = most
+            self.scrub.value = min(self.scrub.value, most)
         if self.playing:
-            show_value(self.scrub, round(200.0 * self.fraction) / 2.0)
+            show_value(self.scrub, round(self.now / STEP) * STEP)
 
     def _ghost(self) -> RobotView:
         if self.ghost is None:
@@ -150,7 +159,6 @@ class PlannedPath:
             show_value(self.play, False)
 
 
-def _at(times: Array, rows: Array, fraction: float) -> Array:
-    """Return the joints at a fraction of the time, between rows on straight lines, shape (n,)."""
-    now = fraction * times[-1]
+def _at(times: Array, rows: Array, now: float) -> Array:
+    """Return the joints at a time [s], between rows on straight lines, shape (n,)."""
     return np.array([np.interp(now, times, column) for column in rows.T])

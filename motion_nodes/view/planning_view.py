@@ -7,13 +7,20 @@ import threading
 
 import viser
 
+from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import Scene
+from motion_nodes.view.link_poses import LinkPoses
+from motion_nodes.view.marker_view import MarkerView
+from motion_nodes.view.object_editor import ObjectEditor
 from motion_nodes.view.planned_path import PlannedPath
+from motion_nodes.view.robot_spheres_view import RobotSpheresView
 from motion_nodes.view.robot_view import RobotView
 from motion_nodes.view.scene_view import MOST_OBJECTS, SceneView
 from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.view.wishes import PanelEvents
 
-SPHERE_RGB = (240, 200, 60)
+HANDLE_SIZE = 0.15
+"""[m] Of the handles of an object."""
 
 
 class PlanningView:
@@ -23,44 +30,78 @@ class PlanningView:
         server: the viser server; panel elements go into the folder that is open.
         viewed: a robot with a tool.
         view: where it is drawn.
+        events: where the panel reports to.
     """
 
-    def __init__(self, server: viser.ViserServer, viewed: ViewedRobot, view: RobotView) -> None:
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        viewed: ViewedRobot,
+        view: RobotView,
+        events: PanelEvents,
+    ) -> None:
         """Add the part of the panel."""
-        self._viewed, self._scene = viewed, server.scene
         names = viewed.model.tree.frame_names
-        self._link_nodes = {n: node.name for n, node in zip(names, view.links, strict=True)}
-        base = self._link_nodes[viewed.scene_frame or names[0]]
-        self.objects = SceneView(server.scene, base, self._link_nodes, view.meshes)
+        links = {n: node.name for n, node in zip(names, view.links, strict=True)}
+        frame = viewed.scene_frame or names[0]
+        base = links[frame]
+        self.objects = SceneView(server.scene, base, links, view.meshes)
         self._lock = threading.Lock()
         self._newest: Scene | None = None
-        self._spheres: list[viser.SceneNodeHandle] | None = None
-        self._spheres_shown = True
+        self.spheres: RobotSpheresView | None = None
+        if viewed.bodies is not None:
+            poses, row = LinkPoses(viewed.model.tree), names.index(frame)
+            self.spheres = RobotSpheresView(server.scene, poses, names, row, links, viewed.bodies)
         with server.gui.add_folder("Planning"):
             self.show_scene = server.gui.add_checkbox(
                 "Scene", True, hint="Objects of the planning scene, and what the robot carries."
             )
             self.show_spheres = server.gui.add_checkbox(
-                "Collision spheres", False, hint="As which planning sees the robot.",
-                visible=viewed.bodies is not None,
+                "Collision spheres",
+                False,
+                hint="As which planning sees the robot: red where it touches something, yellow "
+                "within 6 cm, blue beyond 30 cm.",
+                visible=self.spheres is not None,
+            )
+            self.show_tree = server.gui.add_checkbox(
+                "Search tree", False, hint="What the planner tried, with its newest plan.",
+                visible=viewed.edits_scene,
             )  # fmt: skip
             self._note = server.gui.add_markdown("", visible=False)
+            self.editor: ObjectEditor | None = None
+            if viewed.edits_scene:
+                self.editor = ObjectEditor(
+                    server, base, self.objects, HANDLE_SIZE, events.scene_object, events.redraw
+                )
             self.path = PlannedPath(server, viewed, view.base.name)
+        self.tree = MarkerView(server.scene, f"{base}/search_tree")
+        for box in (self.show_scene, self.show_spheres, self.show_tree):
+            box.on_update(lambda _: events.redraw())
 
     def take_scene(self, scene: Scene) -> None:
         """Take a scene."""
         with self._lock:
             self._newest = scene
 
-    def draw(self) -> None:
-        """Send what changed since the last time."""
+    def draw(self, q: Array) -> None:
+        """Send what changed since the last time, with the robot's joints at ``q``, shape (n,)."""
         with self._lock:
             scene, self._newest = self._newest, None
         if scene is not None:
             self.objects.draw(scene)
-        self.objects.show(bool(self.show_scene.value))
-        self._draw_spheres(bool(self.show_spheres.value))
+        visible = bool(self.show_scene.value)
+        self.objects.show(visible)
+        if self.editor is not None:
+            self.editor.draw(self.objects.shown, visible)
+        if self.spheres is not None:
+            self.spheres.draw(bool(self.show_spheres.value), q, self.objects.shown)
+        self.tree.draw(bool(self.show_tree.value))
         self.path.draw()
+
+    @property
+    def animated(self) -> bool:
+        """Whether something moves without updates."""
+        return self.path.playing or (self.editor is not None and self.editor.animated)
 
     def refresh_panel(self) -> None:
         """Renew the panel; on viser's event loop."""
@@ -68,23 +109,6 @@ class PlanningView:
         text = f"{left_out} objects more than the {MOST_OBJECTS} drawn" if left_out else ""
         if text != self._note.content:
             self._note.content, self._note.visible = text, bool(text)
+        if self.editor is not None:
+            self.editor.refresh_panel()
         self.path.refresh_panel()
-
-    def _draw_spheres(self, shown: bool) -> None:
-        """Add the spheres when they are first asked for, below their links."""
-        if self._spheres is None:
-            if not shown or self._viewed.bodies is None:
-                return
-            self._spheres = [
-                self._scene.add_icosphere(
-                    f"{self._link_nodes[body.link]}/sphere_{number}", radius=float(radius),
-                    position=(float(x), float(y), float(z)), subdivisions=2, color=SPHERE_RGB,
-                    opacity=0.35, cast_shadow=False, receive_shadow=False,
-                )
-                for body in self._viewed.bodies()
-                for number, (x, y, z, radius) in enumerate(body.spheres)
-            ]  # fmt: skip
-        if shown != self._spheres_shown:
-            self._spheres_shown = shown
-            for node in self._spheres:
-                node.visible = shown

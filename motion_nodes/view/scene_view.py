@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 
 import numpy as np
 import viser
@@ -52,6 +52,19 @@ class SceneView:
         self._visible = True
         self.left_out = 0
         """How many objects are not drawn because there are too many."""
+        self.picked: Callable[[str], Awaitable[None]] | None = None
+        """Called on viser's event loop with the name of an object that was clicked."""
+
+    @property
+    def shown(self) -> Scene:
+        """The scene as it was last drawn."""
+        return self._shown
+
+    def place(self, name: str, X_WO: Array) -> None:
+        """Draw an object at a pose, shape (4, 4), until the scene moves it."""
+        node = self._nodes.get(("object", name))
+        if node is not None:
+            _place(node, X_WO)
 
     def draw(self, scene: Scene) -> None:
         """Bring the picture up to a scene."""
@@ -87,7 +100,19 @@ class SceneView:
                 continue
             look = SOLID if item.enabled else DISABLED
             node = self._frame("object", item.name, self._base, item.X_WO)
-            self._add_parts(node.name, item.parts, item.rgba or OBJECT_RGBA, look)
+            parts = self._add_parts(node.name, item.parts, item.rgba or OBJECT_RGBA, look)
+            self._make_clickable(item.name, parts)
+
+    def _make_clickable(self, name: str, parts: list[viser.MeshHandle]) -> None:
+        if self.picked is None:
+            return
+
+        async def clicked(_: object) -> None:
+            if self.picked is not None:
+                await self.picked(name)
+
+        for part in parts:
+            part.on_click(clicked)
 
     def _add_carried(self, body: AttachedBody) -> None:
         above = self._links.get(body.link)
@@ -107,20 +132,26 @@ class SceneView:
         if node is not None:
             node.remove()  # and what is below it
 
-    def _add_parts(self, above: str, parts: tuple[Part, ...], rgba: Rgba, look: Look) -> None:
+    def _add_parts(
+        self, above: str, parts: tuple[Part, ...], rgba: Rgba, look: Look
+    ) -> list[viser.MeshHandle]:
+        nodes: list[viser.MeshHandle] = []
         for number, part in enumerate(parts):
             path, solid = f"{above}/part_{number}", part.solid
             if isinstance(solid, Sphere | Box | Cylinder):
                 shape = Shape(solid, part.X_OS, rgba)
-                add_shape(self._scene, path, shape, look, self._meshes)
+                nodes.append(add_shape(self._scene, path, shape, look, self._meshes))
             else:
-                self._add_mesh(path, surface_of(solid), part.X_OS, rgba, look)
+                nodes.append(self._add_mesh(path, surface_of(solid), part.X_OS, rgba, look))
+        return nodes
 
-    def _add_mesh(self, path: str, surface: Surface, X_OS: Array, rgba: Rgba, look: Look) -> None:
+    def _add_mesh(
+        self, path: str, surface: Surface, X_OS: Array, rgba: Rgba, look: Look
+    ) -> viser.MeshHandle:
         vertices, faces = surface
         red, green, blue = (round(255 * min(max(x, 0.0), 1.0)) for x in rgba[:3])
         opacity = rgba[3] * look.opacity
-        self._scene.add_mesh_simple(
+        return self._scene.add_mesh_simple(
             path, vertices, faces, color=(red, green, blue), flat_shading=True,
             opacity=None if opacity >= 1.0 else opacity, side="double",
             wxyz=wxyz_from_rotation(X_OS[:3, :3]), position=X_OS[:3, 3],

@@ -59,7 +59,7 @@ def colour(shape: Shape, look: Look) -> tuple[tuple[int, int, int], float | None
 
 def add_shape(
     scene: viser.SceneApi, path: str, shape: Shape, look: Look, meshes: MeshFiles
-) -> viser.SceneNodeHandle:
+) -> viser.MeshHandle:
     """Add a shape below the node of its link.
 
     Args:
@@ -70,7 +70,7 @@ def add_shape(
         meshes: where mesh files come from; a placeholder box is drawn for one that is missing.
 
     Returns:
-        The handle of the node.
+        The handle of the node; that of a mesh or of one of the plain shapes.
     """
     rgb, opacity = colour(shape, look)
     surface = _Surface(

@@ -16,6 +16,9 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, KinematicTree, frozen
 from motion_nodes.scene.robot_spheres import Body, link_bodies
 
+RMPFLOW, IK, PLANNER = "RMPflow", "IK", "planner"
+"""Who can follow a target that is dragged."""
+
 RIGID_TOLERANCE = 1e-6
 """How far a given pose may be from a rigid one before it is refused."""
 
@@ -78,6 +81,10 @@ class ViewedRobot:
     """Link in whose frame the objects of its planning scene stand; the root link if empty."""
     bodies: Callable[[], Iterable[Body]] | None = None
     """Returns its collision spheres, when they are first asked for."""
+    followers: Sequence[str] = ()
+    """Who can bring the tool to a dragged target, the usual one first; none: there is no target."""
+    edits_scene: bool = False
+    """Whether people may change its planning scene on the page."""
     max_linear: float = 1.0
     """Upper end of the drive pad's speed slider [m/s]."""
     max_angular: float = 2.0
@@ -102,7 +109,15 @@ class ViewedRobot:
                 raise BadConfig(f"{name}: max_{label} is {speed}; it must be finite and positive.")
 
     @classmethod
-    def of(cls, robot: Robot, name: str = "", X_WR: Array | None = None) -> ViewedRobot:
+    def of(
+        cls,
+        robot: Robot,
+        name: str = "",
+        X_WR: Array | None = None,
+        *,
+        followers: Sequence[str] = (),
+        edits_scene: bool = False,
+    ) -> ViewedRobot:
         """Return a robot with all that its description says.
 
         Sliders are for the joints that a joint controller leads, speeds go up to those of its base.
@@ -120,6 +135,8 @@ class ViewedRobot:
             tool=tools[0] if tools else "",
             scene_frame=robot.base_frame,
             bodies=functools.partial(link_bodies, robot),
+            followers=followers if tools else (),
+            edits_scene=edits_scene and bool(tools),
             max_linear=speeds[0],
             max_angular=speeds[1],
         )

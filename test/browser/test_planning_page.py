@@ -87,20 +87,20 @@ def test_collision_spheres_are_shown_on_demand(page: Page, viewer: BrowserViewer
 
 def test_a_plan_is_played_scrubbed_and_hidden(page: Page, viewer: BrowserViewer) -> None:
     nothing = orange(page)
-    assert "Along" not in page.text()
+    assert "Time" not in page.text()
     path = viewer._robots["franka"].planning.path
     goal = FRANKA.home.copy()
     goal[0] += 1.2
     viewer.update_plan("franka", np.linspace(0.0, 2.0, 21), np.linspace(FRANKA.home, goal, 21))
-    wait_for(lambda: "Along" in page.text(), "the plan's panel appears")
+    wait_for(lambda: "Time" in page.text(), "the plan's panel appears")
     wait_for(lambda: path.ghost is not None and path.ghost.q[0] > 0.5, "the ghost plays")
     wait_for(lambda: orange(page) > nothing + 500, "the ghost is drawn")
-    page.set_slider("Along", 50.0, "Plan")
+    page.set_slider("Time", 1.0, "Plan")
     wait_for(lambda: abs(path.ghost.q[0] - 0.6) < 1e-9, "the ghost is at the middle")
     # Whoever scrubs does not want it to play.
     wait_for(lambda: not page.is_checked("Play", "Plan"), "the play is off")
     middle = page.wait_until_drawn()
-    page.set_slider("Along", 100.0, "Plan")
+    page.set_slider("Time", 2.0, "Plan")
     wait_for(lambda: difference(page.canvas(), middle) > 0.005, "the ghost moves on the page")
     assert path.ghost.q == pytest.approx(goal)
     page.check("Show plan", False, "Plan")

@@ -132,11 +132,13 @@ def test_all_shapes_are_drawn(viewer):
 
 def test_spheres_appear_below_their_links_when_asked_for(viewer):
     viewer.flush()
-    assert planning(viewer)._spheres is None, "not before"
+    assert planning(viewer).spheres.nodes == [], "not before"
     planning(viewer).show_spheres.value = True
     viewer.flush()
-    nodes = planning(viewer)._spheres
-    assert len(nodes) == sum(len(s) for s in FRANKA.spheres.values())
+    nodes = planning(viewer).spheres.nodes
+    assert sum(len(n.batched_positions) for n in nodes) == sum(
+        len(s) for s in FRANKA.spheres.values()
+    )
     assert all(node.visible for node in nodes)
     planning(viewer).show_spheres.value = False
     viewer.flush()
@@ -158,9 +160,9 @@ def test_the_ghost_is_scrubbed_along_the_plan(viewer):
     assert not viewer._robots["franka"].animated
     rows = plan(viewer)
     path.play.value = False
-    for percent, row in ((0.0, rows[0]), (50.0, rows[5]), (75.0, 0.5 * (rows[7] + rows[8])),
-                         (100.0, rows[-1])):  # fmt: skip
-        path.scrub.value = percent
+    for when, row in ((0.0, rows[0]), (1.0, rows[5]), (1.5, 0.5 * (rows[7] + rows[8])),
+                         (2.0, rows[-1])):  # fmt: skip
+        path.scrub.value = when
         viewer.flush()
         np.testing.assert_allclose(path.ghost.q, row, atol=1e-12)
     np.testing.assert_allclose(viewer._robots["franka"].view.q, FRANKA.home)
@@ -190,7 +192,7 @@ def test_a_newer_plan_takes_the_place_and_a_bad_one_does_not(viewer):
     path = planning(viewer).path
     rows = plan(viewer)
     path.play.value = False
-    path.scrub.value = 100.0
+    path.scrub.value = 2.0
     viewer.flush()
     for times, bad in (
         ([0.0, 1.0], rows), ([], np.zeros((0, 9))), ([1.0, 0.0], rows[:2]),

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Handles in the picture that people drag something by: arrows, and rings to turn it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import viser
+
+from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.model.tree import Array
+from motion_nodes.view.link_poses import wxyz_from_rotation
+
+HOLD = 0.7
+"""[s] After a drag others may not move the handles for so long: what they say may be older."""
+LEAST_MOVE = 1e-7
+
+
+class DragHandles:
+    """Handles at a pose that both people and the program set.
+
+    Args:
+        scene: the viser scene.
+        path: name of their node; they stand in the frame of the node above.
+        size: of the handles [m].
+        dragged: called on viser's event loop with the pose, shape (4, 4), while they are dragged,
+            and once more with True when they are let go.
+    """
+
+    def __init__(
+        self,
+        scene: viser.SceneApi,
+        path: str,
+        size: float,
+        dragged: Callable[[Array, bool], None],
+    ) -> None:
+        """Prepare; nothing is added to the page before they are first shown."""
+        self._scene, self.path, self.size = scene, path, size
+        self._dragged = dragged
+        self._lock = threading.Lock()
+        self._held_until = 0.0
+        self._pose = np.eye(4)
+        self._turning = True
+        self._node: viser.TransformControlsHandle | None = None
+
+    @property
+    def pose(self) -> Array:
+        """Where they are, shape (4, 4)."""
+        with self._lock:
+            return self._pose
+
+    @property
+    def held(self) -> bool:
+        """Whether somebody drags them, or did so just now."""
+        return time.monotonic() < self._held_until
+
+    @property
+    def visible(self) -> bool:
+        """Whether they are shown."""
+        return self._node is not None and bool(self._node.visible)
+
+    def place(self, X: Array) -> None:
+        """Put them at a pose, shape (4, 4), unless somebody holds them."""
+        if self.held:
+            return
+        with self._lock:
+            moved = np.abs(X - self._pose).max() > LEAST_MOVE
+            self._pose = np.array(X)
+        if moved and self._node is not None:
+            self._node.position = X[:3, 3]
+            self._node.wxyz = wxyz_from_rotation(X[:3, :3])
+
+    def show(self, shown: bool, turning: bool = True) -> None:
+        """Show or hide them, with or without rings; on the drawing thread."""
+        if self._node is None:
+            if not shown:
+                return
+            self._node = self._scene.add_transform_controls(
+                self.path, scale=self.size, line_width=3.0, disable_rotations=not turning,
+                depth_test=False, opacity=0.85, wxyz=wxyz_from_rotation(self._pose[:3, :3]),
+                position=self._pose[:3, 3],
+            )  # fmt: skip
+            self._turning = turning
+            self._node.on_update(self._moved)
+        if shown != self._node.visible:
+            self._node.visible = shown
+        if turning != self._turning:
+            self._turning = turning
+            self._node.disable_rotations = not turning
+
+    async def _moved(self, event: viser.TransformControlsEvent) -> None:
+        """Take a drag over; on viser's event loop, so in the order of the hand's motion."""
+        wxyz, position = np.asarray(event.target.wxyz), np.asarray(event.target.position)
+        # Handles that are seen edge-on can be dragged to infinity by a pixel.
+        if not (np.isfinite(wxyz).all() and np.isfinite(position).all() and wxyz.any()):
+            return
+        X = from_xyz_quat(position, np.roll(wxyz, -1))
+        with self._lock:
+            self._pose = X
+            self._held_until = time.monotonic() + HOLD
+        if event.phase != "start":
+            self._dragged(X, event.phase == "end")

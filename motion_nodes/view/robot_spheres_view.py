@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The spheres by which planning sees a robot, coloured by how near the objects are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+import numpy as np
+import viser
+
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.tree import Array
+from motion_nodes.scene.robot_spheres import Body
+from motion_nodes.scene.scene import Scene
+from motion_nodes.view.link_poses import LinkPoses
+from motion_nodes.view.sphere_nodes import PLAIN_RGB, DistanceColours, add_spheres
+
+PERIOD = 0.15
+"""[s] Between two looks at the distances."""
+
+
+class RobotSpheresView:
+    """Draws spheres below the links that they belong to; not thread-safe, one thread draws.
+
+    Args:
+        scene: the viser scene.
+        poses: of the links.
+        names: of the links, in the order of the poses.
+        base: row of the link in whose frame objects stand.
+        links: name of each link's node.
+        bodies: returns the spheres; called when they are first shown.
+    """
+
+    def __init__(
+        self,
+        scene: viser.SceneApi,
+        poses: LinkPoses,
+        names: tuple[str, ...],
+        base: int,
+        links: Mapping[str, str],
+        bodies: Callable[[], Iterable[Body]],
+    ) -> None:
+        """Start with nothing added."""
+        self._scene, self._poses, self._names, self._base = scene, poses, names, base
+        self._links, self._bodies = links, bodies
+        self._colours: DistanceColours | None = None
+        self.nodes: list[viser.BatchedMeshHandle] = []
+        """One for each body."""
+        self._shown = False
+        self._due = 0.0
+        self._looked: tuple[Scene, bytes] | None = None
+
+    def draw(self, shown: bool, q: Array, scene: Scene) -> None:
+        """Show or hide them, and colour them anew where the robot or an object has moved."""
+        if shown and self._colours is None:
+            self._colours = DistanceColours(self._bodies())
+            self.nodes = [
+                add_spheres(self._scene, f"{self._links[body.link]}/spheres", body.spheres)
+                for body in self._colours.bodies
+            ]
+            self._shown = True
+        if shown != self._shown:
+            self._shown = shown
+            for node in self.nodes:
+                node.visible = shown
+        now = time.monotonic()
+        if shown and now >= self._due:
+            self._due = now + PERIOD
+            self._colour(q, scene)
+
+    def _colour(self, q: Array, scene: Scene) -> None:
+        looked = (scene, q.tobytes())
+        if self._colours is None or looked == self._looked:
+            return
+        self._looked = looked
+        X_RL = self._poses.in_root(q)
+        X_BL = inverse(X_RL[self._base]) @ X_RL
+        found = self._colours.of(scene, dict(zip(self._names, X_BL, strict=True)))
+        plain = np.array(PLAIN_RGB, dtype=np.uint8)
+        for k, node in enumerate(self.nodes):
+            colours = plain if found is None else found[k]
+            if not np.array_equal(node.batched_colors, colours):
+                node.batched_colors = colours
