@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from moveit_msgs.msg import MoveItErrorCodes
+from moveit_msgs.msg import MoveItErrorCodes, PlanningScene
 
 from motion_nodes.errors import BadConfig, MotionError
 from motion_nodes.nodes.planning_requests import ERROR_CODES, PlanningRequests, tool_speed
@@ -48,7 +48,8 @@ def straight_path(
     refuse_constraints_on_the_way(request.path_constraints, context)
     link = context.link(request.link_name)
     speed = tool_speed(request, context)
-    checker = requests.checker(group, requests.scenes.scene, q)
+    scene = requests.scenes.scene_with(PlanningScene(), request.start_state)
+    checker = requests.checker(group, scene, q)
     try:
         found = cartesian_path(
             checker, context.start, link, _poses(request, context), _options(request)

@@ -42,6 +42,7 @@ from motion_nodes.ros.goal_context import GoalContext, refused
 from motion_nodes.ros.moveit_messages import Refusal, joint_values, requested_group
 from motion_nodes.ros.plan_messages import (
     PLAN_CODES,
+    not_used,
     planning_time,
     scaling,
     state_message,
@@ -208,7 +209,7 @@ class PlanningRequests:
         request, params = wish.request, self.params()
         group = self.group(request.group_name)
         q = self.start(request.start_state, from_present=wish.from_present)
-        context = GoalContext(self.robot, group, q, self.frames)
+        context = GoalContext(self.robot, group, q, self.frames, not_used(request))
         if request.trajectory_constraints.constraints:
             raise refused("trajectory constraints cannot be held by these planners")
         refuse_constraints_on_the_way(request.path_constraints, context)

@@ -14,13 +14,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from motion_nodes.model.tree import Array
+from motion_nodes.planning.joint_ranges import joint_range
 from motion_nodes.planning.pose_samples import PoseSampler
 from motion_nodes.planning.problem import Goal, JointGoal, PlanRequest, PlanStatus, PoseGoal
 from motion_nodes.planning.start import configuration, in_words
 from motion_nodes.scene.checker import CollisionChecker
 
-ROUNDING = 1e-6
-"""A joint goal without tolerance may be so far outside a limit; it is moved to it [rad or m]."""
 _SAME = 0.05
 """Configurations that differ less are one goal [rad or m]."""
 
@@ -155,26 +154,13 @@ def _of_joint_goal(
     options: GoalOptions,
     end: float,
 ) -> _Found:
-    limits, found = checker.limits, _Found()
-    q = configuration(checker, goal.q, "a joint goal")
-    if not np.isfinite(q).all():
-        found.status, found.reason = PlanStatus.GOAL_OUTSIDE_LIMITS, "the goal is not finite"
+    found, room = _Found(), joint_range(checker, goal)
+    if room.trouble:
+        found.status, found.reason = PlanStatus.GOAL_OUTSIDE_LIMITS, room.trouble
         return found
-    below, above = (np.broadcast_to(np.abs(x), q.shape) for x in (goal.below, goal.above))
-    low = np.maximum(q - below, limits.lower)
-    high = np.minimum(q + above, limits.upper)
-    outside = (low > high + ROUNDING).any()
-    if outside or not np.isfinite(below + above).all():
-        wrong = "; ".join(limits.violations(q)) or "a tolerance is not finite"
-        found.status = PlanStatus.GOAL_OUTSIDE_LIMITS
-        found.reason = f"the goal is outside the limits: {wrong}"
-        return found
-    low, high = np.minimum(low, high), np.maximum(low, high)
-    # What is within rounding of a limit ends at it; else the goal is what was asked for to the bit.
-    nominal = limits.clip(np.clip(q, low, high))
-    wide = bool((high - low > ROUNDING).any())
+    nominal, wide = room.nominal, room.wide
     tries = min(options.samples, 200) if wide else 0
-    for sample in _samples(nominal, low, high, rng, tries):
+    for sample in _samples(nominal, room.low, room.high, rng, tries):
         if checker.is_free(sample):
             _add(found, sample)
             if len(found.Q) >= options.configurations:

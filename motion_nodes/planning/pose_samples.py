@@ -12,9 +12,12 @@ from motion_nodes.errors import BadCommand, BadConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkSolver, IkStatus, IkTolerance, as_pose
 from motion_nodes.ik.solvers import make_solver
+from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.poses import inverse, rotation_about
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
+from motion_nodes.planning.joint_ranges import JointRange, joint_range
+from motion_nodes.planning.joint_ranges import in_words as range_in_words
 from motion_nodes.planning.problem import PlanStatus, PoseGoal
 from motion_nodes.planning.start import in_words
 from motion_nodes.scene.checker import CollisionChecker
@@ -49,7 +52,9 @@ class PoseSampler:
             BadConfig: none of the joints moves it.
         """
         self._checker, self._goal, self._start, self._rng = checker, goal, start, rng
-        self._solver, self._columns = pose_solver(checker, goal.link)
+        self._held = None if goal.joints is None else joint_range(checker, goal.joints)
+        room = None if self._held is None or self._held.trouble else self._held
+        self._solver, self._columns = pose_solver(checker, goal.link, room)
         self._X_BT = as_pose(goal.X_BT, f"the goal of {goal.link}")
         if not np.isfinite(self._X_BT).all():
             raise BadCommand(f"the goal of {goal.link} holds numbers that are not finite.")
@@ -60,8 +65,9 @@ class PoseSampler:
 
     @property
     def hopeless(self) -> bool:
-        """Whether more draws lead to nothing: the target is out of reach."""
-        return self._statuses == {IkStatus.OUT_OF_REACH}
+        """Whether more draws lead to nothing: the target is out of reach, or no joint may move."""
+        impossible = self._held is not None and bool(self._held.trouble)
+        return impossible or self._statuses == {IkStatus.OUT_OF_REACH}
 
     def draw(self, *, first: bool, timeout: float) -> Array | None:
         """Return a configuration, shape (n,), or None if this try did not find one.
@@ -71,6 +77,8 @@ class PoseSampler:
                 the goal's tolerances.
             timeout: greatest duration [s].
         """
+        if self.hopeless:
+            return None
         X_BL, tolerance = self._target(first)
         settings = IkSettings(
             tolerance=tolerance,
@@ -90,11 +98,27 @@ class PoseSampler:
     def why_none(self) -> tuple[PlanStatus, str]:
         """Return status and words after no draw found anything."""
         where = f"the goal of {self._goal.link}"
+        if self._held is not None:
+            where += f" with {range_in_words(self._checker, self._held)}"
+        if self._held is not None and self._held.trouble:
+            return PlanStatus.GOAL_OUTSIDE_LIMITS, self._held.trouble
         if self._collision:
             return PlanStatus.GOAL_IN_COLLISION, f"{where} is in collision: {self._collision}"
         if self._statuses <= {IkStatus.TIMED_OUT}:
             return PlanStatus.TIMED_OUT, f"{where}: no joint values were found in the time given"
-        return PlanStatus.GOAL_UNREACHABLE, f"{where} cannot be reached: {self._reason}"
+        return PlanStatus.GOAL_UNREACHABLE, f"{where} cannot be reached: {self._why_not()}"
+
+    def _why_not(self) -> str:
+        """Return the solver's reason; or that the pose contradicts what the joints are to be."""
+        if self._held is None:
+            return self._reason
+        solver, columns = pose_solver(self._checker, self._goal.link)
+        X_BL, tolerance = self._target(first=True)
+        settings = IkSettings(tolerance=tolerance, attempts=_ATTEMPTS, timeout=0.1)
+        seed = self._start[columns]
+        if not solver.solve(IkRequest(X_BL, seed=seed, settings=settings)).success:
+            return self._reason
+        return "with other joint values it can, so the constraints contradict each other"
 
     def _validity(self, q: Array) -> bool | str:
         whole = self._whole(q)
@@ -107,7 +131,8 @@ class PoseSampler:
     def _whole(self, q: Array) -> Array:
         whole = self._start.copy()
         whole[self._columns] = q
-        return self._checker.limits.clip(whole)
+        whole = self._checker.limits.clip(whole)
+        return whole if self._held is None else np.clip(whole, self._held.low, self._held.high)
 
     def _target(self, first: bool) -> tuple[Array, IkTolerance]:
         """Return a pose of the link to get to, and how exactly.
@@ -185,8 +210,15 @@ def _random_rotation(rng: np.random.Generator) -> Array:
     )
 
 
-def pose_solver(checker: CollisionChecker, link: str) -> tuple[IkSolver, list[int]]:
+def pose_solver(
+    checker: CollisionChecker, link: str, held: JointRange | None = None
+) -> tuple[IkSolver, list[int]]:
     """Return a solver for a link in the robot's base, and which of the checker's joints it solves.
+
+    Args:
+        checker: whose joints may move.
+        link: that is to be brought somewhere.
+        held: where the joints have to be; None: within their limits.
 
     Raises:
         UnknownFrame: the robot has no such link.
@@ -202,8 +234,12 @@ def pose_solver(checker: CollisionChecker, link: str) -> tuple[IkSolver, list[in
         )
     values = zip(robot.joint_names, checker.positions, strict=True)
     fixed = tuple((n, float(x)) for n, x in values if n in chain_joints and n not in joints)
-    solver = _solver(robot, link, joints, fixed)
-    return solver, [checker.joint_names.index(name) for name in joints]
+    columns = [checker.joint_names.index(name) for name in joints]
+    if held is None:
+        return _solver(robot, link, joints, fixed), columns
+    # Of its own, for its limits are this goal's; only the first of a chain compiles anything.
+    limits = replace(checker.limits, lower=held.low, upper=held.high)
+    return _new_solver(robot, link, joints, fixed, limits), columns
 
 
 @functools.lru_cache(maxsize=64)
@@ -222,7 +258,15 @@ def _solver(
     joints: tuple[str, ...],
     fixed: tuple[tuple[str, float], ...],
 ) -> IkSolver:
-    chain = IkChain(
-        robot.tree, robot.base_frame, link, joints, limits=robot.limits, fixed=dict(fixed)
-    )
+    return _new_solver(robot, link, joints, fixed, robot.limits)
+
+
+def _new_solver(
+    robot: Robot,
+    link: str,
+    joints: tuple[str, ...],
+    fixed: tuple[tuple[str, float], ...],
+    limits: JointLimits,
+) -> IkSolver:
+    chain = IkChain(robot.tree, robot.base_frame, link, joints, limits=limits, fixed=dict(fixed))
     return make_solver(chain, settings=replace(IkSettings(), attempts=_ATTEMPTS))

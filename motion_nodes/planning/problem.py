@@ -38,6 +38,8 @@ class PoseGoal:
     """What counts as there, per axis or as a length; an infinite one means it does not matter."""
     X_LT: ArrayLike | None = None
     """The point of the link that is meant, in the link's frame; None: its origin."""
+    joints: JointGoal | None = None
+    """Where the joints are to be, too; they are held, the pose is looked for."""
 
 
 Goal = JointGoal | PoseGoal

@@ -62,7 +62,7 @@ class TaskSpaceRrt(TreePlanner):
             return PlanResult(start.status, None, start.reason, self.name, time=spent)
         goals = pose_goals(request)
         if goals is None:
-            words = "no goal was given" if not request.goals else "needs poses of one link as goals"
+            words = "no goal was given" if not request.goals else "needs poses of one link alone"
             return PlanResult(PlanStatus.NO_GOAL, None, f"{self.name}: {words}", self.name)
         space = space_of(request, config.distance_metric_weights)
         started = time.perf_counter()
@@ -89,7 +89,7 @@ class TaskSpaceRrt(TreePlanner):
 def pose_goals(request: PlanRequest) -> tuple[PoseGoal, ...] | None:
     """Return the goals of a request if all are poses of one link, with one point of it meant."""
     poses = tuple(goal for goal in request.goals if isinstance(goal, PoseGoal))
-    if not poses or len(poses) != len(request.goals):
+    if not poses or len(poses) != len(request.goals) or any(goal.joints for goal in poses):
         return None
     frames = {(goal.link, np.asarray(_frame(goal)).tobytes()) for goal in poses}
     return poses if len(frames) == 1 else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -47,22 +48,16 @@ def _goals(constraints: Any, context: GoalContext) -> list[Goal]:
     if constraints.visibility_constraints:
         raise refused("visibility constraints are not understood")
     places, turns = constraints.position_constraints, constraints.orientation_constraints
-    if constraints.joint_constraints:
-        goal = joint_goal(constraints.joint_constraints, context)
-        if goal is not None:
-            if places or turns:
-                raise refused(
-                    "joint constraints of the group together with a position or orientation are "
-                    "not understood; give one or the other"
-                )
-            return [goal]
-    if not places and not turns:
+    joints = joint_goal(constraints.joint_constraints, context)
+    if places or turns:
+        return [replace(goal, joints=joints) for goal in pose_goals(places, turns, context)]
+    if joints is None:
         raise refused(
-            "it has no joint, position or orientation constraints"
-            if not constraints.joint_constraints
-            else f"its joints are not those of group '{context.group.name}'"
+            f"its joints are not those of group '{context.group.name}'"
+            if constraints.joint_constraints
+            else "it has no joint, position or orientation constraints"
         )
-    return list(pose_goals(places, turns, context))
+    return [joints]
 
 
 # ---- joints

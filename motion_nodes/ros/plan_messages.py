@@ -81,6 +81,23 @@ def scaling(value: float, what: str) -> float:
     return value or 1.0
 
 
+def not_used(request: Any) -> list[str]:
+    """Return notes on those fields of a MotionPlanRequest that are filled in and have no effect."""
+    notes = []
+    space = request.workspace_parameters
+    corners = (space.min_corner, space.max_corner)
+    if any(value != 0.0 for corner in corners for value in (corner.x, corner.y, corner.z)):
+        notes.append(
+            "workspace_parameters are not used: they bound robots that drive, not arms on a base"
+        )
+    if request.reference_trajectories:
+        notes.append(
+            "reference_trajectories are not used: they are first guesses for an optimiser, and "
+            "these planners search"
+        )
+    return notes
+
+
 def planning_time(value: float, default: float) -> float:
     """Return the time allowed for planning [s]; 0 stands for the default.
 

@@ -12,7 +12,9 @@ from control_msgs.action import FollowJointTrajectory
 from geometry_msgs.msg import Point, Pose, Quaternion, Vector3
 from moveit_msgs.msg import (
     Constraints,
+    GenericTrajectory,
     JointConstraint,
+    MotionPlanRequest,
     MoveItErrorCodes,
     OrientationConstraint,
     PositionConstraint,
@@ -29,7 +31,13 @@ from motion_nodes.planning.problem import JointGoal, PlanStatus, PoseGoal
 from motion_nodes.ros.goal_constraints import goals_of, refuse_constraints_on_the_way
 from motion_nodes.ros.goal_context import GoalContext
 from motion_nodes.ros.moveit_messages import Refusal
-from motion_nodes.ros.plan_messages import PLAN_CODES, planning_time, scaling, trajectory_message
+from motion_nodes.ros.plan_messages import (
+    PLAN_CODES,
+    not_used,
+    planning_time,
+    scaling,
+    trajectory_message,
+)
 from motion_nodes.ros.pose_constraints import rotation_vector_bounds
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
@@ -275,6 +283,20 @@ def test_a_cylinder_holds_the_box_that_is_used(context):
     assert z == pytest.approx(0.1)
 
 
+def test_a_pose_and_joints_are_one_goal(context):
+    both = pose(region(SPHERE, 0.02), turn())
+    both.joint_constraints = [joint("panda_joint3", 0.5, 0.1, 0.2)]
+    (goal,) = goals_of([both], context)
+    assert isinstance(goal, PoseGoal)
+    q, below, above = goal.joints.q, goal.joints.below, goal.joints.above
+    assert (q - below)[2] == pytest.approx(0.4)
+    assert (q + above)[2] == pytest.approx(0.7)
+    assert (q - below)[3] == pytest.approx(ARM.limits.lower[3])
+    both.joint_constraints = [joint("panda_finger_joint1", 0.04)]
+    (goal,) = goals_of([both], context)
+    assert goal.joints is None, "that of another group stands where it is wanted"
+
+
 def test_several_primitives_and_several_goals_are_alternatives(context):
     place = region(SPHERE, 0.01)
     more = region(SPHERE, 0.01, at=(0.3, 0.3, 0.3)).constraint_region
@@ -306,10 +328,6 @@ def test_several_primitives_and_several_goals_are_alternatives(context):
         Constraints(position_constraints=[region(SPHERE, 0.1), region(SPHERE, 0.2)]),
         Constraints(orientation_constraints=[turn(), turn()]),
         Constraints(visibility_constraints=[VisibilityConstraint()]),
-        Constraints(
-            joint_constraints=[joint("panda_joint1", 0.0)],
-            position_constraints=[region(SPHERE, 0.1)],
-        ),
         Constraints(joint_constraints=[joint("panda_finger_joint1", 0.04)]),
     ],
 )
@@ -427,3 +445,14 @@ def test_numbers_of_a_request_whose_zero_means_the_default():
     for bad in (-0.1, math.nan, math.inf):
         with pytest.raises(Refusal, match="allowed_planning_time"):
             planning_time(bad, 5.0)
+
+
+def test_what_has_no_effect_is_noted_where_it_is_filled_in():
+    request = MotionPlanRequest()
+    assert not_used(request) == []
+    request.workspace_parameters.max_corner.z = 1.0
+    request.reference_trajectories = [GenericTrajectory()]
+    assert [note.split()[0] for note in not_used(request)] == [
+        "workspace_parameters",
+        "reference_trajectories",
+    ]
