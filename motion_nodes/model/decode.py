@@ -106,6 +106,7 @@ def _element_type(kind: Any) -> Any:
 
 
 _FRIENDLY = {
+    "`object | null`": "a block of fields",
     "`int`": "a whole number",
     "`float`": "a number",
     "`str`": "text",

@@ -45,7 +45,7 @@ def read_urdf(source: str | Path, where: str = "") -> KinematicTree:
         BadDescription: names the file and the element, what is wrong and what is allowed.
     """
     text, where = _text_of(source, where)
-    root = _parse_xml(text, where)
+    root = parse_xml(text, where)
     rollers = read_rollers(root, where)
     robot = _parse(root, where)
     _check_unique((link.name for link in robot.links), "link", where)
@@ -124,7 +124,7 @@ def _guilty_element(root: Any) -> str:
     return "robot"
 
 
-def _parse_xml(text: str, where: str) -> Any:
+def parse_xml(text: str, where: str) -> Any:
     """Return the root element."""
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
