@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.kernels.ik_memory import Layout
-from motion_nodes.kernels.packed import Array, PackedArrays
+from motion_nodes.kernels.packed import FIXED, Array, PackedArrays
 
 BLOCK = 8
 """Spheres are padded to a multiple of this, on every CPU."""
@@ -72,6 +72,16 @@ class RmpModel:
     """Their centres in their rows [m], shape (s, 3)."""
     guard_rows: tuple[int, ...]
     """Row of each sphere that keeps away from the base."""
+
+    @property
+    def moving_rows(self) -> tuple[int, ...]:
+        """Rows that an active joint moves against their parents."""
+        kind, index = self.arrays.kind, self.arrays.q_index
+        return tuple(
+            row
+            for row in range(1, len(kind))
+            if kind[row] != FIXED and int(index[row]) < self.active
+        )
 
     def digest(self) -> str:
         """Return what code for this model depends on."""
@@ -142,6 +152,7 @@ def rmp_layout(model: RmpModel) -> Layout:
         has_goal=2,
         parameters=len(PARAMETERS),
         links=MOTION * runs,
+        columns=6 * len(model.moving_rows),
         centre=3 * spheres,
         radius=spheres,
         nearest=spheres,

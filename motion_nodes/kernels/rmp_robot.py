@@ -117,6 +117,9 @@ class RmpTracer:
             m = self.motion(run.row)
             numbers = [*R[0], *R[1], *R[2], *p, *m.turn, *m.linear, *m.bend, *m.linear_bend]
             stored.update({self.at["links"] + MOTION * k + i: x for i, x in enumerate(numbers)})
+        for k, row in enumerate(self.model.moving_rows):
+            column = [*self.column(row)[0], *self.column(row)[1]]
+            stored.update({self.at["columns"] + 6 * k + i: x for i, x in enumerate(column)})
         R, p = self._tree.pose(self.model.tool_row)
         elements = [x for i in range(3) for x in (*R[i], p[i])]
         stored.update({self.at["tool"] + i: x for i, x in enumerate(elements)})

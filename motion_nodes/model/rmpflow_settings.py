@@ -146,6 +146,19 @@ class Collision(_Checked):
 
 
 @dataclass(frozen=True)
+class SelfCollision(Collision):
+    """Links away from each other, by their spheres; with ``metric_scalar`` 0 it is off.
+
+    Isaac Sim has no such leaf: in files without it, it is off.
+    """
+
+    damping_std_dev: float = 0.02  # [m]
+    repulsion_std_dev: float = 0.004  # [m]
+    metric_modulation_radius: float = 0.05  # [m]
+    metric_scalar: float = 0.0
+
+
+@dataclass(frozen=True)
 class Damping(_Checked):
     """Slows the tool, more the faster it is, and gives it inertia."""
 
@@ -206,6 +219,7 @@ class RmpflowSettings:
     target_rmp: Target = field(default_factory=Target)
     axis_target_rmp: AxisTarget = field(default_factory=AxisTarget)
     collision_rmp: Collision = field(default_factory=Collision)
+    self_collision_rmp: SelfCollision = field(default_factory=SelfCollision)
     damping_rmp: Damping = field(default_factory=Damping)
     canonical_resolve: Resolve = field(default_factory=Resolve)
     joint_limit_buffers: tuple[float, ...] = (0.01,)
@@ -254,6 +268,7 @@ GROUPS: dict[str, type] = {
     "target_rmp": Target,
     "axis_target_rmp": AxisTarget,
     "collision_rmp": Collision,
+    "self_collision_rmp": SelfCollision,
     "damping_rmp": Damping,
     "canonical_resolve": Resolve,
 }

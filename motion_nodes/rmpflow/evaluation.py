@@ -18,6 +18,7 @@ from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow import leaves
 from motion_nodes.rmpflow.obstacle_distance import distances
+from motion_nodes.rmpflow.self_pairs import SelfSpheres
 
 _NOTHING = 1e-10  # least eigenvalue beside the greatest that still counts
 
@@ -163,6 +164,8 @@ class Surroundings:
     """Shape (g,) [m]."""
     capsules: Array
     """Shape (c, BOX)."""
+    apart: SelfSpheres | None = None
+    """Links that keep away from each other."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,6 +215,8 @@ def evaluate(
             *(around.guard_radii, Obstacles(around.capsules, none)),
         ),
     ]
+    if around.apart is not None:
+        reports.append(_self_collision_leaf(model, motion, settings, around.apart))
     M = np.sum([leaf.M for leaf in reports], axis=0)
     rhs = np.sum([leaf.force for leaf in reports], axis=0)
     most = settings.canonical_resolve.max_acceleration_norm
@@ -297,3 +302,25 @@ def _collision_leaf(
         M += J.T @ (weight[:, None] * J)
         force += J.T @ (weight * (wish - found.direction @ bias - found.curvature))
     return LeafReport(name, M, force)
+
+
+def _self_collision_leaf(
+    model: RmpModel, motion: PointMotion, s: RmpflowSettings, apart: SelfSpheres
+) -> LeafReport:
+    found = [motion.point(r, c) for r, c in zip(apart.rows, apart.spheres[:, :3], strict=True)]
+    p, v, bias = (np.array(part) for part in zip(*found, strict=True))
+    J = np.array([motion.jacobian(r, x)[0] for r, x in zip(apart.rows, p, strict=True)])
+    M, force = np.zeros((model.active, model.active)), np.zeros(model.active)
+    for pair in apart.pairs:
+        a, b = (k.ravel() for k in np.meshgrid(range(*pair.a), range(*pair.b), indexing="ij"))
+        offset, moved = p[a] - p[b], v[a] - v[b]
+        length = np.linalg.norm(offset, axis=1)
+        n = offset / length[:, None]
+        rate = (n * moved).sum(axis=1)
+        bend = ((moved * moved).sum(axis=1) - rate**2) / length
+        x = length - apart.spheres[a, 3] - apart.spheres[b, 3]
+        wish, weight = leaves.collision(x, rate, s.self_collision_rmp)
+        J_x = np.einsum("ki,kij->kj", n, J[a] - J[b])
+        M += J_x.T @ (weight[:, None] * J_x)
+        force += J_x.T @ (weight * (wish - bend - (n * (bias[a] - bias[b])).sum(axis=1)))
+    return LeafReport("self_collision_rmp", M, force)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,6 +42,10 @@ from motion_nodes.rmpflow.packing import (
     parameter_numbers,
     rmp_model,
 )
+from motion_nodes.rmpflow.self_pairs import SelfSpheres, self_spheres
+
+if TYPE_CHECKING:
+    from motion_nodes.rmpflow.self_collision import SelfCollisionCode
 
 _LOG = logging.getLogger(__name__)
 _SOLVABLE = 1e-11  # least pivot of a factorisation, relative, that gives a useful solution
@@ -85,6 +91,7 @@ class Evaluator:
         )
         self._kinematics.warm_up([tool])
         self._at = rmp_layout(self.model)
+        self._robot = robot
         self._memory = new_memory(self.model)
         self._whole = self._memory.view(np.int64)
         self._run = None if generic else _generated(self.model)
@@ -102,6 +109,17 @@ class Evaluator:
         """All joints of a state."""
         return (*self.active, *self.watched)
 
+    @functools.cached_property
+    def self_spheres(self) -> SelfSpheres:
+        """Links that may not touch each other."""
+        return self_spheres(self._robot, self.model, self.spheres.links, self.spheres.radii)
+
+    @functools.cached_property
+    def _self_collision(self) -> SelfCollisionCode:
+        from motion_nodes.rmpflow.self_collision import SelfCollisionCode
+
+        return SelfCollisionCode(self.model, self.self_spheres, self._memory)
+
     @property
     def generated(self) -> bool:
         """Whether generated code runs."""
@@ -109,6 +127,9 @@ class Evaluator:
 
     def set_settings(self, settings: RmpflowSettings) -> None:
         """Use other parameters from now on; frames of controllers stay as they were.
+
+        Where links begin to keep away from each other, their code is loaded, or compiled once on a
+        machine.
 
         Raises:
             BadConfig: they do not fit the robot; then the parameters before stay.
@@ -127,6 +148,9 @@ class Evaluator:
         radii = np.array([item.radius for item in settings.body_collision_controllers])
         self._guard_radii = radii[: len(self.model.guard_rows)]
         self._put("radius", self._guard_radii, sphere_places(self.model)[1])
+        self._apart = settings.self_collision_rmp.metric_scalar > 0.0
+        if self._apart and self._run is not None:
+            self._self_collision.set_settings(settings)
 
     def set_obstacles(self, obstacles: Obstacles) -> None:
         """Keep away from other obstacles from now on."""
@@ -164,6 +188,8 @@ class Evaluator:
         if self._run is None:
             return self.report(q, qd).qdd
         self._evaluate(q, qd)
+        if self._apart:
+            self._self_collision.add()
         n, at = self.model.active, self._at
         solution = self._memory[at["qdd"] : at["qdd"] + n].copy()
         if self._memory[at["least_pivot"]] > _SOLVABLE and np.isfinite(solution).all():
@@ -186,6 +212,7 @@ class Evaluator:
             model.guard_rows,
             self._guard_radii,
             self._capsules,
+            self.self_spheres if self._apart else None,
         )
         return evaluate(model, self.settings, self.bounds, around, self.goal, q, qd)
 

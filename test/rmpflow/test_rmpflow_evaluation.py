@@ -171,7 +171,9 @@ def test_every_parameter_has_an_effect():
             results.append(made.acceleration(q, qd))
         return np.array(results)
 
-    plain = made.settings.with_parameters({"canonical_resolve.max_acceleration_norm": 1e7})
+    plain = made.settings.with_parameters(
+        {"canonical_resolve.max_acceleration_norm": 1e7, "self_collision_rmp.metric_scalar": 1e4}
+    )
     reference = behaviour(plain)
     for name, value in plain.parameters().items():
         if name in ("canonical_resolve.projection_tolerance",):
