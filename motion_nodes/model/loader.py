@@ -18,6 +18,7 @@ from motion_nodes.errors import BadConfig, BadDescription, RobotNotFound
 from motion_nodes.model.assemble import assemble
 from motion_nodes.model.decode import decode
 from motion_nodes.model.description import RobotDescription
+from motion_nodes.model.foreign_robot import format_of, load_foreign
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.urdf import read_urdf, read_urdf_text
 from motion_nodes.model.yaml_file import read_yaml
@@ -26,11 +27,13 @@ ROBOT_FILE = "robot.yaml"
 PATH_VARIABLE = "MOTION_NODES_ROBOT_PATH"
 
 
-def load_robot(name_or_path: str | Path) -> Robot:
+def load_robot(name_or_path: str | Path, urdf: str | Path | None = None) -> Robot:
     """Load a robot and check that all its parts agree.
 
     Args:
-        name_or_path: name of a robot on the search path, a robot's folder, or its robot.yaml.
+        name_or_path: name of a robot on the search path, a robot's folder, or its robot.yaml; or
+            the XRDF, SRDF, Lula or cuRobo file of a robot that another system describes.
+        urdf: the URDF that goes with such a file; None: the one beside it, or that it names.
 
     Raises:
         RobotNotFound: lists the robots there are.
@@ -38,6 +41,8 @@ def load_robot(name_or_path: str | Path) -> Robot:
         BadConfig: when two robots on the search path have that name.
     """
     file = _find(name_or_path)
+    if urdf is not None or format_of(file) is not None:
+        return load_foreign(file, None if urdf is None else Path(urdf))
     description = decode(read_yaml(file), RobotDescription, str(file))
     urdf_file = file.parent / description.urdf
     if not urdf_file.is_file():

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot's semantics as SRDF, the form in which MoveIt's clients want groups and states.
-
-Source: the SRDF specification (wiki.ros.org/srdf), elements group, group_state, end_effector,
-passive_joint and disable_collisions.
-"""
+"""A robot's semantics as SRDF, the form in which MoveIt's clients want groups and states."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from xml.etree import ElementTree as Xml
+from collections.abc import Collection, Iterator
 
 from motion_nodes.model.robot import Group, Robot
+from motion_nodes.model.srdf_file import (
+    Srdf,
+    SrdfEndEffector,
+    SrdfGroup,
+    SrdfPair,
+    SrdfState,
+    srdf_text,
+)
 
 
 def srdf(robot: Robot, never_checked: Collection[tuple[str, str]]) -> str:
-    """Return the SRDF of a robot.
+    """Return the text of a robot's SRDF.
 
     There is no virtual joint: the planning frame is the root link.
 
@@ -22,62 +25,55 @@ def srdf(robot: Robot, never_checked: Collection[tuple[str, str]]) -> str:
         robot: its groups, also under their aliases, its states, and its passive joints are told.
         never_checked: pairs of links that are not checked for collision.
     """
-    root = Xml.Element("robot", name=robot.tree.name)
-    for group in robot.groups.values():
-        _add_group(root, group)
-    for group in robot.groups.values():
-        _add_states(root, robot, group)
-    for group in robot.groups.values():
-        _add_end_effector(root, robot, group)
-    for joint in robot.passive_joints:
-        Xml.SubElement(root, "passive_joint", name=joint)
-    for a, b in sorted(never_checked):
-        reason = "Adjacent" if _adjacent(robot, a, b) else "Never"
-        Xml.SubElement(root, "disable_collisions", link1=a, link2=b, reason=reason)
-    Xml.indent(root)
-    return Xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+    return srdf_text(srdf_of(robot, never_checked))
 
 
-def _add_group(root: Xml.Element, group: Group) -> None:
-    element = Xml.SubElement(root, "group", name=group.name)
+def srdf_of(robot: Robot, never_checked: Collection[tuple[str, str]]) -> Srdf:
+    """Return a robot's SRDF; arguments as in :func:`srdf`."""
+    groups = tuple(robot.groups.values())
+    return Srdf(
+        name=robot.tree.name,
+        groups=tuple(found for group in groups for found in _named(group)),
+        states=tuple(state for group in groups for state in _states(robot, group)),
+        end_effectors=tuple(
+            found for group in groups if (found := _end_effector(robot, group)) is not None
+        ),
+        passive_joints=robot.passive_joints,
+        disabled=tuple(
+            SrdfPair(a, b, "Adjacent" if _adjacent(robot, a, b) else "Never")
+            for a, b in sorted(never_checked)
+        ),
+    )
+
+
+def _named(group: Group) -> Iterator[SrdfGroup]:
     if group.base is not None and group.tip is not None:
-        Xml.SubElement(element, "chain", base_link=group.base, tip_link=group.tip)
+        yield SrdfGroup(group.name, chains=((group.base, group.tip),))
     else:
-        for joint in group.joints:
-            Xml.SubElement(element, "joint", name=joint)
+        yield SrdfGroup(group.name, joints=group.joints)
     for alias in group.aliases:
-        named = Xml.SubElement(root, "group", name=alias)
-        Xml.SubElement(named, "group", name=group.name)
+        yield SrdfGroup(alias, groups=(group.name,))
 
 
-def _add_states(root: Xml.Element, robot: Robot, group: Group) -> None:
+def _states(robot: Robot, group: Group) -> Iterator[SrdfState]:
     for name, state in robot.states.items():
-        if not set(state) & set(group.joints):
-            continue
-        element = Xml.SubElement(root, "group_state", name=name, group=group.name)
-        values = robot.named_state(name, group.name)
-        for joint, value in zip(group.joints, values.tolist(), strict=True):
-            Xml.SubElement(element, "joint", name=joint, value=repr(value))
+        if set(state) & set(group.joints):
+            values = robot.named_state(name, group.name).tolist()
+            yield SrdfState(name, group.name, tuple(zip(group.joints, values, strict=True)))
 
 
-def _add_end_effector(root: Xml.Element, robot: Robot, group: Group) -> None:
-    """Tell of a group that is no chain and hangs on one: a gripper on its arm."""
+def _end_effector(robot: Robot, group: Group) -> SrdfEndEffector | None:
+    """Return what a group is that is no chain and hangs on one: a gripper on its arm."""
     if group.tip is not None:
-        return
+        return None
     ways = [robot.tree.path(robot.tree.root, robot.tree.joint(j).child) for j in group.joints]
     above = [joint.name for joint in ways[0] if all(joint in way for way in ways[1:])]
     for arm in robot.groups.values():
         last = arm.joints[-1]
         if arm.tip is not None and last in above:
-            Xml.SubElement(
-                root,
-                "end_effector",
-                name=f"{group.name}_end_effector",
-                parent_link=robot.tree.joint(ways[0][above.index(last)].name).child,
-                group=group.name,
-                parent_group=arm.name,
-            )
-            return
+            parent = robot.tree.joint(ways[0][above.index(last)].name).child
+            return SrdfEndEffector(f"{group.name}_end_effector", parent, group.name, arm.name)
+    return None
 
 
 def _adjacent(robot: Robot, a: str, b: str) -> bool:

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write a robot's folder: robot.yaml, URDF, spheres and what else belongs there, all or nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from lxml import etree  # type: ignore[import-untyped]
+
+from motion_nodes.errors import BadConfig, BadDescription
+from motion_nodes.model.description import RobotDescription
+from motion_nodes.model.loader import ROBOT_FILE
+from motion_nodes.model.meshes import resolve_mesh
+from motion_nodes.model.urdf import parse_xml
+from motion_nodes.model.xrdf import Spheres
+from motion_nodes.model.yaml_file import yaml_text
+
+SPHERES_COMMENT = "Collision spheres: link -> [x, y, z, radius] in the link's frame [m]."
+
+
+def description_data(description: RobotDescription) -> dict[str, Any]:
+    """Return what stands in a robot.yaml: the fields that are not as by default."""
+    data = _without_defaults(description)
+    return data if description.base is None else {**data, "base": description.base}
+
+
+def write_robot_folder(
+    folder: Path,
+    description: RobotDescription,
+    urdf: str,
+    spheres: Spheres,
+    *,
+    comment: str = "",
+    more: Mapping[str, str] | None = None,
+) -> None:
+    """Write a robot's folder, which must not exist yet.
+
+    The files are written beside it and put in place by one renaming, so that there is never half a
+    folder.
+
+    Args:
+        folder: to be made.
+        description: the robot.yaml.
+        urdf: text of the URDF, its meshes given so that they are found from the new folder.
+        spheres: by link; written where the description names a file for them.
+        comment: put above the robot.yaml.
+        more: texts of more files by their name.
+
+    Raises:
+        BadConfig: the folder exists, or cannot be written.
+    """
+    files = {
+        ROBOT_FILE: yaml_text(description_data(description), comment),
+        description.urdf: urdf,
+        **(more or {}),
+    }
+    if description.collision.spheres is not None:
+        data = {link: [list(sphere) for sphere in items] for link, items in spheres.items()}
+        files[description.collision.spheres] = yaml_text(data, SPHERES_COMMENT)
+    if folder.exists():
+        raise BadConfig(f"{folder} exists already; nothing was written. Take another name.")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    except OSError as error:
+        raise BadConfig(f"{folder} cannot be written: {error.strerror}.") from None
+    try:
+        beside.chmod(0o755)
+        for name, text in files.items():
+            (beside / name).write_text(text, encoding="utf-8")
+        beside.rename(folder)
+    except OSError as error:
+        raise BadConfig(f"{folder} cannot be written: {error.strerror}.") from None
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def with_meshes_from(urdf: str, directory: Path, folder: Path, where: str) -> str:
+    """Return a URDF whose meshes are found from another folder.
+
+    Meshes that are not found from where they were stay as they are named.
+
+    Args:
+        urdf: text of the URDF.
+        directory: folder where it was.
+        folder: folder where it will be.
+        where: what to call it in errors.
+    """
+    root = parse_xml(urdf, where)
+    changed = False
+    for mesh in root.iter("mesh"):
+        try:
+            file = resolve_mesh(mesh.get("filename", ""), directory)
+        except BadDescription:
+            continue
+        mesh.set("filename", os.path.relpath(file, folder))
+        changed = True
+    return str(etree.tostring(root, encoding="unicode")) + "\n" if changed else urdf
+
+
+def _without_defaults(block: Any) -> dict[str, Any]:
+    """Return the fields of a block that are not as by default."""
+    data = {}
+    for field in dataclasses.fields(block):
+        value = getattr(block, field.name)
+        default = field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = field.default_factory()
+        if value != default or isinstance(default, type(dataclasses.MISSING)):
+            data[field.name] = _plain(value)
+    return data
+
+
+def _plain(value: Any) -> Any:
+    """Return lists, dictionaries, numbers and text."""
+    if dataclasses.is_dataclass(value):
+        return _without_defaults(value)
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
