@@ -114,15 +114,17 @@ class Call:
 
 
 class JointClient:
-    """One Franka under the controller, seen from outside."""
+    """One robot under the controller, seen from outside: a Franka where nothing else is said."""
 
-    def __init__(self, client: RosClient, controller: str = CONTROLLER) -> None:
+    def __init__(
+        self, client: RosClient, controller: str = CONTROLLER, namespace: str = ""
+    ) -> None:
         self.client = client
-        self.controller = controller
-        self.states = client.listen(JointState, "/joint_states", BEST_EFFORT)
-        self.commands = client.listen(JointState, "/joint_command", BEST_EFFORT)
+        self.controller = f"{namespace}{controller}"
+        self.states = client.listen(JointState, f"{namespace}/joint_states", BEST_EFFORT)
+        self.commands = client.listen(JointState, f"{namespace}/joint_command", BEST_EFFORT)
         self.reports = client.listen(
-            JointTrajectoryControllerState, f"{controller}/controller_state"
+            JointTrajectoryControllerState, f"{self.controller}/controller_state"
         )
         self._actions: dict[str, Any] = {}
         self._publishers: dict[str, Any] = {}

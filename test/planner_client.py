@@ -66,15 +66,16 @@ def end_of(message: Any) -> dict[str, float]:
 class Planner:
     """The planner as its clients see it."""
 
-    def __init__(self, arm: JointClient) -> None:
+    def __init__(self, arm: JointClient, namespace: str = "") -> None:
         self.arm = arm
         self.client = arm.client
+        self.namespace = namespace
 
     def wait(self) -> None:
         """Wait until it answers."""
 
         def ready() -> bool:
-            status = self.client.diagnostics("/move_group")
+            status = self.client.diagnostics(f"{self.namespace}/move_group")
             return status is not None and values_of(status).get("ready to plan") == "True"
 
         # The first start on a machine compiles.
@@ -85,7 +86,8 @@ class Planner:
         request = GetMotionPlan.Request()
         self.fill(request.motion_plan_request, goal, fields)
         # A planner that is used for the first time on a machine is compiled.
-        answer = self.client.call(GetMotionPlan, "/plan_kinematic_path", request, within=90.0)
+        name = f"{self.namespace}/plan_kinematic_path"
+        answer = self.client.call(GetMotionPlan, name, request, within=90.0)
         return answer.motion_plan_response
 
     def refused(self, goal: Any, **fields: Any) -> tuple[int, str]:
@@ -110,13 +112,13 @@ class Planner:
         self.fill(message.request, goal, fields)
         for name, value in (options or {}).items():
             setattr(message.planning_options, name, value)
-        return self.arm.send(message, MoveGroup, "/move_action")
+        return self.arm.send(message, MoveGroup, f"{self.namespace}/move_action")
 
     def execute(self, message: Any, **fields: Any) -> Any:
         """Send a trajectory to execute_trajectory."""
         goal = ExecuteTrajectory.Goal(**fields)
         goal.trajectory.joint_trajectory = message
-        return self.arm.send(goal, ExecuteTrajectory, "/execute_trajectory")
+        return self.arm.send(goal, ExecuteTrajectory, f"{self.namespace}/execute_trajectory")
 
 
 def pose_constraints(

@@ -412,7 +412,7 @@ def test_a_single_point_where_the_robot_is(planner):
     joints = planner.arm.joints
     message = trajectory_of(ARM, [[joints[name] for name in ARM]], [0.0])
     status, result = planner.execute(message).result()
-    assert (status, result.error_code.val) == (SUCCEEDED, Codes.SUCCESS)
+    assert (status, result.error_code.val) == (SUCCEEDED, Codes.SUCCESS), result.error_code.message
 
 
 def test_trajectories_that_cannot_be_carried_out(planner):
