@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The geometry of a link as points and volume elements, on which spheres are fitted and measured.
+
+Meshes of foreign robots are hollow, open, made of many pieces, or inside out. So nothing here
+depends on a mesh being closed: its surface is sampled, and what the samples enclose is solid.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import BadDescription
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, Box, Cylinder, Mesh, Shape, Sphere, frozen
+from motion_nodes.scene.mesh_file import read_mesh
+
+_FACETS = 48  # around a round shape; its chords are 0.2 % of the radius inside
+_GREATEST_GRID = 1_500_000  # cells of a grid
+
+
+class LinkGeometry:
+    """Surface and volume of a link, in the link's frame; spacing grows with the link's size."""
+
+    corners: Array
+    """Of all triangles of the surface [m], shape (t, 3, 3)."""
+    spacing: float
+    """Edge of a volume element; no point of the surface is farther from a sample [m]."""
+
+    def __init__(self, corners: Array, spacing: float | None = None) -> None:
+        """Prepare.
+
+        Args:
+            corners: triangles in the link's frame [m], shape (t, 3, 3).
+            spacing: wanted distance of samples [m]; default: 1/32 of the largest extent.
+
+        Raises:
+            BadDescription: there are no triangles.
+        """
+        if not len(corners):
+            raise BadDescription("a geometry without triangles cannot be covered by spheres.")
+        self.corners = frozen(corners)
+        low, high = self.bounds
+        extent = np.maximum(high - low, 1e-9)
+        wanted = spacing or float(extent.max()) / 32.0
+        # Neither the grid nor the samples may grow without bound.
+        while np.prod(extent / wanted + 5.0) > _GREATEST_GRID:
+            wanted *= 1.2
+        self.spacing = wanted
+
+    @classmethod
+    def of_shapes(
+        cls,
+        shapes: Iterable[Shape],
+        find_mesh: Callable[[str], Path],
+        spacing: float | None = None,
+    ) -> LinkGeometry | None:
+        """Return the geometry of a URDF's shapes; None if there are none.
+
+        Args:
+            shapes: collision shapes or visuals of one link.
+            find_mesh: returns the file of a mesh's ``filename``.
+            spacing: see above.
+
+        Raises:
+            BadDescription: a mesh cannot be found or read.
+        """
+        pieces = [triangles_of(shape, find_mesh) for shape in shapes]
+        return cls(np.concatenate(pieces), spacing) if pieces else None
+
+    @classmethod
+    def of_link(cls, robot: Robot, link: str, spacing: float | None = None) -> LinkGeometry | None:
+        """Return the collision geometry of a robot's link; None if it has none.
+
+        Raises:
+            UnknownFrame: there is no such link.
+            BadDescription: a mesh cannot be found or read.
+        """
+        return cls.of_shapes(robot.tree.link(link).collisions, robot.mesh_path, spacing)
+
+    @property
+    def bounds(self) -> Array:
+        """Least and greatest corner of the box around the surface [m], shape (2, 3)."""
+        points = self.corners.reshape(-1, 3)
+        return np.stack((points.min(axis=0), points.max(axis=0)))
+
+    @functools.cached_property
+    def surface(self) -> Array:
+        """Samples of the surface [m], shape (s, 3)."""
+        points = dense_points(self.corners, 0.5 * self.spacing)
+        # 0.29 of the spacing to a dense point, 0.69 from there to the one that its cell keeps.
+        cells = np.floor(points / (0.4 * self.spacing)).astype(np.int64)
+        return frozen(points[_first_of_each(cells)])
+
+    @functools.cached_property
+    def _grid(self) -> tuple[NDArray[np.bool_], Array]:
+        """Which cells are solid, and the middle of the first cell."""
+        from scipy import ndimage
+
+        low = self.bounds[0] - 2.5 * self.spacing
+        shape = np.ceil((self.bounds[1] - low) / self.spacing).astype(int) + 4
+        points = dense_points(self.corners, 0.5 * self.spacing)
+        shell = np.zeros(shape, bool)
+        shell[tuple(np.floor((points - low) / self.spacing).astype(int).T)] = True
+        # Closing before filling also shuts the small holes that real meshes have.
+        closed = ndimage.binary_dilation(shell, np.ones((3, 3, 3), bool))
+        filled = ndimage.binary_fill_holes(closed)
+        solid = ndimage.binary_erosion(filled, np.ones((3, 3, 3), bool)) | shell
+        return solid, low + 0.5 * self.spacing
+
+    @functools.cached_property
+    def elements(self) -> Array:
+        """Middles of the volume elements that are solid [m], shape (v, 3)."""
+        solid, first = self._grid
+        return frozen(first + self.spacing * np.argwhere(solid))
+
+    @property
+    def volume(self) -> float:
+        """Volume of the solid elements [m^3]; those that the surface cuts count half."""
+        return float(self._weights.sum()) * self.spacing**3
+
+    @functools.cached_property
+    def _weights(self) -> Array:
+        """1 for an element inside, 1/2 for one at the surface, shape (v,)."""
+        return frozen(np.where(self.depth(self.elements) < 0.5 * self.spacing, 0.5, 1.0))
+
+    def depth(self, points: Array) -> Array:
+        """Return how far points are inside the surface, negative outside [m], shape (m,).
+
+        Exact up to ``spacing``: the distance is that to the nearest sample of the surface.
+        """
+        distance = np.asarray(self._samples_tree.query(points)[0], dtype=np.float64)
+        return np.where(self.is_solid(points), distance, -distance)
+
+    def is_solid(self, points: Array) -> NDArray[np.bool_]:
+        """Return whether points lie in a solid element, shape (m,)."""
+        solid, first = self._grid
+        place = np.rint((points - first) / self.spacing).astype(int)
+        within = ((place >= 0) & (place < solid.shape)).all(axis=1)
+        found = np.zeros(len(points), bool)
+        found[within] = solid[tuple(place[within].T)]
+        return found
+
+    @functools.cached_property
+    def _samples_tree(self) -> Any:
+        from scipy.spatial import cKDTree
+
+        return cKDTree(self.surface)
+
+
+def triangles_of(shape: Shape, find_mesh: Callable[[str], Path]) -> Array:
+    """Return a shape's surface as triangles in the link's frame [m], shape (t, 3, 3).
+
+    Raises:
+        BadDescription: its mesh cannot be found or read.
+    """
+    geometry = shape.geometry
+    if isinstance(geometry, Mesh):
+        mesh = read_mesh(find_mesh(geometry.filename), geometry.scale)
+        corners = mesh.vertices[mesh.triangles]
+    elif isinstance(geometry, Box):
+        corners = _box(geometry.size)
+    elif isinstance(geometry, Cylinder):
+        corners = _turned([(0.0, -0.5), (1.0, -0.5), (1.0, 0.5), (0.0, 0.5)])
+        corners = corners * (geometry.radius, geometry.radius, geometry.length)
+    else:
+        assert isinstance(geometry, Sphere)
+        angles = np.linspace(-0.5 * math.pi, 0.5 * math.pi, _FACETS // 2 + 1)
+        corners = geometry.radius * _turned([(math.cos(a), math.sin(a)) for a in angles])
+    return np.asarray(corners @ shape.X_LG[:3, :3].T + shape.X_LG[:3, 3], dtype=np.float64)
+
+
+def _box(size: Sequence[float]) -> Array:
+    signs = np.array([[x, y, z] for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)])
+    faces = [(0, 1, 3, 2), (4, 5, 7, 6), (0, 1, 5, 4), (2, 3, 7, 6), (0, 2, 6, 4), (1, 3, 7, 5)]
+    triangles = [(a, b, c) for a, b, c, _ in faces] + [(a, c, d) for a, _, c, d in faces]
+    return np.asarray(signs[np.array(triangles)] * np.asarray(size), dtype=np.float64)
+
+
+def _turned(outline: Sequence[tuple[float, float]]) -> Array:
+    """Return the surface that an outline of radius and height makes when it turns about z."""
+    angles = np.linspace(0.0, 2.0 * math.pi, _FACETS + 1)
+    rings = np.array([[(r * np.cos(a), r * np.sin(a), z) for a in angles] for r, z in outline])
+    a, b = rings[:-1, :-1], rings[:-1, 1:]
+    c, d = rings[1:, 1:], rings[1:, :-1]
+    corners = np.concatenate((np.stack((a, b, c), axis=2), np.stack((a, c, d), axis=2)))
+    corners = corners.reshape(-1, 3, 3)
+    area = np.linalg.norm(
+        np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1
+    )
+    return np.asarray(corners[area > 1e-12], dtype=np.float64)
+
+
+def dense_points(corners: Array, edge: float) -> Array:
+    """Return points of triangles; any other is within ``edge / sqrt(3)`` of one of them.
+
+    Args:
+        corners: shape (t, 3, 3) [m].
+        edge: triangles are cut until their edges are no longer than this [m].
+    """
+    longest = np.linalg.norm(corners - corners[:, [1, 2, 0]], axis=2).max(axis=1)
+    cuts = np.maximum(1, np.ceil(longest / edge)).astype(int)
+    pieces = []
+    for n in np.unique(cuts):
+        i, j = np.triu_indices(n + 1)
+        weights = np.stack((i, j - i, n - j), axis=1) / n
+        pieces.append(np.einsum("wk,tkx->twx", weights, corners[cuts == n]).reshape(-1, 3))
+    return np.concatenate(pieces)
+
+
+def _first_of_each(cells: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Return the index of the first row of each kind."""
+    cells = cells - cells.min(axis=0)
+    key = cells @ np.array([1, 1 << 20, 1 << 40])  # one number is sorted quicker than a row
+    return np.unique(key, return_index=True)[1]

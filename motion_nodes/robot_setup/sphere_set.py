@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The collision spheres of a robot as a value: every change returns another set.
+
+So an editor can keep all sets that were and undo by taking one back.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand, BadDescription, UnknownFrame
+from motion_nodes.model.decode import decode
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.yaml_file import read_yaml
+from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.robot_setup.sphere_fit import Coverage, fit_count, fit_spheres, measure
+
+SPHERES_FILE = "spheres.yaml"
+_HEADING = "# Collision spheres: link -> [x, y, z, radius] in the link's frame [m].\n"
+
+
+@dataclass(frozen=True, eq=False)
+class SphereSet:
+    """Spheres by link: centre in the link's frame and radius [m], shape (n, 4) each."""
+
+    links: Mapping[str, Array] = field(default_factory=dict)
+    """Only links that have spheres."""
+
+    def __post_init__(self) -> None:
+        """Check and freeze all spheres.
+
+        Raises:
+            BadCommand: a sphere that has not four finite numbers, or a radius that is not positive.
+        """
+        checked = {link: _checked(link, spheres) for link, spheres in self.links.items()}
+        kept = {link: spheres for link, spheres in checked.items() if len(spheres)}
+        object.__setattr__(self, "links", MappingProxyType(kept))
+
+    @classmethod
+    def of_robot(cls, robot: Robot) -> SphereSet:
+        """Return the spheres that a robot was loaded with."""
+        return cls({link: np.array(items) for link, items in robot.spheres.items() if items})
+
+    @property
+    def count(self) -> int:
+        """Number of spheres of all links."""
+        return sum(map(len, self.links.values()))
+
+    def of(self, link: str) -> Array:
+        """Return the spheres of a link, shape (n, 4); n is 0 if it has none."""
+        return self.links.get(link, frozen(np.empty((0, 4))))
+
+    def with_link(self, link: str, spheres: ArrayLike) -> SphereSet:
+        """Return a set in which a link has these spheres instead of its own.
+
+        Args:
+            link: any name; whether a robot has it is checked when the robot is loaded.
+            spheres: shape (n, 4); none at all takes the link out.
+
+        Raises:
+            BadCommand: see the class.
+        """
+        return SphereSet({**self.links, link: np.asarray(spheres, np.float64).reshape(-1, 4)})
+
+    def add(self, link: str, centre: ArrayLike, radius: float) -> SphereSet:
+        """Return a set with one more sphere, the last of its link."""
+        return self.with_link(link, np.vstack((self.of(link), [*np.ravel(centre), radius])))
+
+    def move(self, link: str, index: int, centre: ArrayLike) -> SphereSet:
+        """Return a set in which a sphere has another centre [m], shape (3,)."""
+        return self._with_sphere(link, index, [*np.ravel(centre), self._sphere(link, index)[3]])
+
+    def resize(self, link: str, index: int, radius: float) -> SphereSet:
+        """Return a set in which a sphere has another radius [m]."""
+        return self._with_sphere(link, index, [*self._sphere(link, index)[:3], radius])
+
+    def remove(self, link: str, indices: int | Iterable[int]) -> SphereSet:
+        """Return a set without some spheres of a link."""
+        wanted = [indices] if isinstance(indices, int) else list(indices)
+        for index in wanted:
+            self._sphere(link, index)
+        return self.with_link(link, np.delete(self.of(link), wanted, axis=0))
+
+    def connect(self, link: str, first: int, second: int, count: int) -> SphereSet:
+        """Return a set with a row of spheres between two.
+
+        Centres are evenly spread and radii go over from one to the other.
+
+        Args:
+            link: that has both.
+            first: index of one end.
+            second: index of the other.
+            count: how many come between, 1 or more.
+
+        Raises:
+            BadCommand: no such spheres, one sphere with itself, or none between.
+        """
+        a, b = self._sphere(link, first), self._sphere(link, second)
+        if first == second:
+            raise BadCommand(f"{link}: sphere {first} cannot be connected with itself.")
+        if count < 1:
+            raise BadCommand(f"{link}: {count} spheres between two; ask for 1 or more.")
+        share = np.linspace(0.0, 1.0, count + 2)[1:-1, None]
+        return self.with_link(link, np.vstack((self.of(link), a + share * (b - a))))
+
+    def scale(self, factor: float, link: str | None = None) -> SphereSet:
+        """Return a set whose radii are multiplied, those of one link or of all.
+
+        Raises:
+            BadCommand: a factor that is not positive, or a link without spheres.
+        """
+        if not (np.isfinite(factor) and factor > 0.0):
+            raise BadCommand(f"spheres cannot be scaled by {factor}; give a number above 0.")
+        if link is not None and link not in self.links:
+            raise UnknownFrame(link, self.links, "the set of spheres")
+        chosen = self.links if link is None else {link: self.links[link]}
+        return SphereSet({**self.links, **{k: s * (1, 1, 1, factor) for k, s in chosen.items()}})
+
+    def generate(
+        self,
+        link: str,
+        geometry: LinkGeometry,
+        *,
+        accuracy: float | None = None,
+        count: int | None = None,
+    ) -> SphereSet:
+        """Return a set in which a link's spheres are fitted to its geometry.
+
+        Args:
+            link: whose spheres are replaced.
+            geometry: see :meth:`LinkGeometry.of_link`.
+            accuracy: how far spheres may reach beyond it [m]; their number follows.
+            count: or how many there may be at most; the accuracy follows.
+
+        Raises:
+            BadCommand: both or neither are given.
+            BadConfig: a value that is not positive.
+        """
+        if accuracy is not None and count is None:
+            return self.with_link(link, fit_spheres(geometry, accuracy))
+        if count is not None and accuracy is None:
+            return self.with_link(link, fit_count(geometry, count))
+        raise BadCommand(f"{link}: give either the accuracy or the number of the spheres.")
+
+    def coverage(self, link: str, geometry: LinkGeometry) -> Coverage:
+        """Return how well the spheres of a link stand for its geometry."""
+        return measure(self.of(link), geometry)
+
+    @classmethod
+    def read(cls, file: str | Path) -> SphereSet:
+        """Read a spheres.yaml: link -> list of [x, y, z, radius] [m].
+
+        Args:
+            file: that, or a robot's folder that holds ``spheres.yaml``.
+
+        Raises:
+            BadDescription: names file, link and what is wrong.
+        """
+        path = Path(file).expanduser()
+        if path.is_dir():
+            path = path / SPHERES_FILE
+        kind = dict[str, tuple[tuple[float, float, float, float], ...]]
+        read = decode(read_yaml(path), kind, str(path))
+        try:
+            return cls({link: np.reshape(items, (-1, 4)) for link, items in read.items()})
+        except BadCommand as error:
+            raise BadDescription(f"{path}: {error}") from None
+
+    def write(self, file: str | Path, heading: str = _HEADING) -> Path | None:
+        """Write a spheres.yaml as a whole; what stood there before is kept beside it.
+
+        Args:
+            file: where to; nothing is changed unless all could be written.
+            heading: comment lines at its head.
+
+        Returns:
+            Where the file that was there is kept now (``spheres.yaml.1`` and so on), or None.
+
+        Raises:
+            BadDescription: the folder or file cannot be written.
+        """
+        path = Path(file).expanduser()
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            draft.write_text(f"# SPDX-License-Identifier: Apache-2.0\n{heading}{self.text()}")
+            kept = None
+            if path.exists():
+                kept = next(k for n in range(1, 10**6) if not (k := _numbered(path, n)).exists())
+                shutil.copy2(path, kept)
+            os.replace(draft, path)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise BadDescription(f"{path}: cannot be written: {error.strerror}.") from None
+        return kept
+
+    def text(self) -> str:
+        """Return the set as YAML."""
+        if not self.links:
+            return "{}\n"
+        lines = []
+        for link, spheres in self.links.items():
+            lines.append(f"{json.dumps(link, ensure_ascii=False)}:")
+            for sphere in spheres:
+                numbers = ", ".join(f"{round(value, 6) + 0.0:.6g}" for value in sphere)
+                lines.append(f"  - [{numbers}]")
+        return "\n".join(lines) + "\n"
+
+    def _sphere(self, link: str, index: int) -> Array:
+        spheres = self.of(link)
+        if not 0 <= index < len(spheres):
+            raise BadCommand(
+                f"{link} has no sphere {index}; it has {len(spheres)}, counted from 0."
+            )
+        return np.asarray(spheres[index])
+
+    def _with_sphere(self, link: str, index: int, sphere: ArrayLike) -> SphereSet:
+        spheres = self.of(link).copy()
+        spheres[index] = sphere
+        return self.with_link(link, spheres)
+
+
+def _checked(link: str, spheres: Array) -> Array:
+    values = np.asarray(spheres, dtype=np.float64)
+    if values.ndim != 2 or values.shape[1] != 4:
+        raise BadCommand(f"{link}: a sphere is four numbers, x, y, z and radius [m].")
+    if not np.isfinite(values).all():
+        raise BadCommand(f"{link}: a sphere has a number that is not finite.")
+    if len(values) and values[:, 3].min() <= 0.0:
+        bad = int(values[:, 3].argmin())
+        raise BadCommand(
+            f"{link}: the radius of sphere {bad} is {values[bad, 3]:g} m; it must be positive."
+        )
+    return frozen(values)
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number}")
