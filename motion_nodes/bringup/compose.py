@@ -12,6 +12,7 @@ from pathlib import Path
 from motion_nodes.errors import BadConfig, did_you_mean
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import Placement
+from motion_nodes.model.rmpflow_file import RMPFLOW_FILE
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros.names import (
     BASE_CONTROLLERS,
@@ -19,6 +20,7 @@ from motion_nodes.ros.names import (
     CONTROLLER_MANAGER,
     JOINT_CONTROLLER,
     PLANNER,
+    REACTIVE_POLICY,
     under,
 )
 
@@ -180,11 +182,15 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
     framed = settings | {"tf_frame_prefix": "~" if place.namespace else ""}
     specs = [_spec(config, "robot_state", "robot_state", place.namespace, framed)]
     if robot.arm_joints:
+        # Drives of real arms carry the arm's weight themselves, plain PD drives sag under it.
+        led = settings | {"feed_forward": config.backend == "mujoco"}
         specs.append(
-            _spec(config, "articulation_controller", JOINT_CONTROLLER, place.namespace, settings)
+            _spec(config, "articulation_controller", JOINT_CONTROLLER, place.namespace, led)
         )
     if any(group.tip is not None for group in robot.groups.values()):
         specs.append(_spec(config, "ik_service", "ik_service", place.namespace, framed))
+    if robot.arm_joints and (robot.directory / RMPFLOW_FILE).is_file():
+        specs.append(_spec(config, "rmpflow_policy", REACTIVE_POLICY, place.namespace, framed))
     if robot.base is not None:
         driven = framed | {"stamped_cmd_vel": config.stamped_cmd_vel}
         executable, name = BASE_EXECUTABLES[robot.kind], BASE_CONTROLLERS[robot.kind]

@@ -20,6 +20,7 @@ NODES = {
     "ik_service": "IkServiceNode",
     "mock_sim": "MockSimNode",
     "mujoco_sim": "MujocoSimNode",
+    "rmpflow_policy": "RmpflowPolicyNode",
     "robot_state": "RobotStateNode",
     "rrt_planner": "RrtPlannerNode",
 }

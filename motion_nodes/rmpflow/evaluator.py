@@ -220,6 +220,10 @@ class Evaluator:
         """Return the pose of the tool in the base frame, shape (4, 4)."""
         return self._kinematics.pose(q, self._tool)
 
+    def tool_jacobian(self, q: Array) -> Array:
+        """Return the Jacobian of the tool's origin in the base frame, shape (6, m)."""
+        return self._kinematics.jacobian(q, self._tool)
+
     def clearances(self, q: Array) -> Array:
         """Return the least signed distance of each sphere from all obstacles, shape (s + c,).
 

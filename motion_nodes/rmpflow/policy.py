@@ -23,6 +23,7 @@ from motion_nodes.rmpflow.evaluator import Evaluator
 from motion_nodes.rmpflow.integration import Integrator, JointMotion, substeps
 from motion_nodes.rmpflow.moving_scene import MovingScene
 from motion_nodes.rmpflow.numbers import finite_numbers, joint_numbers
+from motion_nodes.rmpflow.policy_view import PolicyView
 from motion_nodes.rmpflow.progress import Progress, StuckSettings
 from motion_nodes.rmpflow.smoothing import Smoothing, SmoothingSettings
 from motion_nodes.rmpflow.status import Errors, PolicyStatus, errors_of, watch
@@ -139,6 +140,27 @@ class RmpflowPolicy:
         """
         self._evaluator.set_settings(self.settings.with_parameters(values))
 
+    def set_settings(self, settings: RmpflowSettings) -> None:
+        """Use other parameters from now on; frames of body controllers stay as they were.
+
+        Raises:
+            BadConfig: they do not fit the robot; then the parameters before stay.
+        """
+        self._evaluator.set_settings(settings)
+
+    def set_stuck(self, stuck: StuckSettings) -> None:
+        """Change when the policy counts as stuck, while it runs."""
+        self._progress.settings = stuck
+
+    def set_smoothing(self, smoothing: SmoothingSettings | None) -> None:
+        """Scale time at jumps from now on, or no longer (None)."""
+        if smoothing is None:
+            self._smoothing = None
+        elif self._smoothing is None:
+            self._smoothing = Smoothing(smoothing)
+        else:
+            self._smoothing.settings = smoothing
+
     def set_robot_base_pose(self, X_WB: ArrayLike) -> None:
         """Say where the robot's base frame is in the world, shape (4, 4).
 
@@ -191,6 +213,15 @@ class RmpflowPolicy:
         self._stopping = False
         self._refresh_goal()
 
+    def set_goal(self, goal: Goal) -> None:
+        """Lead to posture and tool's pose at once; numbers that were checked before, in the world.
+
+        The faster way for those who move the goal in each frame.
+        """
+        self._posture, self._position, self._rotation = goal.posture, goal.position, goal.rotation
+        self._stopping = False
+        self._refresh_goal()
+
     def stop(self) -> None:
         """Come to rest, damped, and stay there until there is a new target.
 
@@ -228,6 +259,16 @@ class RmpflowPolicy:
     def elapse(self, duration: float) -> None:
         """Let time [s] go by without a frame, for how fast obstacles are seen to move."""
         self._surroundings.elapse(duration)
+
+    @property
+    def scene(self) -> Scene:
+        """Obstacles that are minded, and what is carried."""
+        return self._surroundings.scene
+
+    @property
+    def ignores_state_updates(self) -> bool:
+        """Whether the policy goes on from its own state."""
+        return self._ignore_updates
 
     def set_ignore_state_updates(self, ignore: bool) -> None:
         """Choose whether the policy goes on from its own state or from the robot's."""
@@ -319,6 +360,15 @@ class RmpflowPolicy:
             self._refresh_goal()
 
     @property
+    def stuck(self) -> bool:
+        """Whether the target came no nearer for a while."""
+        return self._progress.stuck
+
+    def forget_progress(self) -> None:
+        """Begin to watch for progress anew, as after the robot was moved by somebody else."""
+        self._progress.reset()
+
+    @property
     def status(self) -> PolicyStatus:
         """How the policy is doing."""
         errors = self._errors()
@@ -337,6 +387,21 @@ class RmpflowPolicy:
             return Errors(float("nan"), float("nan"), float("nan"))
         X_BT = self._evaluator.tool_pose(self._whole_q())
         return errors_of(self._evaluator.goal, X_BT, self._state.q)
+
+    def view(self) -> PolicyView | None:
+        """Return all that the next step depends on, for an onlooker; None before any state."""
+        if self._state is None:
+            return None
+        around = self._surroundings
+        return PolicyView(
+            self._whole_q(),
+            np.concatenate((self._state.qd, self._watched_qd)),
+            self._evaluator.goal,
+            around.scene,
+            around.twists,
+            around.X_WB,
+            self.settings,
+        )
 
     def report(self) -> Evaluation | None:
         """Return what each leaf asks for in the present state, for tuning; None before any."""

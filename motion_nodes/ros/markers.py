@@ -19,6 +19,7 @@ PATH: Colour = (0.1, 0.7, 0.2, 1.0)
 WAYPOINTS: Colour = (0.9, 0.5, 0.1, 1.0)
 TREE: Colour = (0.3, 0.4, 0.9, 0.5)
 SPHERES: Colour = (0.9, 0.8, 0.2, 0.4)
+AXES: tuple[Colour, ...] = ((0.9, 0.1, 0.1, 1.0), (0.1, 0.8, 0.1, 1.0), (0.1, 0.2, 0.9, 1.0))
 
 
 class Markers:
@@ -42,7 +43,7 @@ class Markers:
         self, name: str, points: Array, colour: Colour = WAYPOINTS, size: float = 0.01
     ) -> None:
         """Add a ball of diameter ``size`` [m] at each of some points, shape (m, 3) [m]."""
-        marker = self._add(name, Marker.SPHERE_LIST, WAYPOINTS, size)
+        marker = self._add(name, Marker.SPHERE_LIST, colour, size)
         marker.points = _points(points)
 
     def tree(
@@ -73,6 +74,18 @@ class Markers:
             marker.scale.y = marker.scale.z = 2.0 * radius
             position = marker.pose.position
             position.x, position.y, position.z = centre
+
+    def arrow(self, name: str, start: Array, end: Array, colour: Colour) -> None:
+        """Add an arrow from one point to another, shape (3,) each [m]."""
+        marker = self._add(name, Marker.ARROW, colour, 0.01)
+        marker.scale.y = 0.02
+        marker.points = _points(np.array([start, end]))
+
+    def axes(self, name: str, X: Array, length: float) -> None:
+        """Add the axes of a pose, shape (4, 4): x red, y green, z blue; ``length`` in metres."""
+        for axis, colour in enumerate(AXES):
+            marker = self._add(name, Marker.LINE_LIST, colour, 0.006)
+            marker.points = _points(np.array([X[:3, 3], X[:3, 3] + length * X[:3, axis]]))
 
     def _add(self, name: str, kind: int, colour: Colour, size: float) -> Marker:
         marker = Marker(ns=name, id=self._count, type=kind, action=Marker.ADD)

@@ -19,6 +19,9 @@ BASE_NAVIGATOR = "base_navigator"
 PLANNER = "move_group"
 """Plans motions, keeps the scene, and carries plans out."""
 
+REACTIVE_POLICY = "rmpflow_policy"
+"""Leads an arm to targets, around what moves."""
+
 CONTROLLER_MANAGER = "controller_manager"
 """The node that lists and switches a robot's controllers."""
 

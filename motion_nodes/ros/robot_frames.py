@@ -39,6 +39,14 @@ class RobotFrames:
         own = name.removeprefix(frame_id(self._prefix, ""))
         return own if own in self._kinematics.frame_names else name
 
+    def is_base(self, frame: str) -> bool:
+        """Return whether a frame is the base itself; so is an empty name."""
+        return self.name_of(frame) == self._kinematics.base
+
+    def is_own(self, frame: str) -> bool:
+        """Return whether a frame is one of the robot's."""
+        return self.name_of(frame) in self._kinematics.frame_names
+
     def pose(self, frame: str, q: Array) -> Array:
         """Return ``X_BF``, a frame in the base with the joints at ``q``, shape (4, 4).
 

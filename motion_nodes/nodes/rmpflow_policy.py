@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reactive policy of an arm: targets and speeds in, references for its joint controller out.
+
+The loop takes inputs and robot state, and makes steps (:mod:`motion_nodes.rmpflow.follower`). A
+second, slower one keeps the planning scene in step and tells how things are. Without a target
+nothing is sent, so that trajectories and other commands have the joints to themselves.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from control_msgs.msg import JointTrajectoryControllerState
+from sensor_msgs.msg import JointState
+
+from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.rmpflow_file import read_rmpflow
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
+from motion_nodes.nodes.policy_escape import Escape, goal_to
+from motion_nodes.nodes.policy_inputs import PolicyInputs
+from motion_nodes.nodes.policy_params import (
+    PolicyParams,
+    follower_settings,
+    robot_defaults,
+    settings_of,
+    smoothing_settings,
+    stuck_settings,
+)
+from motion_nodes.nodes.policy_reports import PolicyNews, PolicyReports
+from motion_nodes.nodes.policy_services import PolicyServices
+from motion_nodes.rmpflow.evaluation import Goal
+from motion_nodes.rmpflow.follower import Follower, RobotMotion
+from motion_nodes.rmpflow.onlooker import Onlooker
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.policy_view import PolicyView
+from motion_nodes.ros import qos
+from motion_nodes.ros.controller_references import ControllerReferences
+from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.executor_jobs import ExecutorJobs
+from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter
+from motion_nodes.ros.rate_loop import RateLoop
+from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.robot_node import RobotNode
+from motion_nodes.ros.run import run_node
+from motion_nodes.ros.scene_follower import SceneFollower
+from motion_nodes.ros.transform_tree import TransformTree
+from motion_nodes.ros.transforms import frame_id
+from motion_nodes.scene.scene import Scene
+
+SLOW_RATE = 50.0
+"""[Hz] At which the scene is brought up to date."""
+TRANSFORMS_HELD = 5.0
+"""[s] So long after a target in a foreign frame /tf is followed beside the loop."""
+IDLE_PERIOD = 0.1
+"""[s] Between two looks at the robot while nothing is told to it."""
+
+
+class RmpflowPolicyNode(RobotNode[Any]):
+    """Leads one arm by RMPflow."""
+
+    params_type = PolicyParams
+
+    def __init__(self, ros_args: list[str] | None = None) -> None:
+        """Create the node, unconfigured."""
+        super().__init__("rmpflow_policy", ros_args=ros_args)
+        self._slow: RateLoop | None = None
+        self._scene_follower: SceneFollower | None = None
+        self._frames: TransformTree | None = None
+        self._escape: Escape | None = None
+        self._jobs_of_executor: ExecutorJobs | None = None
+
+    def robot_defaults(self, robot: Robot) -> dict[str, Any]:
+        """Take the leaves' numbers from the file of settings."""
+        given = self._parameter_overrides.get("rmpflow_file")
+        file = str(given.value) if given is not None and given.value else robot.directory
+        self._base_settings = read_rmpflow(file)
+        return robot_defaults(self._base_settings)
+
+    def check(self, params: Any) -> str | None:
+        """Refuse numbers that do not fit together, and names that the robot has not."""
+        try:
+            settings = settings_of(params, self._base_settings)
+            count = len(self.robot.group(params.group).joints)
+            if len(settings.joint_limit_buffers) not in (1, count):
+                return (
+                    f"joint_limit_buffers has {len(settings.joint_limit_buffers)} values; "
+                    f"give 1 or {count}"
+                )
+            follower_settings(params)
+            stuck_settings(params)
+            smoothing_settings(params)
+        except MotionError as error:
+            return str(error)
+        return None
+
+    def configure(self) -> None:
+        """Compile the policy, subscribe and advertise."""
+        params, robot = self.params, self.robot
+        tool = params.tool or robot.tool_frame
+        if tool is None:
+            raise BadConfig(f"robot '{robot.name}' names no tool frame; set parameter 'tool'")
+        settings = settings_of(params, self._base_settings)
+        policy = RmpflowPolicy(
+            robot,
+            settings,
+            joints=params.group,
+            tool=tool,
+            maximum_substep_size=params.maximum_substep_size,
+            ignore_robot_state_updates=params.ignore_robot_state_updates,
+            smoothing=smoothing_settings(params),
+            stuck=stuck_settings(params),
+        )
+        follower = self._follower = Follower(policy, follower_settings(params))
+        self._places = [
+            [robot.joint_names.index(name) for name in names]
+            for names in (policy.active_joints, policy.watched_joints)
+        ]
+        prefix = params.tf_frame_prefix
+        prefix = self.get_namespace() if prefix == "~" else prefix
+        self._base = frame_id(prefix, robot.base_frame)
+        kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+        kinematics.warm_up()
+        frames = self._frames = TransformTree(self)
+        robot_frames = RobotFrames(kinematics, frames, prefix)
+        self._scene_follower = SceneFollower(self, robot, kinematics, robot_frames)
+        self._scene_now = self._scene_taken = Scene()
+        self._scene_trouble = ""
+        self._state = JointStateReader(
+            self.poll(JointState, "joint_states", qos.STATES), robot.joint_names
+        )
+        reports = self.poll(JointTrajectoryControllerState, f"{params.controller}/controller_state")
+        self._led = ControllerReferences(reports, policy.active_joints)
+        self._transforms_wanted, self._transforms_ready = -np.inf, False
+        self._inputs = PolicyInputs(
+            self, follower, robot_frames, self._positions, self._want_transforms
+        )
+        self._policy_services = PolicyServices(self, follower, self._inputs)
+        self._out = self.advertise(JointState, f"{params.controller}/reference")
+        self._writer = JointStateWriter(self, self._out, policy.active_joints)
+        onlooker = Onlooker(robot, policy.active_joints, tool, settings)
+        self._reports = PolicyReports(self, onlooker, self._base)
+        jobs = self._jobs_of_executor = ExecutorJobs(self)
+        self._escape = Escape(self, jobs, params.planner)
+        self._news = self._make_news()
+        self._idle_view: PolicyView | None = None
+        self._looked_at = -np.inf
+
+    def release(self) -> None:
+        """Give up what does not end by itself."""
+        for thing in (self._scene_follower, self._frames, self._escape, self._jobs_of_executor):
+            if thing is not None:
+                thing.destroy()
+        self._scene_follower = self._frames = self._escape = self._jobs_of_executor = None
+
+    def activate(self) -> None:
+        """Begin without a target."""
+        self._follower.reset()
+        self._slow = RateLoop(SLOW_RATE, self._slow_tick, self._slow_crashed, "rmpflow scene")
+        self._slow.start()
+
+    def tick(self, dt: float) -> None:
+        """Take inputs and state; make a step if there is anything to follow."""
+        now_ns = self.now_ns()
+        now, follower = now_ns * 1e-9, self._follower
+        self._inputs.take(now)
+        robot = None if follower.silent else self._look_at_robot(now_ns)
+        if follower.silent:
+            self._look_while_idle()
+        self._take_scene()
+        targets = follower.step(robot, dt, now)
+        if targets is not None:
+            self._writer.position[:], self._writer.velocity[:] = targets
+            self._writer.send(now_ns)
+        self._see_to_escape(now)
+        self._news = self._make_news()
+
+    def halt(self) -> None:
+        """Bring the arm to rest, in one message, and take the markers away."""
+        slow, self._slow = self._slow, None
+        if slow is not None:
+            slow.stop()
+        if self._escape is not None:
+            self._escape.cancel()
+        last = self._follower.rest_at(1.0 / self.params.update_rate)
+        if last is not None:
+            self._writer.position[:], self._writer.velocity[:] = last
+            self._writer.send_last(self.now_ns())
+        self._reports.hide()
+
+    def parameters_changed(self, params: Any) -> None:
+        """Take over all numbers; what moves goes on under them."""
+        follower, policy = self._follower, self._follower.policy
+        follower.settings = follower_settings(params)
+        policy.set_settings(settings_of(params, self._base_settings))
+        policy.set_stuck(stuck_settings(params))
+        policy.set_smoothing(smoothing_settings(params))
+        policy.maximum_substep_size = params.maximum_substep_size
+        policy.set_ignore_state_updates(params.ignore_robot_state_updates)
+
+    def time_jumped(self, before: float, after: float) -> None:
+        """Forget the target, for the robot may have been put elsewhere."""
+        self._follower.drop(f"time jumped from {before:.3f} s to {after:.3f} s")
+
+    def diagnose(self, report: Report) -> None:
+        """Say what the policy does, and what it lacks."""
+        news = self._news
+        report.note("WARN" if news.phase.value in ("stuck", "stopped") else "OK", news.text)
+        trouble = self._state.trouble(self.params.state_timeout)
+        if trouble:
+            report.note("WARN" if self._state.received else "OK", trouble)
+        if not self._out.get_subscription_count():
+            report.note("WARN", f"nobody hears {self._out.topic_name}; is the controller running?")
+        if self._scene_trouble:
+            report.note("WARN", self._scene_trouble)
+        if self._scene_follower is not None:
+            self._scene_follower.diagnose(report)
+        report.value("messages taken", self._inputs.count)
+        report.value("messages refused", self._inputs.refused)
+        report.value("age of joint_states [s]", self._state.age())
+        if self._escape is not None:
+            report.value("escapes", self._escape.count)
+
+    # ---- in the loop
+
+    def _positions(self) -> Array | None:
+        """Return where all joints are, None where that is not known."""
+        if self._follower.silent:
+            self._state.update()
+        return self._state.position if self._state.received else None
+
+    def _want_transforms(self) -> bool:
+        """Return whether /tf is being followed; from now on it is, for a while."""
+        self._transforms_wanted = time.monotonic()
+        return self._transforms_ready
+
+    def _look_at_robot(self, now_ns: int) -> RobotMotion | None:
+        """Return what is new of the robot; say nothing more to one that is lost."""
+        state = self._state
+        fresh = state.update()
+        trouble = state.trouble(self.params.state_timeout)
+        if trouble:
+            self._follower.drop(trouble)
+            self.warn("state", f"the target is dropped: {trouble}")
+            return None
+        return self._robot(now_ns) if fresh else None
+
+    def _robot(self, now_ns: int) -> RobotMotion:
+        state, (active, watched) = self._state, self._places
+        led = self._led.newest(now_ns) or (None, None)
+        return RobotMotion(
+            state.position[active], state.velocity[active],
+            state.position[watched], state.velocity[watched], *led,
+        )  # fmt: skip
+
+    def _look_while_idle(self) -> None:
+        """Keep an eye on the robot, for the pictures and for the next start."""
+        now = time.monotonic()
+        if now - self._looked_at < IDLE_PERIOD:
+            return
+        self._looked_at = now
+        self._state.update()
+        if not self._state.received:
+            return
+        order = [*self._places[0], *self._places[1]]
+        q = self._state.position[order]
+        policy = self._follower.policy
+        goal = Goal(policy.default_cspace_target)
+        self._idle_view = PolicyView(
+            q, np.zeros(len(q)), goal, self._scene_now, {}, np.eye(4), policy.settings
+        )
+
+    def _take_scene(self) -> None:
+        scene = self._scene_now
+        if scene is self._scene_taken:
+            return
+        self._scene_taken = scene
+        try:
+            self._follower.policy.set_scene(scene)
+            self._scene_trouble = ""
+        except MotionError as error:
+            self._scene_trouble = f"the scene before stays: {error}"
+            self.warn("scene", self._scene_trouble)
+
+    def _see_to_escape(self, now: float) -> None:
+        escape, wish = self._escape, self._follower.escape_target
+        if escape is None:
+            return
+        if wish is None:
+            if escape.busy:
+                escape.cancel()
+        elif not escape.busy:
+            escape.begin(
+                goal_to(
+                    wish.X_WT,
+                    oriented=wish.oriented,
+                    group=self.params.group,
+                    tool=self._follower.policy.tool,
+                    frame=self._base,
+                    planning_time=self.params.escape_planning_time,
+                )
+            )
+        else:
+            trouble = escape.ended()
+            if trouble is not None:
+                if trouble:
+                    self.warn("escape", f"no way out of the trap: {trouble}")
+                self._follower.hand_back(now, trouble)
+
+    def _make_news(self) -> PolicyNews:
+        follower = self._follower
+        wish, view = follower.wish, None if follower.silent else follower.policy.view()
+        servo = wish if wish is not None and wish.servo else None
+        return PolicyNews(follower.phase, follower.text, follower.errors, servo, view)
+
+    # ---- beside the loop
+
+    def _slow_tick(self) -> None:
+        scene_follower, frames = self._scene_follower, self._frames
+        if scene_follower is None or frames is None:
+            return
+        wanted = time.monotonic() - self._transforms_wanted < TRANSFORMS_HELD
+        if wanted:
+            frames.update()
+        self._transforms_ready = wanted
+        scene_follower.update()
+        self._scene_now = scene_follower.world.scene
+        inputs = self._inputs
+        refusal = "stopped" if not inputs.servo_on else "paused" if inputs.servo_paused else ""
+        self._reports.tell(self._news, self._idle_view, refusal)
+
+    def _slow_crashed(self, error: BaseException) -> None:
+        self.get_logger().fatal(f"the scene is no longer followed: {error!r}")
+        self.in_loop(lambda: self._follower.lose(f"the scene is no longer followed: {error!r}"))
+
+
+def main() -> None:
+    """Run the node as a process of its own."""
+    run_node(RmpflowPolicyNode)

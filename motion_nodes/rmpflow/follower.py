@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who has the say over a policy, and when it moves the robot: targets, speeds, stops, hand-overs.
+
+The newest input leads. Without one nothing is told to the robot, so that others may move it. A
+motion begins where the robot is led by then, and ends with a damped stop, around obstacles.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.model.tree import Array, frozen
+from motion_nodes.rmpflow.numbers import finite_numbers, joint_numbers
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.status import Errors, errors_of
+from motion_nodes.rmpflow.wishes import JogWish, PoseWish, PostureWish, TwistWish, Wish, apart
+from motion_nodes.scene.scene import checked_pose
+
+_AT_REST = 2e-3  # [rad/s or m/s]
+_SLOW = 0.05  # [rad/s or m/s] faster joints have not arrived
+_SAME = 5e-4  # [rad or m] at rest, targets that differ by less need not be told
+_LET_GO = 0.3  # [s] after so long at rest, who leads the robot elsewhere is taken to want it
+_ELSEWHERE = 0.01  # [rad or m]
+_LONGEST_STOP = 3.0  # [s]
+_NEW_TARGET = 0.05  # [m] a target that moved by more needs another plan
+_UNKNOWN = Errors(float("nan"), float("nan"), float("nan"))
+
+
+class Phase(enum.Enum):
+    """What a follower does."""
+
+    IDLE = "idle"
+    FOLLOWING = "following"
+    ARRIVED = "arrived"
+    STUCK = "stuck"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    PAUSED = "paused"
+    ESCAPING = "escaping"
+
+
+_SILENT = (Phase.IDLE, Phase.STOPPED, Phase.PAUSED, Phase.ESCAPING)
+
+
+@dataclass(frozen=True)
+class FollowerSettings:
+    """How a follower judges targets and robot."""
+
+    target_timeout: float = float("inf")
+    """A pose or posture that is not renewed for so long is lost [s]."""
+    command_timeout: float = 0.2
+    """A speed that is not renewed for so long has ended [s]."""
+    max_tracking_error: float = 0.3
+    """A robot that is further than this from where it is led does not follow [rad or m]."""
+    position_tolerance: float = 0.005
+    """So near to its target the tool has arrived [m]."""
+    orientation_tolerance: float = 0.0175
+    """Likewise [rad]."""
+    posture_tolerance: float = 0.01
+    """So near to a posture the joints have arrived [rad or m]."""
+    escape: bool = False
+    """Whether a planner brings the robot out of traps, see :attr:`Follower.escape_target`."""
+    escape_pause: float = 5.0
+    """After an escape that failed there is no other for so long [s]."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no judgement can be made of."""
+        for name, value in vars(self).items():
+            if name != "escape" and not value > 0.0:
+                raise BadConfig(f"{name} is {value}; it must be above 0.")
+
+
+class RobotMotion(NamedTuple):
+    """News of the robot; joints in the order of the policy's active and watched ones."""
+
+    q: Array
+    """Measured positions of the active joints [rad or m], shape (n,)."""
+    qd: Array
+    """Their velocities [rad/s or m/s], shape (n,)."""
+    watched_q: Array
+    """Measured positions of the watched joints, shape (m,)."""
+    watched_qd: Array
+    """Their velocities, shape (m,)."""
+    led_q: Array | None = None
+    """Where their controller leads the active joints, where it says so, shape (n,)."""
+    led_qd: Array | None = None
+    """How fast, shape (n,)."""
+
+
+class Follower:
+    """Leads a policy by the newest of its inputs. No method is thread-safe.
+
+    An input that is wrong raises an error and changes nothing. Times [s] are those of one clock.
+    """
+
+    def __init__(self, policy: RmpflowPolicy, settings: FollowerSettings | None = None) -> None:
+        self.policy = policy
+        self.settings = settings or FollowerSettings()
+        self.wish: Wish | None = None
+        """What is followed, or would be if it were not paused."""
+        self.paused = False
+        """Whether :meth:`pause` holds."""
+        self._posture = policy.default_cspace_target
+        self._no_escape_until = -np.inf
+        self._trouble = ""
+        self._next = (Phase.IDLE, "")
+        self.phase = Phase.IDLE
+        """What it does."""
+        self.reason = ""
+        """Why, in words; often empty."""
+        self.errors = _UNKNOWN
+        """How far the robot is from its target."""
+        self._sent: Array | None = None
+        self._quiet_since: float | None = None
+        self._owed = 0.0
+
+    # ---- inputs
+
+    def follow_pose(self, X_WT: ArrayLike, at: float, *, oriented: bool = True) -> None:
+        """Bring the tool to a pose, shape (4, 4), or to its position with any orientation.
+
+        Raises:
+            BadCommand: it is no pose.
+        """
+        X = checked_pose(np.asarray(X_WT, np.float64), "target")
+        if not isinstance(self.wish, PoseWish):
+            self._take(PoseWish(X, at, oriented=oriented, posture=self._posture))
+            return
+        if apart(X, self.wish.X_WT) > _NEW_TARGET:
+            self._no_escape_until, self._trouble = -np.inf, ""
+            if self.phase is Phase.ESCAPING:
+                self._rest(Phase.FOLLOWING)
+        self.wish.renew(X, at, oriented=oriented)
+        self._go_on()
+
+    def follow_posture(self, q: ArrayLike, at: float) -> None:
+        """Tend to a posture, shape (n,), while the tool has a target; else go there.
+
+        Raises:
+            BadCommand: wrong numbers, or beyond the limits of a joint.
+        """
+        names = self.policy.active_joints
+        posture = frozen(joint_numbers(q, names, "posture"))
+        limits = self.policy.robot.limits.select(names)
+        for name, x, low, high in zip(names, posture, limits.lower, limits.upper, strict=True):
+            if not low <= x <= high:
+                raise BadCommand(
+                    f"the posture has {name} at {x:.4g}; its limits are {low:.4g} and {high:.4g}."
+                )
+        self._posture = posture
+        if isinstance(self.wish, PoseWish):
+            self.wish.posture = posture
+        elif isinstance(self.wish, PostureWish):
+            self.wish.posture, self.wish.at = posture, at
+            self._go_on()
+        else:
+            self._take(PostureWish(posture, at))
+
+    def follow_twist(self, twist: ArrayLike, at: float) -> None:
+        """Move the tool: linear [m/s] and angular velocity [rad/s] in the world's axes, (6,).
+
+        Raises:
+            BadCommand: numbers that are not finite, or not six.
+        """
+        numbers = finite_numbers(twist, 6, "twist")
+        if isinstance(self.wish, TwistWish):
+            self.wish.twist, self.wish.at = numbers, at
+        elif not self.paused:
+            self._take(TwistWish(numbers, at))
+
+    def follow_jog(self, velocity: ArrayLike, at: float) -> None:
+        """Move the joints at speeds [rad/s or m/s], shape (n,).
+
+        Raises:
+            BadCommand: numbers that are not finite, or too few or many.
+        """
+        numbers = joint_numbers(velocity, self.policy.active_joints, "speed")
+        if isinstance(self.wish, JogWish):
+            self.wish.velocity, self.wish.at = numbers, at
+        elif not self.paused:
+            self._take(JogWish(numbers, at))
+
+    def clear(self, reason: str = "") -> None:
+        """Forget what is followed and come to rest."""
+        self._stop(Phase.IDLE, reason)
+
+    def end_servo(self, reason: str = "") -> None:
+        """Forget a speed and come to rest; a target stays."""
+        if self.wish is not None and self.wish.servo:
+            self.clear(reason)
+
+    def lose(self, reason: str) -> None:
+        """Come to rest because something is wrong."""
+        self._stop(Phase.STOPPED, reason)
+
+    def drop(self, reason: str) -> None:
+        """Say nothing more, at once, for the robot is not there or led by others."""
+        self.wish = None
+        self._rest(Phase.STOPPED, reason)
+
+    def pause(self, on: bool) -> None:
+        """Come to rest and stay there, or go on to the target."""
+        if on == self.paused:
+            return
+        self.paused = on
+        if on:
+            target = None if self.wish is None or self.wish.servo else self.wish
+            self._stop(Phase.PAUSED)
+            self.wish = target
+        elif self.wish is not None:
+            self._go_on()
+        elif self.phase is Phase.STOPPING:
+            self._next = (Phase.IDLE, "")
+        else:
+            self._rest(Phase.IDLE)
+
+    def reset(self) -> None:
+        """Forget what is followed, the posture and the policy's state; obstacles stay."""
+        scene = self.policy.scene
+        self.policy.reset()
+        self.policy.set_scene(scene)
+        self._posture = self.policy.default_cspace_target
+        self.wish = None
+        self._rest(Phase.IDLE)
+
+    # ---- what it does
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is told to the robot."""
+        return self.phase in _SILENT
+
+    @property
+    def posture(self) -> Array:
+        """What is tended to where a target leaves it open, shape (n,)."""
+        return self._posture
+
+    @property
+    def text(self) -> str:
+        """What it does and why, in words."""
+        return f"{self.phase.value}: {self.reason}" if self.reason else self.phase.value
+
+    @property
+    def escape_target(self) -> PoseWish | None:
+        """Where a planner shall bring the tool now; the follower waits for :meth:`hand_back`."""
+        wish = self.wish
+        return wish if self.phase is Phase.ESCAPING and isinstance(wish, PoseWish) else None
+
+    def hand_back(self, now: float, trouble: str = "") -> None:
+        """Go on after an escape; ``trouble`` says why it failed, empty if it did not."""
+        if self.phase is Phase.ESCAPING:
+            self._rest(Phase.FOLLOWING)
+            self._trouble = trouble
+            self._no_escape_until = now + self.settings.escape_pause if trouble else -np.inf
+
+    # ---- steps
+
+    def step(self, robot: RobotMotion | None, dt: float, now: float) -> tuple[Array, Array] | None:
+        """Return where the active joints shall be and how fast, shape (n,) each; None: no news.
+
+        Args:
+            robot: the newest that is known of it, None where nothing came since the last step; a
+                motion does not begin without.
+            dt: time since the last step [s]; nothing moves unless it is above 0.
+            now: time [s].
+        """
+        self._look_at_age(now)
+        if robot is not None and not self.silent:
+            self._look_at_robot(robot, now)
+        if self.silent or dt <= 0.0 or (robot is None and self._sent is None):
+            self.policy.elapse(max(dt, 0.0))
+            return None
+        if self._sent is None:
+            assert robot is not None
+            self._begin(robot)
+        self._owed += dt
+        if robot is None and not self.policy.ignores_state_updates:
+            return None  # the next step begins at a state that is still to come
+        q, qd = self._compute(robot, now)
+        self._owed = 0.0
+        return self._told(q, qd, now)
+
+    def rest_at(self, dt: float) -> tuple[Array, Array] | None:
+        """End at once; return where the joints come to rest, and no speeds; None: already so.
+
+        Args:
+            dt: steps in which the stop is computed [s].
+        """
+        q = None if self.silent else self._sent
+        if q is not None:
+            policy, own = self.policy, self.policy.ignores_state_updates
+            policy.stop()
+            policy.set_ignore_state_updates(True)
+            for _ in range(int(_LONGEST_STOP / dt)):
+                q, qd = policy.compute_joint_targets(q, np.zeros(len(q)), frame_duration=dt)
+                if float(np.abs(qd).max()) < _AT_REST:
+                    break
+            policy.set_ignore_state_updates(own)
+        self.wish = None
+        self._rest(Phase.IDLE)
+        return None if q is None else (q, np.zeros(len(q)))
+
+    # ---- inside
+
+    def _take(self, wish: Wish) -> None:
+        if self.phase is Phase.ESCAPING:
+            self._rest(Phase.FOLLOWING)
+        self.wish = wish
+        self._no_escape_until, self._trouble = -np.inf, ""
+        self.policy.forget_progress()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Follow the wish, unless it is done already or somebody keeps the robot."""
+        if self.paused:
+            if self.phase in (Phase.IDLE, Phase.STOPPED):
+                self._rest(Phase.PAUSED)
+        elif self.phase in (Phase.IDLE, Phase.STOPPED, Phase.PAUSED, Phase.STOPPING):
+            self.phase, self.reason = Phase.FOLLOWING, ""
+
+    def _stop(self, after: Phase, reason: str = "", *, keep: bool = False) -> None:
+        """Come to rest, and be in a phase then."""
+        if not keep:
+            self.wish = None
+        if self.silent or self._sent is None:
+            self._rest(after, reason)
+        else:
+            self.policy.stop()
+            self._next = (after, reason)
+            self.phase, self.reason = Phase.STOPPING, reason
+
+    def _rest(self, phase: Phase, reason: str = "") -> None:
+        """Say nothing more until a motion begins."""
+        idle = phase in (Phase.IDLE, Phase.STOPPED)
+        self.phase = Phase.PAUSED if idle and self.paused else phase
+        self.reason, self.errors = reason, _UNKNOWN
+        self._sent = self._quiet_since = None
+        self._owed = 0.0
+
+    def _look_at_age(self, now: float) -> None:
+        wish, settings = self.wish, self.settings
+        if wish is None:
+            return
+        if wish.servo:
+            if now - wish.at > settings.command_timeout:
+                self.clear()
+        elif now - wish.at > settings.target_timeout:
+            self.lose(f"the target was not renewed for {settings.target_timeout:g} s")
+
+    def _look_at_robot(self, robot: RobotMotion, now: float) -> None:
+        """Let go of a robot that others lead, and of one that does not follow."""
+        own, quiet = self.policy.get_internal_robot_joint_states(), self._quiet_since
+        if self._sent is None or own is None:
+            return
+        if quiet is not None and now - quiet > _LET_GO and robot.led_q is not None:
+            if float(np.abs(robot.led_q - self._sent).max()) > _ELSEWHERE:
+                self.wish = None
+                self._rest(Phase.IDLE, "another command leads the joints")
+                return
+        if self.policy.ignores_state_updates and self.phase is not Phase.STOPPING:
+            lag = np.abs(robot.q - own[0])
+            i = int(lag.argmax())
+            if lag[i] > self.settings.max_tracking_error:
+                self.lose(
+                    f"the robot does not follow: {self.policy.active_joints[i]} is "
+                    f"{lag[i]:.3g} from where it is led"
+                )
+
+    def _begin(self, robot: RobotMotion) -> None:
+        """Take the robot over where it is led, so that nothing jumps, else where it is."""
+        q, qd = robot.q, robot.qd
+        if robot.led_q is not None and robot.led_qd is not None:
+            q, qd = robot.led_q, robot.led_qd
+        watched = robot.watched_q, robot.watched_qd
+        self.policy.set_internal_robot_joint_states(q, qd, *watched)
+        self.policy.forget_progress()
+        self._sent = q
+
+    def _compute(self, robot: RobotMotion | None, now: float) -> tuple[Array, Array]:
+        policy = self.policy
+        own = policy.get_internal_robot_joint_states()
+        assert own is not None
+        state = own if robot is None else robot[:4]
+        here = own[0] if policy.ignores_state_updates else state[0]
+        if self.wish is not None and self.phase is not Phase.STOPPING:
+            policy.set_goal(self.wish.lead(policy, here, self._owed, now))
+        return policy.compute_joint_targets(*state, frame_duration=self._owed)
+
+    def _told(self, q: Array, qd: Array, now: float) -> tuple[Array, Array] | None:
+        """Judge how it goes, and return what there is to be told."""
+        still = float(np.abs(qd).max()) < _AT_REST
+        if self.phase is Phase.STOPPING:
+            if still:
+                self._rest(*self._next)
+                return q, np.zeros(len(q))
+        else:
+            self._judge(q, qd, now)
+        assert self._sent is not None
+        quiet = still and float(np.abs(q - self._sent).max()) < _SAME
+        if not (quiet and self.phase in (Phase.ARRIVED, Phase.STUCK)):
+            self._sent, self._quiet_since = q, None
+            return q, qd
+        if self._quiet_since is None:
+            self._sent, self._quiet_since = q, now
+            return q, np.zeros(len(q))
+        return None
+
+    def _judge(self, q: Array, qd: Array, now: float) -> None:
+        place = None if self.wish is None else self.wish.place()
+        if place is None:
+            self.errors = _UNKNOWN
+            self.phase, self.reason = Phase.FOLLOWING, ""
+            return
+        self.errors = errors_of(place, self.policy.tool_pose(q), q)
+        slow = float(np.abs(qd).max()) < _SLOW
+        # What has arrived may be pushed a little before it counts as under way again.
+        if slow and self._is_near(2.0 if self.phase is Phase.ARRIVED else 1.0):
+            self.phase, self.reason = Phase.ARRIVED, ""
+        elif self.policy.stuck:
+            self._note_stuck(now)
+        else:
+            self.phase, self.reason = Phase.FOLLOWING, ""
+
+    def _is_near(self, factor: float) -> bool:
+        e, s = self.errors, self.settings
+        if np.isnan(e.position) and np.isnan(e.orientation):
+            return e.posture < factor * s.posture_tolerance
+        far = e.position > factor * s.position_tolerance
+        return not far and not e.orientation > factor * s.orientation_tolerance
+
+    def _note_stuck(self, now: float) -> None:
+        self.phase = Phase.STUCK
+        self.reason = self._trouble or "the target comes no nearer"
+        if (
+            self.settings.escape
+            and isinstance(self.wish, PoseWish)
+            and now >= self._no_escape_until
+        ):
+            self._stop(Phase.ESCAPING, "a planner looks for a way", keep=True)

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Speeds as targets: where a policy must be led so that tool or joints move at a wished speed.
+
+The policy's leaves pull towards points. One that shall move on at a speed needs a point ahead of
+it, so far that pull and damping of the leaf balance at that speed. Such a point also takes the lag
+out of a target that moves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from motion_nodes.model.poses import rotation_about
+from motion_nodes.model.rmpflow_settings import AxisTarget, CspaceTarget, RmpflowSettings, Target
+from motion_nodes.model.tree import Array
+
+_MOST_PULL = 0.7  # part of a leaf's greatest pull that may be used up by its damping
+_MOST_TURN = 0.5  # [rad] ahead
+_LEASH = 0.02  # [m] how far the tool's integrated place may run ahead of the tool
+_TURN_LEASH = 0.1  # [rad]
+_JOINT_LEASH = 0.05  # [rad or m]
+_TINY = 1e-9
+
+
+def lead_of_position(velocity: Array, leaf: Target) -> Array:
+    """Return how far ahead of a moving point the target must be for the tool to go with it.
+
+    In kp d / (d + eps) = kd v, pull and damping of the leaf, d is what is looked for.
+
+    Args:
+        velocity: [m/s], shape (3,).
+        leaf: parameters of ``target_rmp``.
+
+    Returns:
+        Offset [m], shape (3,), along the velocity. It is bounded: what is faster than the leaf can
+        pull lags behind.
+    """
+    speed = float(np.linalg.norm(velocity))
+    if speed < _TINY or leaf.accel_p_gain <= 0.0:
+        return np.zeros(3)
+    share = min(leaf.accel_d_gain * speed / leaf.accel_p_gain, _MOST_PULL)
+    return np.asarray(velocity * (leaf.accel_norm_eps * share / (1.0 - share) / speed))
+
+
+def lead_of_rotation(angular_velocity: Array, leaf: AxisTarget) -> Array:
+    """Return the same for a rotation: a rotation vector [rad], shape (3,)."""
+    if leaf.accel_p_gain <= 0.0:
+        return np.zeros(3)
+    ahead = angular_velocity * (leaf.accel_d_gain / leaf.accel_p_gain)
+    return _shortened(ahead, _MOST_TURN)
+
+
+def lead_of_joints(velocity: Array, leaf: CspaceTarget) -> Array:
+    """Return the same for joints [rad or m], shape (n,), within what the leaf is linear in."""
+    if leaf.position_gain <= 0.0:
+        return np.zeros(len(velocity))
+    ahead = velocity * (leaf.damping_gain / leaf.position_gain)
+    return _shortened(ahead, leaf.robust_position_term_thresh)
+
+
+class TwistServo:
+    """Integrates the twist of a tool to a pose, which never runs away from the tool."""
+
+    def __init__(self, X_WT: Array) -> None:
+        """Begin where the tool is, shape (4, 4)."""
+        self._X = X_WT.copy()
+
+    def target(self, X_WT: Array, twist: Array, dt: float, settings: RmpflowSettings) -> Array:
+        """Return the pose to lead the tool to, shape (4, 4).
+
+        Args:
+            X_WT: where the tool is, shape (4, 4).
+            twist: linear [m/s] and angular velocity [rad/s] of the tool, in the world's axes (6,).
+            dt: time since the last call [s].
+            settings: of the policy.
+        """
+        v, w = twist[:3], twist[3:]
+        self._X[:3, 3] += dt * v
+        self._X[:3, :3] = turned(self._X[:3, :3], dt * w)
+        self._X[:3, 3] = X_WT[:3, 3] + _shortened(self._X[:3, 3] - X_WT[:3, 3], _LEASH)
+        away = rotation_vector(self._X[:3, :3] @ X_WT[:3, :3].T)
+        self._X[:3, :3] = turned(X_WT[:3, :3], _shortened(away, _TURN_LEASH))
+        X = np.eye(4)
+        X[:3, 3] = self._X[:3, 3] + lead_of_position(v, settings.target_rmp)
+        X[:3, :3] = turned(self._X[:3, :3], lead_of_rotation(w, settings.axis_target_rmp))
+        return X
+
+
+class JogServo:
+    """Integrates the speeds of joints to a posture, which never runs away from the joints."""
+
+    def __init__(self, q: Array, lower: Array, upper: Array) -> None:
+        """Begin where the joints are; stay within their limits, shape (n,) each."""
+        self._q, self._lower, self._upper = q.copy(), lower, upper
+
+    def target(self, q: Array, velocity: Array, dt: float, settings: RmpflowSettings) -> Array:
+        """Return the posture to lead the joints to, shape (n,).
+
+        Args:
+            q: where they are [rad or m], shape (n,).
+            velocity: wished [rad/s or m/s], shape (n,).
+            dt: time since the last call [s].
+            settings: of the policy.
+        """
+        self._q = np.clip(self._q + dt * velocity, q - _JOINT_LEASH, q + _JOINT_LEASH)
+        ahead = lead_of_joints(velocity, settings.cspace_target_rmp)
+        return np.asarray(np.clip(self._q + ahead, self._lower, self._upper))
+
+
+def rotation_vector(R: Array) -> Array:
+    """Return the rotation vector [rad] of a rotation matrix, shape (3,)."""
+    axis = np.array([R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]])
+    sine = float(np.linalg.norm(axis))
+    if sine < _TINY:
+        return np.zeros(3)
+    return np.asarray(axis * (np.arctan2(sine, float(np.trace(R)) - 1.0) / sine))
+
+
+def turned(R: Array, vector: Array) -> Array:
+    """Return a rotation turned further by a rotation vector [rad] in the world's axes."""
+    angle = float(np.linalg.norm(vector))
+    if angle < _TINY:
+        return R.copy()
+    return rotation_about(vector / angle, np.asarray(angle)) @ R
+
+
+def _shortened(vector: Array, most: float) -> Array:
+    length = float(np.linalg.norm(vector))
+    return vector if length <= most else np.asarray(vector * (most / length))

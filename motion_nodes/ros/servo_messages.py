@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MoveIt Servo's commands as arrays: what was given, scaled, checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.model.tree import Array
+
+MOST_UNITLESS = 1.0 + 1e-6
+"""Greatest part of a unitless command."""
+
+
+def twist_of(message: Any, linear: float | None, rotational: float | None) -> Array:
+    """Return a twist, linear [m/s] and angular [rad/s], in the axes of its frame, shape (6,).
+
+    Args:
+        message: geometry_msgs/Twist.
+        linear: speed that 1 stands for [m/s]; None: the message is in m/s and rad/s.
+        rotational: likewise [rad/s].
+
+    Raises:
+        BadCommand: numbers that are not finite, or unitless ones beyond 1.
+    """
+    v, w = message.linear, message.angular
+    numbers = np.array([v.x, v.y, v.z, w.x, w.y, w.z])
+    _check(numbers, ("linear.x", "linear.y", "linear.z", "angular.x", "angular.y", "angular.z"),
+           unitless=linear is not None)  # fmt: skip
+    if linear is not None and rotational is not None:
+        numbers *= (linear,) * 3 + (rotational,) * 3
+    return numbers
+
+
+def jog_of(message: Any, joints: Sequence[str], scale: float | None) -> Array:
+    """Return speeds of all joints [rad/s or m/s], 0 where none is given, shape (n,).
+
+    Args:
+        message: control_msgs/JointJog.
+        joints: that may be moved.
+        scale: speed that 1 stands for; None: the message is in rad/s and m/s.
+
+    Raises:
+        UnknownJoint: for a joint that is not among them.
+        BadCommand: lengths that differ, numbers that are not finite, unitless ones beyond 1, or
+            displacements without speeds.
+    """
+    names, speeds = message.joint_names, message.velocities
+    if not len(speeds) and len(message.displacements):
+        raise BadCommand("the jog has displacements and no velocities; give velocities.")
+    if len(names) != len(speeds):
+        raise BadCommand(f"the jog has {len(names)} joint_names and {len(speeds)} velocities.")
+    for name in names:
+        if name not in joints:
+            raise UnknownJoint(name, joints, "the joints that can be jogged")
+    numbers = np.array(speeds, np.float64)
+    _check(numbers, names, unitless=scale is not None)
+    result = np.zeros(len(joints))
+    result[[joints.index(name) for name in names]] = numbers * (1.0 if scale is None else scale)
+    return result
+
+
+def _check(numbers: Array, names: Sequence[str], *, unitless: bool) -> None:
+    for name, value in zip(names, numbers.tolist(), strict=True):
+        if not math.isfinite(value):
+            raise BadCommand(f"{name} is {value}; it must be a finite number.")
+        if unitless and abs(value) > MOST_UNITLESS:
+            raise BadCommand(
+                f"{name} is {value:g}; unitless commands go from -1 to 1 (servo.command_in_type)."
+            )
