@@ -25,6 +25,7 @@ def test_an_arm_gets_joint_control_and_no_base():
         "/robot_state",
         "/joint_trajectory_controller",
         "/ik_service",
+        "/rmpflow_policy",
         "/controller_manager",
         "/move_group",
         "/browser_viewer",
