@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mesh files of robot descriptions, read without a mesh library: STL and OBJ."""
+"""Mesh files of robot descriptions, read without a mesh library: STL, OBJ and DAE."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from motion_nodes.errors import BadCommand, BadDescription
+from motion_nodes.scene.dae_file import read_dae
 from motion_nodes.scene.shapes import TriangleMesh, triangle_mesh
 
 _RECORD = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
@@ -19,14 +20,14 @@ def read_mesh(
     """Return the mesh in a file.
 
     Args:
-        path: a ``.stl`` file (binary or text) or an ``.obj`` file.
+        path: a ``.stl`` (binary or text), ``.obj`` or ``.dae`` file.
         scale: factor on each axis.
         convex: whether the convex hull is meant.
 
     Raises:
         BadDescription: the file cannot be read, or is of another kind, or has no triangles.
     """
-    readers = {".stl": _stl, ".obj": _obj}
+    readers = {".stl": _stl, ".obj": _obj, ".dae": read_dae}
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise BadDescription(
