@@ -2,45 +2,30 @@
 """Browser viewer: shows robots live in a web page and lets people move them.
 
 What people do on the page becomes joint commands to the articulation controller's ``~/reference``
-and twists to the base controller's ``~/cmd_vel``, as any other client would send them.
+and twists to the base controller's ``~/cmd_vel``, as any other client would send them; targets go
+to RMPflow, inverse kinematics or the planner, and objects to the planning scene.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from geometry_msgs.msg import TwistStamped
-from moveit_msgs.msg import DisplayTrajectory
-from nav_msgs.msg import Odometry
-from sensor_msgs.msg import JointState
+from diagnostic_msgs.msg import DiagnosticArray
 
-from motion_nodes.errors import MotionError
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.placement import Placement, parse_placements
-from motion_nodes.model.poses import from_xyz_quat
-from motion_nodes.model.robot import Robot
+from motion_nodes.model.placement import parse_placements
+from motion_nodes.nodes.viewer_health import health_of
+from motion_nodes.nodes.viewer_robot import WatchedRobot
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.displayed_paths import displayed_path
-from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
-from motion_nodes.ros.names import BASE_CONTROLLERS, JOINT_CONTROLLER, under
+from motion_nodes.ros.executor_jobs import ExecutorJobs
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.scene_follower import SceneFollower
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.viewed_robot import ViewedRobot
-
-PLANS = "display_planned_path"
-STALE = 1.0
-"""[s] A robot that sent no state for this long is shown as lost."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,118 +52,6 @@ class BrowserViewerParams(NodeParams):
     dark: bool = param(False, doc="Dark page.", read_only=True)
 
 
-class WatchedRobot:
-    """The topics of one robot on the page."""
-
-    def __init__(self, node: MotionNode[Any], place: Placement, frames: TransformTree) -> None:
-        """Create the endpoints under the robot's namespace."""
-        self._node = node
-        self.robot = load_robot(place.robot)
-        self.viewed = ViewedRobot.of(self.robot, place.namespace or self.robot.name, place.X_WR)
-        self.name = self.viewed.name
-        self._X_WO = place.X_WR
-        states = node.poll(JointState, under(place.namespace, "joint_states"), qos.STATES)
-        self.state = JointStateReader(states, self.robot.joint_names)
-        self._command = node.advertise(
-            JointState, under(place.namespace, f"{JOINT_CONTROLLER}/reference")
-        )
-        self._drives = False
-        self._twist: Any = None
-        self._odom: Any = None
-        self._plans: Any = None
-        self._scene: SceneFollower | None = None
-        if self.viewed.tool:
-            self._plans = node.poll(DisplayTrajectory, under(place.namespace, PLANS), qos.NEWEST)
-            self._scene = _scene_of(node, self.robot, place.namespace, frames)
-        self._revision = 0
-        if self.robot.base is not None:
-            controller = under(place.namespace, BASE_CONTROLLERS[self.robot.kind])
-            self._twist = node.advertise(TwistStamped, f"{controller}/cmd_vel")
-            self._odom = node.poll(Odometry, f"{controller}/odom")
-
-    def show(self, viewer: BrowserViewer) -> None:
-        """Bring the page up to the newest state."""
-        if self.state.update():
-            viewer.update_joints(self.name, self.state.position)
-        message = self._odom.newest() if self._odom is not None else None
-        if message is not None:
-            p, q = message.pose.pose.position, message.pose.pose.orientation
-            values = (p.x, p.y, p.z, q.x, q.y, q.z, q.w)
-            if all(map(math.isfinite, values)):
-                X_OB = from_xyz_quat(values[:3], values[3:])
-                viewer.update_base(self.name, self._X_WO @ X_OB)
-        self._show_planning(viewer)
-
-    def _show_planning(self, viewer: BrowserViewer) -> None:
-        """Show the scene where it is another one, and the newest plan."""
-        if self._scene is None:
-            return
-        scene = self._scene.scene
-        if scene.revision != self._revision:
-            self._revision = scene.revision
-            viewer.update_scene(self.name, scene)
-        message = self._plans.newest()
-        if message is None:
-            return
-        known = np.where(np.isfinite(self.state.position), self.state.position, self.robot.home)
-        try:
-            path = displayed_path(message, self.robot.joint_names, known)
-            viewer.update_plan(self.name, *path)
-        except MotionError as error:
-            self._node.warn(f"{self.name}: {error}", f"{self.name}: {PLANS}: {error}")
-
-    def end(self) -> None:
-        """Take down what the node does not take down by itself."""
-        if self._scene is not None:
-            self._scene.destroy()
-
-    def status(self) -> str:
-        """Say what is missing and where to look, or nothing."""
-        trouble = self.state.trouble(STALE)
-        return f"{trouble}. Is its simulation or driver running?" if trouble else ""
-
-    def send_joint(self, joint: str, value: float) -> None:
-        """Command one joint."""
-        self._send([joint], [value])
-
-    def send_state(self, name: str) -> None:
-        """Command the joints that a named state speaks of; "open" leaves the arm where it is."""
-        chosen = [(joint, float(value)) for joint, value in self.robot.states[name].items()
-                  if joint in self.robot.arm_joints]  # fmt: skip
-        self._send([joint for joint, _ in chosen], [value for _, value in chosen])
-
-    def send_twist(self, vx: float, vy: float, wz: float) -> None:
-        """Command the base."""
-        if self._twist is None:
-            return
-        self._drives = (vx, vy, wz) != (0.0, 0.0, 0.0)
-        message = TwistStamped()
-        message.twist.linear.x, message.twist.linear.y, message.twist.angular.z = vx, vy, wz
-        set_stamp(message, self._node.now_ns())
-        self._twist.publish(message)
-
-    def let_go(self) -> None:
-        """Stop the base, where it was last driven from the page; others may be driving it."""
-        if self._drives:
-            self.send_twist(0.0, 0.0, 0.0)
-
-    def _send(self, names: list[str], values: list[float]) -> None:
-        message = JointState(name=names, position=values)
-        set_stamp(message, self._node.now_ns())
-        self._command.publish(message)
-
-
-def _scene_of(
-    node: MotionNode[Any], robot: Robot, namespace: str, frames: TransformTree
-) -> SceneFollower:
-    """Return a follower of a robot's planning scene."""
-    # Without generated code: the viewer asks for few frames, and starts sooner.
-    kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame, generic=True)
-    return SceneFollower(
-        node, robot, kinematics, RobotFrames(kinematics, frames, namespace), namespace
-    )
-
-
 class BrowserViewerNode(MotionNode[BrowserViewerParams]):
     """Serves the page."""
 
@@ -189,6 +62,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         super().__init__("browser_viewer", ros_args=ros_args)
         self._viewer: BrowserViewer | None = None
         self._frames: TransformTree | None = None
+        self._executor_jobs: ExecutorJobs | None = None
         self._watched: dict[str, WatchedRobot] = {}
 
     def configure(self) -> None:
@@ -196,7 +70,8 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         params = self.params
         places = parse_placements(params.robots)
         frames = self._frames = TransformTree(self)
-        watched = [WatchedRobot(self, place, frames) for place in places]
+        jobs = self._executor_jobs = ExecutorJobs(self)
+        watched = [WatchedRobot(self, place, frames, jobs) for place in places]
         self._watched = {robot.name: robot for robot in watched}
         self._viewer = BrowserViewer(
             [watched.viewed for watched in self._watched.values()],
@@ -206,10 +81,13 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             rate=params.update_rate,
             dark=params.dark,
         )
+        self._diagnoses = self.poll(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
         self._wishes: deque[tuple[Any, ...]] = deque(maxlen=100)
-        self._viewer.on_joint_target = lambda *wish: self._wishes.append(("send_joint", *wish))
-        self._viewer.on_named_state = lambda *wish: self._wishes.append(("send_state", *wish))
-        self._viewer.on_twist = lambda *wish: self._wishes.append(("send_twist", *wish))
+        self._viewer.on_joint_target = self._wish("send_joint")
+        self._viewer.on_named_state = self._wish("send_state")
+        self._viewer.on_twist = self._wish("send_twist")
+        self._viewer.on_target = self._wish("send_target")
+        self._viewer.on_object = self._wish("send_object")
         self.get_logger().info(f"open {self._viewer.url} in a browser")
 
     def activate(self) -> None:
@@ -219,10 +97,12 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
     def tick(self, dt: float) -> None:
         """Send what people asked for, show what is new."""
         assert self._viewer is not None
-        self._send_wishes()
+        self._send_wishes(self._viewer)
         for watched in self._watched.values():
             watched.show(self._viewer)
             self._viewer.set_message(watched.name, watched.status())
+        for message in self._diagnoses.all():
+            self._viewer.update_health(health_of(message))
 
     def halt(self) -> None:
         """Stop what the page was driving."""
@@ -238,6 +118,9 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         for watched in self._watched.values():
             watched.end()
         self._watched = {}
+        if self._executor_jobs is not None:
+            self._executor_jobs.destroy()
+            self._executor_jobs = None
         if self._frames is not None:
             self._frames.destroy()
             self._frames = None
@@ -251,10 +134,14 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             if watched.status():
                 report.note("WARN", f"{watched.name}: {watched.status()}")
 
-    def _send_wishes(self) -> None:
+    def _wish(self, verb: str) -> Callable[..., None]:
+        """Return a callback of the page that leaves its wish for the loop."""
+        return lambda robot, *values: self._wishes.append((verb, robot, *values))
+
+    def _send_wishes(self, viewer: BrowserViewer) -> None:
         while self._wishes:
             verb, robot, *values = self._wishes.popleft()
-            getattr(self._watched[robot], verb)(*values)
+            getattr(self._watched[robot], verb)(viewer, *values)
 
 
 def main() -> None:

@@ -30,17 +30,29 @@ def displayed_path(message: Any, joint_names: Sequence[str], q: Array) -> tuple[
         BadCommand: there are no points, a point has a wrong number of positions, or numbers are
             not finite.
     """
-    index = {name: i for i, name in enumerate(joint_names)}
-    row, times, rows, begin = np.array(q, dtype=np.float64), [0.0], [], 0.0
     start = message.trajectory_start.joint_state
+    row = np.array(q, dtype=np.float64)
     for name, value in zip(start.name, start.position, strict=False):
-        if name in index:
-            row[index[name]] = value
-    rows.append(row.copy())
-    for trajectory in message.trajectory:
-        names = trajectory.joint_trajectory.joint_names
+        if name in joint_names:
+            row[joint_names.index(name)] = value
+    return _joined([t.joint_trajectory for t in message.trajectory], joint_names, row, [row.copy()])
+
+
+def trajectory_path(message: Any, joint_names: Sequence[str], q: Array) -> tuple[Array, Array]:
+    """Return when which joints are where in a JointTrajectory; see :func:`displayed_path`."""
+    return _joined([message], joint_names, np.array(q, dtype=np.float64), [])
+
+
+def _joined(
+    trajectories: Sequence[Any], joint_names: Sequence[str], row: Array, rows: list[Array]
+) -> tuple[Array, Array]:
+    """Return times and rows of trajectories that follow each other, after the given rows."""
+    index = {name: i for i, name in enumerate(joint_names)}
+    times, begin, given = [0.0] * len(rows), 0.0, len(rows)
+    for trajectory in trajectories:
+        names = trajectory.joint_names
         known = [(k, index[name]) for k, name in enumerate(names) if name in index]
-        for point in trajectory.joint_trajectory.points:
+        for point in trajectory.points:
             if len(point.positions) != len(names):
                 raise BadCommand(
                     f"a displayed path has a point of {len(point.positions)} positions for "
@@ -51,8 +63,8 @@ def displayed_path(message: Any, joint_names: Sequence[str], q: Array) -> tuple[
             rows.append(row.copy())
             stamp = point.time_from_start
             times.append(begin + stamp.sec + 1e-9 * stamp.nanosec)
-        begin = times[-1]
-    if len(rows) == 1:
+        begin = times[-1] if times else 0.0
+    if len(rows) == given:
         raise BadCommand("a displayed path has no points")
     if not np.isfinite(rows).all():
         raise BadCommand("a displayed path holds numbers that are not finite")

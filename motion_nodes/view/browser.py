@@ -14,16 +14,18 @@ import numpy as np
 import viser
 
 from motion_nodes.errors import BadConfig, RobotNotFound
+from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import Scene
 from motion_nodes.view.drive_panel import DrivePanel
+from motion_nodes.view.health_panel import Health, HealthPanel
 from motion_nodes.view.intents import Intents
 from motion_nodes.view.live_robot import LiveRobot
 from motion_nodes.view.marker_view import Drawing
 from motion_nodes.view.page_server import address_of, quiet_viser, start_server
 from motion_nodes.view.page_watch import PageWatch
-from motion_nodes.view.robot_view import bounding_ball
-from motion_nodes.view.stage import DRIVEN_RADIUS, set_stage
+from motion_nodes.view.stage import DRIVEN_RADIUS, Stage
 from motion_nodes.view.status_text import global_line
+from motion_nodes.view.view_panel import ViewPanel
 from motion_nodes.view.viewed_robot import ViewedRobot
 from motion_nodes.view.wishes import PanelEvents, Wishes
 
@@ -85,18 +87,18 @@ class BrowserViewer(Wishes):
         self._loop = self._server.get_event_loop()
         self._intents = Intents(self._repeat_twists)
         self._status = self._server.gui.add_markdown(global_line(0, ""))
+        self._health = HealthPanel(self._server.gui)
         self._robots = {
             robot.name: LiveRobot(self._server, robot, number, self._events(robot.name))
             for number, robot in enumerate(robots)
         }
         for live in self._robots.values():
             live.view.meshes.warn_of_missing()
-        set_stage(
-            self._server,
-            [bounding_ball(live.viewed, live.view.meshes) for live in self._robots.values()],
-            dark,
+        stage = Stage(
+            self._server, self._balls(), dark,
             least_radius=DRIVEN_RADIUS if any(robot.drive for robot in robots) else 0.0,
-        )
+        )  # fmt: skip
+        self._view = ViewPanel(self._server, stage, self._balls, dark)
         self._watch = PageWatch(self._server, self._driving_pages, self._stop_drives_of)
         self._server.on_client_connect(self._client_came)
         self._server.on_client_disconnect(self._client_left)
@@ -118,19 +120,20 @@ class BrowserViewer(Wishes):
         """Names of the robots, as updates and callbacks use them."""
         return tuple(self._robots)
 
-    def update_joints(self, name: str, q: object) -> None:
+    def update_joints(self, name: str, q: object, v: object | None = None) -> None:
         """Show joint positions.
 
         Args:
             name: the robot.
             q: positions in the order of its ``joint_names`` [rad or m], shape (n,); those that are
                 NaN or infinite stay as they are.
+            v: velocities for the plots [rad/s or m/s], shape (n,).
 
         Raises:
             RobotNotFound: when no robot of that name is shown.
             BadCommand: for a wrong length or something that is no number; nothing changes.
         """
-        self._robot(name).take_joints(q)
+        self._robot(name).take_joints(q, v)
         self._wake_if_watched()
 
     def update_base(self, name: str, X_WB: object) -> None:
@@ -150,7 +153,7 @@ class BrowserViewer(Wishes):
     def update_reference(self, name: str, q: object | None) -> None:
         """Show where the robot should be as a translucent ghost, or none when ``q`` is None.
 
-        Arguments and errors are those of ``update_joints``.
+        Positions and errors are those of ``update_joints``.
         """
         self._robot(name).take_reference(q)
         self._wake_if_watched()
@@ -214,6 +217,16 @@ class BrowserViewer(Wishes):
         target = self._robot(name).target
         if target is not None:
             target.take_words(text)
+
+    def set_scene_message(self, name: str, text: str) -> None:
+        """Show a text below the objects of a robot, on one line; nothing where there are none."""
+        planning = self._robot(name).planning
+        if planning is not None and planning.editor is not None:
+            planning.editor.take_words(text)
+
+    def update_health(self, reports: Sequence[Health]) -> None:
+        """Show what nodes report of themselves; each report replaces that node's last one."""
+        self._health.take(reports)
 
     def set_message(self, name: str, text: str) -> None:
         """Show a text below the status line of a robot; it is shown as it is, on one line.
@@ -317,7 +330,8 @@ class BrowserViewer(Wishes):
 
     def _refresh_panels(self) -> None:
         """Renew all status lines and sliders; on viser's event loop."""
-        line = global_line(self.client_count, self._message)
+        self._health.refresh()
+        line = global_line(self.client_count, self._message, self._health.summary())
         if line != self._status.content:
             self._status.content = line
         for live in self._robots.values():
@@ -358,6 +372,10 @@ class BrowserViewer(Wishes):
         """Send what a drive pad wants, and keep an eye on the page that wants it."""
         self._intents.start_repeating()
         self._watch.look()
+
+    def _balls(self) -> list[tuple[Array, float]]:
+        """Return a ball about each robot as it stands now."""
+        return [live.ball() for live in self._robots.values()]
 
     def _events(self, name: str) -> PanelEvents:
         """Return where the panel of one robot reports to."""

@@ -62,6 +62,13 @@ class JointPanel:
             viewed.sliders or (), short_labels(tuple(viewed.sliders or ())), strict=True
         ):
             self._add_slider(gui, name, label)
+        self.gripper: viser.GuiSliderHandle[float] | None = None
+        if viewed.gripper:
+            self.gripper = gui.add_slider(
+                "Gripper [%]", min=0.0, max=100.0, step=1.0, initial_value=100.0,
+                marks=((0.0, "closed"), (100.0, "open")), hint="All fingers at once.",
+            )  # fmt: skip
+            self.gripper.on_update(self._gripped)
 
     def mirror(self, q: Array) -> None:
         """Show positions [rad or m], shape (n,), unless somebody has taken hold of a slider."""
@@ -71,6 +78,15 @@ class JointPanel:
             value = float(q[self._index[name]])
             if np.isfinite(value):
                 show_value(slider, self._on_step(slider, value, name))
+        if self.gripper is not None:
+            shares = [
+                (q[self._index[joint]] - closed) / (opened - closed)
+                for joint, (closed, opened) in self._viewed.gripper.items()
+                if opened != closed
+            ]
+            share = float(np.mean(shares)) if shares else np.nan
+            if np.isfinite(share):
+                show_value(self.gripper, float(np.clip(round(100.0 * share), 0.0, 100.0)))
 
     def _on_step(self, slider: viser.GuiSliderHandle[float], value: float, name: str) -> float:
         """Return the slider position for a joint position, so that noise sends nothing."""
@@ -104,6 +120,14 @@ class JointPanel:
                 self._on_target(name, float(event.target.value))
 
         slider.on_update(moved)
+
+    async def _gripped(self, event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
+        """Ask for the fingers to be opened so far."""
+        if event.client is not None:
+            show_value(self.follow, False)
+            share = float(event.target.value) / 100.0
+            for joint, (closed, opened) in self._viewed.gripper.items():
+                self._on_target(joint, closed + share * (opened - closed))
 
     async def _state_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
         """Ask for a named state, and show how the robot goes there."""

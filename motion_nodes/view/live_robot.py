@@ -11,11 +11,13 @@ import numpy as np
 import viser
 
 from motion_nodes.errors import BadCommand
-from motion_nodes.model.tree import Array
+from motion_nodes.model.tree import Array, JointKind
 from motion_nodes.view.drive_panel import DrivePanel
+from motion_nodes.view.joint_history import JointHistory
 from motion_nodes.view.joint_panel import JointPanel
 from motion_nodes.view.planning_view import PlanningView
-from motion_nodes.view.robot_view import RobotView
+from motion_nodes.view.plot_panel import PlotPanel
+from motion_nodes.view.robot_view import RobotView, bounding_ball
 from motion_nodes.view.shape_nodes import GHOST
 from motion_nodes.view.status_text import Freshness, robot_line
 from motion_nodes.view.target_gizmo import TargetGizmo
@@ -51,6 +53,12 @@ class LiveRobot:
         self._clear_trail = self._has_joint_states = False
         self._message = ""
         self._freshness = Freshness()
+        assert viewed.limits is not None
+        joint = viewed.model.tree.joint
+        self._history = JointHistory(
+            viewed.limits,
+            tuple(joint(name).kind is JointKind.PRISMATIC for name in viewed.model.joint_names),
+        )
         self.view = RobotView(server.scene, viewed, f"/robots/{viewed.name}")
         self.ghost: RobotView | None = None
         self.trail = Trail(
@@ -61,36 +69,46 @@ class LiveRobot:
     def _add_panel(self, server: viser.ViserServer, events: PanelEvents) -> None:
         """Add the robot's folder."""
         viewed, gui = self.viewed, server.gui
+        self.joints: JointPanel | None = None
         self.drive: DrivePanel | None = None
         self.planning: PlanningView | None = None
         self.target: TargetGizmo | None = None
         with gui.add_folder(viewed.name):
             self._status = gui.add_markdown(robot_line(self._freshness, "", 0.0))
-            self.joints = JointPanel(gui, viewed, events.joint_target, events.named_state)
-            if viewed.drive:
-                with gui.add_folder("Drive"):
-                    self.drive = DrivePanel(
-                        gui, viewed, events.drive_changed, self.request_clear_trail
-                    )
-            if viewed.tool and viewed.followers:
+            tabs = gui.add_tab_group()
+        if viewed.sliders:
+            with tabs.add_tab("Joints"):
+                self.joints = JointPanel(gui, viewed, events.joint_target, events.named_state)
+        if viewed.drive:
+            with tabs.add_tab("Drive"):
+                self.drive = DrivePanel(gui, viewed, events.drive_changed, self.request_clear_trail)
+        if viewed.tool and viewed.followers:
+            with tabs.add_tab("Target"):
                 self.target = TargetGizmo(
                     server, viewed, self._base_node(), events.target, events.redraw
                 )
-            if viewed.tool:
-                self.planning = PlanningView(server, viewed, self.view, events)
+        if viewed.tool:
+            self.planning = PlanningView(server, viewed, self.view, events, tabs)
+        with tabs.add_tab("Plots"):
+            self.plots = PlotPanel(gui, viewed.model.joint_names)
 
     def _base_node(self) -> str:
         """Return the name of the node of the robot's scene frame."""
         names = self.viewed.model.tree.frame_names
         return str(self.view.links[names.index(self.viewed.scene_frame or names[0])].name)
 
-    def take_joints(self, q: object) -> None:
-        """Take joint positions; see ``BrowserViewer.update_joints``."""
+    def take_joints(self, q: object, v: object | None) -> None:
+        """Take joint positions and velocities; see ``BrowserViewer.update_joints``."""
         values = self.viewed.checked_positions(q, "update_joints")
+        speeds = np.full_like(values, np.nan)
+        if v is not None:
+            speeds = self.viewed.checked_positions(v, "update_joints")
+        now = time.monotonic()
         with self._lock:
             np.copyto(self._q, values, where=np.isfinite(values))
+            self._history.add(now, self._q, speeds)
             self._state_dirty = self._has_joint_states = True
-            self._freshness.arrived(time.monotonic())
+            self._freshness.arrived(now)
 
     def take_base(self, X_WB: object) -> None:
         """Take a pose of the base; see ``BrowserViewer.update_base``."""
@@ -138,6 +156,13 @@ class LiveRobot:
     def animated(self) -> bool:
         """Whether something moves without updates."""
         return self.planning is not None and self.planning.animated
+
+    def ball(self) -> tuple[Array, float]:
+        """Return centre, shape (3,), and radius [m] of what to show of it where it stands."""
+        with self._lock:
+            X_WB = self._X_WB
+        placed = self.viewed if X_WB is None else dataclasses.replace(self.viewed, X_WR=X_WB)
+        return bounding_ball(placed, self.view.meshes)
 
     def request_clear_trail(self) -> None:
         """Have the trail taken away with the next drawing."""
@@ -195,9 +220,16 @@ class LiveRobot:
             q = self._q.copy()
         if line != self._status.content:
             self._status.content = line
-        self.joints.mirror(q)
+        if self.joints is not None:
+            self.joints.mirror(q)
         if self.drive is not None:
             self.drive.show_steering(q)
+        if self.plots.wanted:
+            with self._lock:
+                curves = self._history.curves(
+                    now, str(self.plots.quantity.value), str(self.plots.joint.value)
+                )
+            self.plots.draw(curves)
         if self.target is not None:
             self.target.refresh_panel()
         if self.planning is not None:

@@ -35,7 +35,7 @@ class ObjectEditor:
     """Reports what people want of the scene, and shows it before the scene's owner has answered.
 
     Args:
-        server: the viser server; panel elements go into the folder that is open.
+        server: the viser server; panel elements go into the tab that is open.
         base: name of the node of the scene frame.
         objects: what draws the scene.
         handle_size: of the handles [m].
@@ -59,28 +59,32 @@ class ObjectEditor:
         self._local: tuple[str, Array] | None = None
         """What is being dragged, and to where."""
         self._names: tuple[str, ...] = (NONE,)
+        self._text = ""
         objects.picked = self._picked
         self.handles = DragHandles(
             server.scene, f"{base}/object_handles", handle_size, self._dragged
         )
         gui = server.gui
-        with gui.add_folder("Objects"):
-            self.choice = gui.add_dropdown(
-                "Object", (NONE,), hint="Chosen objects can be dragged. A click on one chooses it."
-            )
-            self.turn = gui.add_checkbox("Turn it, too", False, visible=False)
-            self.remove = gui.add_button("Remove", icon=viser.Icon.TRASH, visible=False)
-            self.shape = gui.add_dropdown("New", SHAPES)
-            self.size = gui.add_vector3(
-                "Size [m]", (0.1, 0.1, 0.1), min=(LEAST_SIZE,) * 3, max=(MOST_SIZE,) * 3, step=0.01,
-                hint="Box: along x, y, z. Sphere: diameter. Cylinder: diameter, any, height.",
-            )  # fmt: skip
-            add = gui.add_button("Add", icon=viser.Icon.PLUS)
-            self._words = gui.add_markdown("", visible=False)
+        self.choice = gui.add_dropdown(
+            "Object", (NONE,), hint="Chosen objects can be dragged. A click on one chooses it."
+        )
+        self.turn = gui.add_checkbox("Turn it, too", False, visible=False)
+        self.remove = gui.add_button("Remove object", icon=viser.Icon.TRASH, visible=False)
+        self.shape = gui.add_dropdown("New", SHAPES)
+        self.size = gui.add_vector3(
+            "Size [m]", (0.1, 0.1, 0.1), min=(LEAST_SIZE,) * 3, max=(MOST_SIZE,) * 3, step=0.01,
+            hint="Box: along x, y, z. Sphere: diameter. Cylinder: diameter, any, height.",
+        )  # fmt: skip
+        add = gui.add_button("Add object", icon=viser.Icon.PLUS)
+        self._words = gui.add_markdown("", visible=False)
         self.choice.on_update(self._chosen)
         self.turn.on_update(self._turned)
         self.remove.on_click(self._remove_pressed)
         add.on_click(self._add_pressed)
+
+    def take_words(self, text: str) -> None:
+        """Take what there is to say of the scene's owner."""
+        self._text = text
 
     def draw(self, scene: Scene, visible: bool) -> None:
         """Bring handles up to a scene; on the drawing thread."""
@@ -121,9 +125,9 @@ class ObjectEditor:
         for element in (self.turn, self.remove):
             if element.visible != known:
                 element.visible = known
-
-    def _say(self, text: str) -> None:
-        self._words.content, self._words.visible = plain(text), bool(text)
+        text = plain(self._text)
+        if text != self._words.content:
+            self._words.content, self._words.visible = text, bool(text)
 
     def _choose(self, name: str) -> None:
         if name not in self.choice.options:
@@ -168,9 +172,9 @@ class ObjectEditor:
         try:
             item = world_object(name, solid_of(kind, self.size.value), X)
         except MotionError as error:
-            self._say(str(error))
+            self.take_words(str(error))
             return
-        self._say("")
+        self.take_words("")
         self._report(name, item)
         self._choose(name)
 

@@ -33,7 +33,7 @@ class PlannedPath:
     """Takes plans from any thread and draws the newest on the drawing thread.
 
     Args:
-        server: the viser server; panel elements go into the folder that is open.
+        server: the viser server; panel elements go into the tab that is open.
         viewed: the robot.
         path: name of the robot's node, on which the ghost rides.
     """
@@ -48,16 +48,17 @@ class PlannedPath:
         self._since = 0.0
         self.ghost: RobotView | None = None
         self._line: viser.LineSegmentsHandle | None = None
-        self._folder = server.gui.add_folder("Plan", visible=False)
-        with self._folder:
-            self.show = server.gui.add_checkbox("Show plan", True)
-            self.play = server.gui.add_checkbox(
-                "Play", True, hint="The ghost passes the plan in its own time, again and again."
-            )
-            self.scrub = server.gui.add_slider(
-                "Time [s]", min=0.0, max=1.0, step=STEP, initial_value=0.0,
-                hint="Where the ghost is on its way; moving it stops the play.",
-            )  # fmt: skip
+        gui = server.gui
+        self._none = gui.add_markdown("No plan yet.")
+        self.show = gui.add_checkbox("Show plan", True, visible=False)
+        self.play = gui.add_checkbox(
+            "Play", True, visible=False,
+            hint="The ghost passes the plan in its own time, again and again.",
+        )  # fmt: skip
+        self.scrub = gui.add_slider(
+            "Time [s]", min=0.0, max=1.0, step=STEP, initial_value=0.0, visible=False,
+            hint="Where the ghost is on its way; moving it stops the play.",
+        )  # fmt: skip
         self.scrub.on_update(self._scrubbed)
 
     def take(self, times: object, positions: object) -> None:
@@ -123,8 +124,12 @@ class PlannedPath:
 
     def refresh_panel(self) -> None:
         """Show the panel once there is a plan, and how far the play is; on viser's event loop."""
-        if self._plan is not None and not self._folder.visible:
-            self._folder.visible = True
+        if self._plan is None:
+            return
+        if self._none.visible:
+            self._none.visible = False
+            for element in (self.show, self.play, self.scrub):
+                element.visible = True
         most = max(self.duration, STEP)
         if self.scrub.max != most:
             self.scrub.max = most

@@ -27,10 +27,11 @@ class PlanningView:
     """Takes scenes and plans from any thread and draws them on the drawing thread.
 
     Args:
-        server: the viser server; panel elements go into the folder that is open.
+        server: the viser server.
         viewed: a robot with a tool.
         view: where it is drawn.
         events: where the panel reports to.
+        tabs: of the robot's part of the panel.
     """
 
     def __init__(
@@ -39,8 +40,9 @@ class PlanningView:
         viewed: ViewedRobot,
         view: RobotView,
         events: PanelEvents,
+        tabs: viser.GuiTabGroupHandle,
     ) -> None:
-        """Add the part of the panel."""
+        """Add tabs for scene and plan."""
         names = viewed.model.tree.frame_names
         links = {n: node.name for n, node in zip(names, view.links, strict=True)}
         frame = viewed.scene_frame or names[0]
@@ -52,9 +54,11 @@ class PlanningView:
         if viewed.bodies is not None:
             poses, row = LinkPoses(viewed.model.tree), names.index(frame)
             self.spheres = RobotSpheresView(server.scene, poses, names, row, links, viewed.bodies)
-        with server.gui.add_folder("Planning"):
+        with tabs.add_tab("Scene"):
             self.show_scene = server.gui.add_checkbox(
-                "Scene", True, hint="Objects of the planning scene, and what the robot carries."
+                "Show objects",
+                True,
+                hint="The planning scene, and what the robot carries.",
             )
             self.show_spheres = server.gui.add_checkbox(
                 "Collision spheres",
@@ -63,17 +67,18 @@ class PlanningView:
                 "within 6 cm, blue beyond 30 cm.",
                 visible=self.spheres is not None,
             )
-            self.show_tree = server.gui.add_checkbox(
-                "Search tree", False, hint="What the planner tried, with its newest plan.",
-                visible=viewed.edits_scene,
-            )  # fmt: skip
             self._note = server.gui.add_markdown("", visible=False)
             self.editor: ObjectEditor | None = None
             if viewed.edits_scene:
                 self.editor = ObjectEditor(
                     server, base, self.objects, HANDLE_SIZE, events.scene_object, events.redraw
                 )
+        with tabs.add_tab("Plan"):
             self.path = PlannedPath(server, viewed, view.base.name)
+            self.show_tree = server.gui.add_checkbox(
+                "Search tree", False, hint="What the planner tried, with its newest plan.",
+                visible=viewed.edits_scene,
+            )  # fmt: skip
         self.tree = MarkerView(server.scene, f"{base}/search_tree")
         for box in (self.show_scene, self.show_spheres, self.show_tree):
             box.on_update(lambda _: events.redraw())

@@ -21,14 +21,8 @@ DRIVEN_RADIUS = 0.9
 empty in seconds."""
 
 
-def set_stage(
-    server: viser.ViserServer,
-    balls: Sequence[tuple[Array, float]],
-    dark: bool = False,
-    *,
-    least_radius: float = 0.0,
-) -> None:
-    """Add the floor and lights, and put the camera where everything is in sight.
+class Stage:
+    """Floor and lights, and the camera where everything is in sight.
 
     Args:
         server: the viser server.
@@ -36,33 +30,61 @@ def set_stage(
         dark: whether the page is dark, so that the lines of the floor do not glare.
         least_radius: of what is in sight at first [m].
     """
+
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        balls: Sequence[tuple[Array, float]],
+        dark: bool = False,
+        *,
+        least_radius: float = 0.0,
+    ) -> None:
+        """Add everything."""
+        self._scene = server.scene
+        self.least_radius = least_radius
+        self._radius = max(_ball_about(balls)[1], least_radius)
+        self.darken(dark)
+        server.scene.configure_environment_map("studio", environment_intensity=0.3)
+        camera = server.initial_camera
+        camera.fov = float(FIELD_OF_VIEW)
+        camera.near = 0.01
+        camera.position, camera.look_at = camera_for(balls, VIEW_DIRECTION, least_radius)
+
+    def darken(self, dark: bool) -> None:
+        """Draw the floor for a dark or a light page."""
+        self.floor = self._scene.add_grid(
+            "/floor",
+            infinite_grid=True,
+            cell_size=0.1 if self._radius < 0.5 else 0.25,
+            section_size=1.0,
+            cell_color=(58, 63, 69) if dark else (190, 197, 204),
+            section_color=(92, 99, 107) if dark else (140, 150, 160),
+            cell_thickness=0.8,
+            section_thickness=1.2,
+            fade_distance=max(12.0 * self._radius, 4.0),
+            fade_strength=1.5,
+            shadow_opacity=0.35,
+            plane_color=(120, 134, 150),
+            plane_opacity=0.22,
+        )
+
+
+def camera_for(
+    balls: Sequence[tuple[Array, float]], direction: Array, least_radius: float
+) -> tuple[Array, Array]:
+    """Return where a camera stands and what it looks at, shape (3,) each, to see all balls.
+
+    Args:
+        balls: centre and radius [m] of each.
+        direction: from them to the camera, shape (3,).
+        least_radius: of what is in sight [m].
+    """
     centre, radius = _ball_about(balls)
     radius = max(radius, least_radius)
-    cell = 0.1 if radius < 0.5 else 0.25
-    server.scene.add_grid(
-        "/floor",
-        infinite_grid=True,
-        cell_size=cell,
-        section_size=1.0,
-        cell_color=(58, 63, 69) if dark else (190, 197, 204),
-        section_color=(92, 99, 107) if dark else (140, 150, 160),
-        cell_thickness=0.8,
-        section_thickness=1.2,
-        fade_distance=max(12.0 * radius, 4.0),
-        fade_strength=1.5,
-        shadow_opacity=0.35,
-        plane_color=(120, 134, 150),
-        plane_opacity=0.22,
-    )
-    server.scene.configure_environment_map("studio", environment_intensity=0.3)
-    direction = VIEW_DIRECTION / np.linalg.norm(VIEW_DIRECTION)
-    camera = server.initial_camera
-    camera.fov = float(FIELD_OF_VIEW)
-    camera.near = 0.01
-    right = np.cross((0.0, 0.0, 1.0), direction)
+    towards = direction / np.linalg.norm(direction)
+    right = np.cross((0.0, 0.0, 1.0), towards)
     centre = centre + right / np.linalg.norm(right) * PANEL_SHIFT * radius
-    camera.look_at = centre
-    camera.position = centre + direction * radius / np.sin(FIELD_OF_VIEW / 2)
+    return centre + towards * radius / np.sin(FIELD_OF_VIEW / 2), centre
 
 
 def _ball_about(balls: Sequence[tuple[Array, float]]) -> tuple[Array, float]:

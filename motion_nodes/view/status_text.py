@@ -84,7 +84,9 @@ def steering_line(angles: Sequence[float]) -> str:
     )
 
 
-def global_line(clients: int, message: str) -> str:
-    """Return the markdown of the line above all robots."""
+def global_line(clients: int, message: str, health: str = "") -> str:
+    """Return the markdown of the line above all robots; ``health`` is how the nodes are."""
     pages = "1 page open" if clients == 1 else f"{clients} pages open"
+    if health:
+        pages += f" · {health}"
     return f"{pages}  \n{plain(message)}" if message else pages

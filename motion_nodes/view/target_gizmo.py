@@ -28,7 +28,7 @@ class TargetGizmo:
     """Takes targets from any thread, and wishes for them from the page.
 
     Args:
-        server: the viser server; panel elements go into the folder that is open.
+        server: the viser server; panel elements go into the tab that is open.
         viewed: a robot with a tool and somebody who follows targets.
         base: name of the node of its scene frame.
         wish: called on viser's event loop with what somebody wants.
@@ -56,22 +56,21 @@ class TargetGizmo:
         self._text = ""
         path = f"{base}/target"
         self.handles = DragHandles(server.scene, path, self._size(), self._dragged)
-        with server.gui.add_folder("Target"):
-            self.show = server.gui.add_checkbox(
-                "Drag a target",
-                False,
-                hint="Arrows and rings at the tool: drag them, and the robot follows.",
-            )
-            self.follower = server.gui.add_dropdown(
-                "Who follows",
-                tuple(viewed.followers),
-                hint="RMPflow goes around obstacles at once; IK goes straight to it; the planner "
-                "waits for a button.",
-            )
-            self.turn = server.gui.add_checkbox("Turn it, too", True)
-            self.plan = server.gui.add_button_group("Motion", ("Plan", "Go", "Stop"), visible=False)
-            back = server.gui.add_button("Back to the tool", icon=viser.Icon.TARGET)
-            self._words = server.gui.add_markdown("", visible=False)
+        self.show = server.gui.add_checkbox(
+            "Drag a target",
+            False,
+            hint="Arrows and rings at the tool: drag them, and the robot follows.",
+        )
+        self.follower = server.gui.add_dropdown(
+            "Who follows",
+            tuple(viewed.followers),
+            hint="RMPflow goes around obstacles at once; IK goes straight to it; the planner "
+            "waits for a button.",
+        )
+        self.turn = server.gui.add_checkbox("Turn it, too", True)
+        self.plan = server.gui.add_button_group("Motion", ("Plan", "Go", "Stop"), visible=False)
+        back = server.gui.add_button("Back to the tool", icon=viser.Icon.TARGET)
+        self._words = server.gui.add_markdown("", visible=False)
         self.show.on_update(self._shown)
         self.follower.on_update(self._chosen)
         self.plan.on_click(self._pressed)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame, UnknownJoint
+from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, KinematicTree, frozen
 from motion_nodes.scene.robot_spheres import Body, link_bodies
@@ -83,6 +84,10 @@ class ViewedRobot:
     """Returns its collision spheres, when they are first asked for."""
     followers: Sequence[str] = ()
     """Who can bring the tool to a dragged target, the usual one first; none: there is no target."""
+    gripper: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Joints of a gripper and where each is closed and open [rad or m]; they get one slider."""
+    limits: JointLimits | None = None
+    """Of its joints; those of its tree if None."""
     edits_scene: bool = False
     """Whether people may change its planning scene on the page."""
     max_linear: float = 1.0
@@ -101,6 +106,9 @@ class ViewedRobot:
         object.__setattr__(self, "drive", drive)
         object.__setattr__(self, "sliders", self._slider_joints(drive))
         self._check_joints(self.steering)
+        self._check_joints(tuple(self.gripper))
+        if self.limits is None:
+            object.__setattr__(self, "limits", JointLimits.of_tree(self.model.tree))
         for frame in filter(None, (self.tool, self.scene_frame)):
             if frame not in self.model.tree.frame_names:
                 raise UnknownFrame(frame, self.model.tree.frame_names, name)
@@ -136,6 +144,8 @@ class ViewedRobot:
             scene_frame=robot.base_frame,
             bodies=functools.partial(link_bodies, robot),
             followers=followers if tools else (),
+            gripper=_gripper(robot),
+            limits=robot.limits,
             edits_scene=edits_scene and bool(tools),
             max_linear=speeds[0],
             max_angular=speeds[1],
@@ -177,6 +187,13 @@ class ViewedRobot:
             )
         values[~np.isfinite(values)] = np.nan
         return values
+
+
+def _gripper(robot: Robot) -> dict[str, tuple[float, float]]:
+    """Return the joints that the named states ``close`` and ``open`` both speak of."""
+    closed, opened = (robot.states.get(name, {}) for name in ("close", "open"))
+    both = [joint for joint in closed if joint in opened and joint in robot.arm_joints]
+    return {joint: (float(closed[joint]), float(opened[joint])) for joint in both}
 
 
 def checked_pose(X: object, where: str) -> Array:

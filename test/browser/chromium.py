@@ -194,6 +194,13 @@ class Page:
         """Return whether a checkbox is on."""
         return bool(self.driver.find_element("id", self._id(label, folder)).is_selected())
 
+    def tab(self, name: str, folder: str = "") -> None:
+        """Open a tab of the panel."""
+        path = f"{_inside(folder)}//button[@role='tab'][normalize-space()='{name}']"
+        tab = wait_for(lambda: self._find(path), f"the tab '{name}' appears")
+        self.driver.execute_script("arguments[0].click()", tab)
+        wait_for(lambda: tab.get_attribute("aria-selected") == "true", f"the tab '{name}' opens")
+
     def click(self, label: str, folder: str = "") -> None:
         """Click a button."""
         with self.held(label, folder):

@@ -137,7 +137,9 @@ def tell(cell: SimpleNamespace, *changes: CollisionObject) -> None:
 
 def test_the_whole_scene_first_then_what_changes(cell):
     """The whole comes of the service, as for one who comes late."""
-    cell.client.wait(lambda: cell.node._watched["left"]._scene.synchronised, "the whole scene")
+    cell.client.wait(
+        lambda: cell.node._watched["left"].planning.follower.synchronised, "the whole scene"
+    )
     tell(cell, box("table", 0.6), box("cup", 0.5))
     cell.client.wait(lambda: set(objects(cell)) == {"table", "cup"}, "two objects drawn")
     assert objects(cell)["table"].position[0] == pytest.approx(0.6)
@@ -174,6 +176,8 @@ def test_configured_again_it_follows_again(cell):
     for verb in ("deactivate", "cleanup", "configure", "activate"):
         assert cell.client.change_state("/browser_viewer", verb)
     cell.page = cell.node._viewer
-    cell.client.wait(lambda: cell.node._watched["left"]._scene.synchronised, "the whole scene")
+    cell.client.wait(
+        lambda: cell.node._watched["left"].planning.follower.synchronised, "the whole scene"
+    )
     tell(cell, box("shelf", 0.4))
     cell.client.wait(lambda: "shelf" in objects(cell), "the shelf drawn")

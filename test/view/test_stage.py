@@ -10,14 +10,14 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 
-from motion_nodes.view.stage import FIELD_OF_VIEW, PANEL_SHIFT, set_stage
+from motion_nodes.view.stage import FIELD_OF_VIEW, PANEL_SHIFT, Stage
 
 
 def camera(*balls: tuple[tuple[float, float, float], float], **options: Any) -> SimpleNamespace:
     """Return the camera that is set for some balls."""
     view = SimpleNamespace()
     server: Any = SimpleNamespace(scene=MagicMock(), initial_camera=view)
-    set_stage(server, [(np.array(c), r) for c, r in balls], **options)
+    Stage(server, [(np.array(c), r) for c, r in balls], **options)
     return view
 
 
