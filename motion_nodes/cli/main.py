@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from typing import Annotated
@@ -10,6 +11,11 @@ from typing import Annotated
 import typer
 
 from motion_nodes import __version__
+from motion_nodes.cli.cartesian import cartesian
+from motion_nodes.cli.convert import convert
+from motion_nodes.cli.fk import fk
+from motion_nodes.cli.ik import ik
+from motion_nodes.cli.plan import plan
 from motion_nodes.errors import MotionError
 
 app = typer.Typer(
@@ -18,6 +24,9 @@ app = typer.Typer(
     add_completion=True,
     pretty_exceptions_enable=False,
 )
+
+for _command in (fk, ik, plan, cartesian, convert):
+    app.command()(_command)
 
 Robots = Annotated[
     list[str],
@@ -104,6 +113,33 @@ def doctor() -> None:
     raise typer.Exit(0 if examine() else 1)
 
 
+@app.command()
+def tune(
+    robot: Annotated[str, typer.Argument(help="Robot name or path.")],
+    group: Annotated[str, typer.Option(help="Joints that RMPflow leads.")] = "arm",
+    trials: Annotated[int, typer.Option(help="Tasks that each value is tried on.")] = 4,
+    seed: Annotated[int, typer.Option(help="Of the tasks.")] = 0,
+    start: Annotated[str | None, typer.Option(help="Settings to begin with, a file.")] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Write what was found.")] = False,
+    output: Annotated[str, typer.Option(help="Where to; never over a file.")] = "rmpflow.yaml",
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, no tables.")] = False,
+) -> None:
+    """Tune RMPflow for a robot: walk the tuning order by seeded trials, say what does better."""
+    from motion_nodes.cli.tune import tune as walk
+
+    code = walk(
+        robot,
+        group=group,
+        trials=trials,
+        seed=seed,
+        start=start,
+        apply=apply,
+        output=output,
+        as_json=as_json,
+    )
+    raise typer.Exit(code)
+
+
 @app.command("warm-up")
 def warm_up(
     robots: Annotated[list[str] | None, typer.Argument(help="Robots; default: all.")] = None,
@@ -132,10 +168,17 @@ def version() -> None:
     print(__version__)
 
 
-def main() -> None:
-    """Run the command; an error that the input caused is one line, not a traceback."""
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command; an error that the input caused is one line, not a traceback.
+
+    Exit codes: 0 done, 1 no solution, 2 wrong use.
+
+    Args:
+        arguments: None: those of the process.
+    """
+    logging.basicConfig(format="motion: %(message)s", level=logging.WARNING)
     try:
-        app()
+        app(arguments)
     except MotionError as error:
         print(f"motion: {error}", file=sys.stderr)
         sys.exit(2)

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion cartesian``: straight lines of the tip."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from motion_nodes.cli.options import (
+    DegreesOption,
+    GroupOption,
+    JsonOption,
+    OutputOption,
+    RobotArgument,
+    WorldOption,
+)
+
+if TYPE_CHECKING:
+    from motion_nodes.cli.values import Subject
+    from motion_nodes.planning.cartesian import CartesianPath
+    from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+
+
+def cartesian(
+    robot: RobotArgument,
+    to: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Where to: x,y,z (orientation kept), x,y,z,roll,pitch,yaw or x,y,z,qx,qy,qz,qw; "
+            "repeat it for more lines."
+        ),
+    ] = None,
+    by: Annotated[
+        list[str] | None, typer.Option(help="How far from there: dx,dy,dz [m]; may be repeated.")
+    ] = None,
+    begin: Annotated[
+        str, typer.Option("--from", help="State, or joint values, to start at.")
+    ] = "home",
+    step: Annotated[float, typer.Option(help="Between two poses that are solved [m].")] = 0.01,
+    speed: Annotated[
+        float | None,
+        typer.Option(help="Greatest speed of the tip [m/s]; default: as limits allow."),
+    ] = None,
+    world: WorldOption = None,
+    group: GroupOption = None,
+    output: OutputOption = None,
+    degrees: DegreesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Lead the tip along straight lines, as far as joints and obstacles let it.
+
+    Exit code 1: the lines end early, and the answer says where and why.
+    """
+    from motion_nodes.cli.printing import waiting
+    from motion_nodes.cli.trajectory_out import check_output, write_trajectory
+    from motion_nodes.cli.values import NO_SOLUTION, Subject, checker_of
+    from motion_nodes.errors import BadCommand
+    from motion_nodes.model.kinematics import Kinematics
+    from motion_nodes.planning.cartesian import CartesianOptions, cartesian_path
+
+    check_output(output)
+    subject = Subject.of(robot, group, degrees)
+    model, tip = subject.robot, subject.group.tip
+    if tip is None:
+        raise BadCommand(f"group '{subject.group.name}' has no tip to lead along a line.")
+    start = subject.configuration(begin, "--from")
+    q = model.home.copy()
+    q[subject.group.indices] = start
+    X_BT = Kinematics(model.tree, base=model.base_frame).pose(q, tip)
+    poses = _poses(subject, X_BT, to or [], by or [])
+    options = CartesianOptions(max_step=step)
+    with waiting("preparing (compiled once for each robot)"):
+        checker = checker_of(subject, world)
+        found = cartesian_path(checker, start, tip, poses, options)
+    motion = _timed(found, checker, tip, speed)
+    if output is not None and motion is not None:
+        write_trajectory(motion, output)
+    _report(subject, found, motion, output, as_json)
+    if not found.success:
+        raise typer.Exit(NO_SOLUTION)
+
+
+def _poses(subject: Subject, X_BT: Any, to: list[str], by: list[str]) -> list[Any]:
+    """Return the poses at the ends of the lines: first all of --to, then all of --by."""
+    import numpy as np
+
+    from motion_nodes.cli.values import numbers
+    from motion_nodes.errors import BadCommand
+    from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
+
+    if not to and not by:
+        raise BadCommand("give --to x,y,z or --by dx,dy,dz: where the line ends.")
+    poses = [X_BT]
+    for text in to:
+        values = numbers(text, (3, 6, 7), "--to", "x,y,z, and roll,pitch,yaw or qx,qy,qz,qw")
+        X = poses[-1].copy()
+        if len(values) == 6:
+            angles = np.radians(values[3:]) if subject.degrees else values[3:]
+            X = from_xyz_rpy(values[:3], angles)
+        elif len(values) == 7:
+            try:
+                X = from_xyz_quat(values[:3], values[3:])
+            except ValueError:
+                raise BadCommand("--to: the quaternion is zero; 0,0,0,1 turns nothing.") from None
+        X[:3, 3] = values[:3]
+        poses.append(X)
+    for text in by:
+        X = poses[-1].copy()
+        X[:3, 3] += numbers(text, 3, "--by", "dx,dy,dz")
+        poses.append(X)
+    return poses[1:]
+
+
+def _timed(
+    found: CartesianPath, checker: Any, tip: str, speed: float | None
+) -> JointTrajectory | None:
+    """Return the motion along the path, or None where there is none."""
+    import numpy as np
+
+    from motion_nodes.planning.cartesian import with_tool_speed
+    from motion_nodes.trajectory.blended_path import CornerBlending
+    from motion_nodes.trajectory.retime import retime
+
+    path = found.path
+    if np.abs(path - path[0]).max() < 1e-9:
+        return None
+    motion = retime(path, checker.limits, blending=CornerBlending(1e-3, checker.are_free))
+    if speed is not None:
+        motion = with_tool_speed(motion, checker, tip, speed)
+    return motion.points(0.01)
+
+
+def _report(
+    subject: Subject,
+    found: CartesianPath,
+    motion: JointTrajectory | None,
+    output: str | None,
+    as_json: bool,
+) -> None:
+    from motion_nodes.cli.printing import print_json, print_table, say
+    from motion_nodes.cli.trajectory_out import trajectory_data
+
+    if as_json:
+        print_json(
+            {
+                "robot": subject.robot.name,
+                "group": subject.group.name,
+                "success": found.success,
+                "status": found.stop.name,
+                "reason": found.reason,
+                "fraction": found.fraction,
+                "path": found.path,
+                "trajectory": trajectory_data(motion) if motion is not None else None,
+            }
+        )
+        return
+    last = subject.shown(found.path[-1]).tolist()
+    print_table(
+        ["joint", "at the end", ""], zip(subject.group.joints, last, subject.units, strict=True)
+    )
+    say(f"{100.0 * found.fraction:.4g} % of the way, {len(found.path)} waypoints.")
+    if not found.success:
+        say(f"It ends early: {found.reason}")
+    if motion is not None:
+        saved = f", written to {output}" if output is not None else ""
+        say(f"The motion takes {motion.times[-1]:.4g} s{saved}.")

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion convert``: descriptions of robots from one system's files to another's."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from motion_nodes.cli.options import GroupOption, robot_words
+
+if TYPE_CHECKING:
+    from motion_nodes.model.robot import Robot
+    from motion_nodes.model.xrdf import Xrdf
+
+FORMATS = ("robot", "xrdf", "xrdf-1.0", "lula", "curobo", "srdf")
+_XRDF_VERSIONS = {"xrdf": 2.0, "xrdf-1.0": 1.0}
+_OF_SUFFIX = {"": "robot", ".xrdf": "xrdf", ".srdf": "srdf", ".yaml": "lula", ".yml": "curobo"}
+
+
+def convert(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FROM",
+            help="A robot's name or folder, or an XRDF, SRDF, Lula or cuRobo file.",
+            autocompletion=robot_words,
+        ),
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TO",
+            help="What to write: a folder for a robot, else a file .xrdf, .srdf, .yaml (Lula) or "
+            ".yml (cuRobo).",
+        ),
+    ],
+    urdf: Annotated[
+        str | None, typer.Option(help="URDF that FROM goes with; default: the one beside it.")
+    ] = None,
+    to_format: Annotated[
+        str | None,
+        typer.Option("--format", help=f"{', '.join(FORMATS)}; default: from the name of TO."),
+    ] = None,
+    group: GroupOption = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Convert a robot's description between robot folders, XRDF, SRDF, Lula and cuRobo.
+
+    Told on the way: what the one format says and the other has no words for.
+    """
+    from motion_nodes.cli.printing import say
+    from motion_nodes.errors import BadConfig, did_you_mean
+
+    path = Path(target)
+    kind = to_format or _OF_SUFFIX.get(path.suffix, "")
+    if kind not in FORMATS:
+        hint = did_you_mean(kind or path.suffix, FORMATS)
+        raise BadConfig(f"--format: '{kind or path.name}' tells no format.{hint}")
+    urdf_file = None if urdf is None else Path(urdf)
+    if kind == "robot":
+        _write_folder(source, path, urdf_file)
+    else:
+        text = _text(source, kind, urdf_file, group)
+        _write(path, text, force)
+    say(f"{path} written ({kind}).")
+    if kind == "robot":
+        say(f"Try it: motion describe {path}")
+
+
+def _write(path: Path, text: str, force: bool) -> None:
+    from motion_nodes.errors import BadConfig
+
+    if path.exists() and not force:
+        raise BadConfig(f"{path} exists already; nothing was written. --force replaces it.")
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadConfig(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def _write_folder(source: str, folder: Path, urdf: Path | None) -> None:
+    """Write a robot's folder from files of another system."""
+    from motion_nodes.errors import BadConfig
+    from motion_nodes.model.foreign_robot import format_of, read_foreign, robot_name
+    from motion_nodes.model.loader import load_robot
+    from motion_nodes.model.robot_folder import with_meshes_from, write_robot_folder
+
+    file = Path(source)
+    if not file.is_file() or format_of(file) is None:
+        robot = load_robot(source)
+        raise BadConfig(
+            f"{source} is a robot folder already: {robot.directory}. Copy it, or name a file to "
+            "write, such as robot.xrdf."
+        )
+    found = read_foreign(file, urdf, robot_name(folder.name))
+    place = found.urdf_file.parent
+    text = with_meshes_from(found.urdf, place, folder.absolute(), str(found.urdf_file))
+    comment = f"Made from {file.name} and {found.urdf_file.name}. Drives are guessed: see sources."
+    parts = found.described
+    write_robot_folder(folder, parts.description, text, parts.spheres, comment=comment)
+
+
+def _text(source: str, kind: str, urdf: Path | None, group: str | None) -> str:
+    """Return the text of a file."""
+    from motion_nodes.model.curobo import curobo_text
+    from motion_nodes.model.loader import load_robot
+    from motion_nodes.model.lula import lula_text
+    from motion_nodes.model.srdf import srdf
+    from motion_nodes.model.xrdf_file import xrdf_text
+    from motion_nodes.model.xrdf_robot import xrdf_of
+
+    comment = f"Made from {Path(source).name}."
+    xrdf = _xrdf_of_file(source) if group is None else None
+    if xrdf is not None and kind in _XRDF_VERSIONS:
+        # Needs no URDF, and loses nothing.
+        return xrdf_text(xrdf, _XRDF_VERSIONS[kind], comment)
+    robot = load_robot(source, urdf)
+    never_checked = _never_checked(robot)
+    if kind == "srdf":
+        return srdf(robot, never_checked)
+    xrdf = xrdf or xrdf_of(robot, never_checked, group)
+    if kind in _XRDF_VERSIONS:
+        return xrdf_text(xrdf, _XRDF_VERSIONS[kind], comment)
+    if kind == "lula":
+        return lula_text(xrdf, robot.tree.root, comment)
+    return curobo_text(xrdf, robot.description.urdf, robot.tree.root, comment)
+
+
+def _xrdf_of_file(source: str) -> Xrdf | None:
+    """Return what a file says word for word, or None for a robot and for SRDF."""
+    from motion_nodes.model.curobo import read_curobo
+    from motion_nodes.model.foreign_robot import format_of
+    from motion_nodes.model.lula import read_lula
+    from motion_nodes.model.xrdf_file import read_xrdf
+
+    file = Path(source)
+    kind = format_of(file) if file.is_file() else None
+    if kind == "curobo":
+        return read_curobo(file).xrdf
+    readers = {"xrdf": read_xrdf, "lula": read_lula}
+    return readers[kind](file) if kind in readers else None
+
+
+def _never_checked(robot: Robot) -> set[tuple[str, str]]:
+    """Return the pairs of links that are not checked against each other."""
+    from motion_nodes.scene.allowed import AllowedCollisions
+    from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies
+
+    bodies = link_bodies(robot)
+    checked = set(checked_pairs(robot, bodies, AllowedCollisions()))
+    pairs = itertools.combinations(range(len(bodies)), 2)
+    return {(bodies[i].name, bodies[j].name) for i, j in pairs if (i, j) not in checked}

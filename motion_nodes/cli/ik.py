@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion ik``: joint values that bring the tip to a pose."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from motion_nodes.cli.options import (
+    DegreesOption,
+    GroupOption,
+    JsonOption,
+    PositionOption,
+    QuatOption,
+    RobotArgument,
+    RpyOption,
+    SeedOption,
+    WorldOption,
+)
+
+if TYPE_CHECKING:
+    from motion_nodes.cli.values import Subject
+    from motion_nodes.ik.problem import IkResult, Validity
+
+
+def ik(
+    robot: RobotArgument,
+    position: PositionOption = None,
+    rpy: RpyOption = None,
+    quat: QuatOption = None,
+    near: Annotated[
+        str | None,
+        typer.Option("--from", help="State or joint values to search from; default: anywhere."),
+    ] = None,
+    group: GroupOption = None,
+    world: WorldOption = None,
+    free: Annotated[
+        bool, typer.Option("--free", help="Only solutions in which the robot touches nothing.")
+    ] = False,
+    solver: Annotated[str, typer.Option(help="Name of the solver.")] = "damped_least_squares",
+    tolerance: Annotated[float, typer.Option(help="Of the position [m].")] = 1e-3,
+    angle_tolerance: Annotated[float, typer.Option(help="Of the orientation [rad].")] = 0.01,
+    seed: SeedOption = 0,
+    timeout: Annotated[float, typer.Option(help="Longest search [s].")] = 1.0,
+    degrees: DegreesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Find joint values that bring the tip to a pose (inverse kinematics).
+
+    Without --rpy and --quat any orientation will do. Exit code 1: there is no solution.
+    """
+    import numpy as np
+
+    from motion_nodes.cli.printing import waiting
+    from motion_nodes.cli.values import NO_SOLUTION, Subject
+    from motion_nodes.ik.chain import IkChain
+    from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance
+    from motion_nodes.ik.solvers import make_solver
+
+    subject = Subject.of(robot, group, degrees)
+    target, oriented = subject.pose(position, rpy, quat)
+    bounds = IkTolerance(tolerance, angle_tolerance if oriented else np.inf)
+    settings = IkSettings(tolerance=bounds, random_seed=seed, timeout=timeout)
+    start = None if near is None else subject.configuration(near, "--from")
+    with waiting("preparing (compiled once for each robot)"):
+        chain = IkChain.of_group(subject.robot, subject.group.name)
+        found = make_solver(chain, solver)
+        validity = _validity(subject, world) if free or world is not None else None
+    target = _in_chain_base(subject, target)
+    request = IkRequest(target, seed=start, settings=settings, validity=validity)
+    result = found.solve(request)
+    _report(subject, result, oriented, as_json)
+    if not result.success:
+        raise typer.Exit(NO_SOLUTION)
+
+
+def _in_chain_base(subject: Subject, X_BT: Any) -> Any:
+    """Return a pose given in the robot's base frame in that of the chain."""
+    from motion_nodes.model.kinematics import Kinematics
+    from motion_nodes.model.poses import inverse
+
+    base, model = subject.group.base, subject.robot
+    if base is None or base == model.base_frame:
+        return X_BT
+    kinematics = Kinematics(model.tree, base=model.base_frame)
+    return inverse(kinematics.pose(model.home, base)) @ X_BT
+
+
+def _validity(subject: Subject, world: str | None) -> Validity:
+    from motion_nodes.cli.values import checker_of
+    from motion_nodes.planning.start import in_words
+
+    checker = checker_of(subject, world)
+
+    def judge(q: Any) -> bool | str:
+        return checker.is_free(q) or in_words(checker, q)
+
+    return judge
+
+
+def _report(subject: Subject, result: IkResult, oriented: bool, as_json: bool) -> None:
+    from motion_nodes.cli.printing import print_json, print_table, say
+
+    names = subject.group.joints
+    if as_json:
+        print_json(
+            {
+                "robot": subject.robot.name,
+                "group": subject.group.name,
+                "success": result.success,
+                "status": result.status.name,
+                "reason": result.reason,
+                "joints": dict(zip(names, result.q.tolist(), strict=True)),
+                "position_error": result.position_error,
+                "orientation_error": result.orientation_error,
+                "time": result.time,
+            }
+        )
+        return
+    if not result.success:
+        say(f"No solution. {result.reason}")
+        say("What came nearest:")
+    rows = zip(names, subject.shown(result.q).tolist(), subject.units, strict=True)
+    print_table(["joint", "value", ""], rows)
+    angle = f"{result.orientation_error:.2g} rad" if oriented else "any orientation"
+    say(f"off by {1000.0 * result.position_error:.4g} mm and {angle}, {1e3 * result.time:.2g} ms")

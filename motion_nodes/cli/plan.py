@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion plan``: a motion around what stands in the way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from motion_nodes.cli.options import (
+    DegreesOption,
+    GroupOption,
+    JsonOption,
+    OutputOption,
+    RobotArgument,
+    SeedOption,
+    WorldOption,
+)
+
+if TYPE_CHECKING:
+    from motion_nodes.cli.values import Subject
+    from motion_nodes.model.tree import Array
+    from motion_nodes.planning.pipeline import MotionPlan
+    from motion_nodes.planning.problem import Goal
+
+_COLUMNS = 6
+"""So many waypoints have room on a terminal."""
+
+
+def plan(
+    robot: RobotArgument,
+    begin: Annotated[
+        str, typer.Option("--from", help="State, or joint values, to start at.")
+    ] = "home",
+    end: Annotated[
+        str | None, typer.Option("--to", help="State, or joint values, to end at.")
+    ] = None,
+    to_position: Annotated[
+        str | None, typer.Option(help="x,y,z [m] for the tip to end at, in the base frame.")
+    ] = None,
+    to_rpy: Annotated[
+        str | None, typer.Option(help="roll,pitch,yaw [rad] of the tip there; default: any.")
+    ] = None,
+    to_quat: Annotated[
+        str | None, typer.Option(help="Quaternion x,y,z,w of the tip there; default: any.")
+    ] = None,
+    world: WorldOption = None,
+    group: GroupOption = None,
+    planner: Annotated[str, typer.Option(help="Name of the planner; default: the fastest.")] = "",
+    velocity: Annotated[float, typer.Option(help="Share of the velocity limits, 0 to 1.")] = 1.0,
+    acceleration: Annotated[
+        float, typer.Option(help="Share of the acceleration limits, 0 to 1.")
+    ] = 1.0,
+    timeout: Annotated[float, typer.Option(help="Longest search [s].")] = 5.0,
+    seed: SeedOption = 123456,
+    output: OutputOption = None,
+    degrees: DegreesOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Plan a motion of an arm, free of collisions and within its limits.
+
+    Exit code 1: there is no such motion.
+    """
+    from motion_nodes.cli.printing import waiting
+    from motion_nodes.cli.trajectory_out import check_output, write_trajectory
+    from motion_nodes.cli.values import NO_SOLUTION, Subject, checker_of
+    from motion_nodes.planning.pipeline import PlanOptions, warm_up
+    from motion_nodes.planning.pipeline import plan as plan_motion
+    from motion_nodes.planning.problem import PlanRequest
+
+    check_output(output)
+    subject = Subject.of(robot, group, degrees)
+    start = subject.configuration(begin, "--from")
+    goal = _goal(subject, end, to_position, to_rpy, to_quat)
+    options = PlanOptions(
+        planner=_known_planner(planner),
+        velocity_scaling=velocity,
+        acceleration_scaling=acceleration,
+    )
+    checker = checker_of(subject, world)
+    with waiting("preparing (compiled once on a machine, half a minute)"):
+        warm_up(checker, (options.planner,))
+    with waiting("planning"):
+        found = plan_motion(PlanRequest(checker, start, (goal,), timeout, seed), options)
+    if output is not None and found.trajectory is not None:
+        write_trajectory(found.trajectory, output)
+    _report(subject, found, output, as_json)
+    if not found.success:
+        raise typer.Exit(NO_SOLUTION)
+
+
+def _known_planner(name: str) -> str:
+    """Refuse a planner that there is not; a request over ROS would get the default one."""
+    from motion_nodes.errors import BadConfig
+    from motion_nodes.planning.planners import find_planner
+
+    known, note = find_planner(name)
+    if note:
+        raise BadConfig(f"--planner: {note}")
+    return known
+
+
+def _goal(
+    subject: Subject, end: str | None, position: str | None, rpy: str | None, quat: str | None
+) -> Goal:
+    """Return the goal, which is given as joint values or as a pose."""
+    import math
+
+    from motion_nodes.errors import BadCommand
+    from motion_nodes.ik.problem import IkTolerance
+    from motion_nodes.planning.problem import JointGoal, PoseGoal
+
+    as_pose = any(word is not None for word in (position, rpy, quat))
+    if (end is not None) == as_pose:
+        given = "both are" if as_pose else "neither is"
+        raise BadCommand(
+            f"give --to (a state or joint values) or --to-position (with --to-rpy or --to-quat, if "
+            f"the orientation matters); {given} given."
+        )
+    if end is not None:
+        return JointGoal(subject.configuration(end, "--to"))
+    target, oriented = subject.pose(position, rpy, quat, "--to-")
+    tip = subject.group.tip
+    if tip is None:
+        raise BadCommand(f"group '{subject.group.name}' has no tip to bring to a pose; give --to.")
+    tolerance = IkTolerance() if oriented else IkTolerance(1e-3, math.inf)
+    return PoseGoal(tip, target, tolerance)
+
+
+def _report(subject: Subject, found: MotionPlan, output: str | None, as_json: bool) -> None:
+    from motion_nodes.cli.printing import print_json, print_table, say
+    from motion_nodes.cli.trajectory_out import trajectory_data
+
+    stages = [
+        {"name": stage.name, "time": stage.time, "result": stage.words} for stage in found.stages
+    ]
+    if as_json:
+        print_json(
+            {
+                "robot": subject.robot.name,
+                "group": subject.group.name,
+                "success": found.success,
+                "status": found.status.name,
+                "reason": found.reason,
+                "notes": found.notes,
+                "stages": stages,
+                "path": found.path,
+                "trajectory": trajectory_data(found.trajectory) if found.trajectory else None,
+            }
+        )
+        return
+    print_table(
+        ["stage", "[ms]", "result"],
+        [(stage["name"], 1000.0 * float(str(stage["time"])), stage["result"]) for stage in stages],
+    )
+    for note in found.notes:
+        say(f"note: {note}")
+    if found.trajectory is None or found.path is None:
+        say(f"No motion: {found.status.value}. {found.reason}")
+        return
+    _print_waypoints(subject, found.path)
+    saved = f", written to {output}" if output is not None else ""
+    points = len(found.trajectory.times)
+    say(f"The motion takes {found.trajectory.times[-1]:.4g} s, {points} points{saved}.")
+
+
+def _print_waypoints(subject: Subject, path: Array) -> None:
+    """Print a row for each joint; of long paths the first and the last waypoints."""
+    from motion_nodes.cli.printing import print_table
+
+    count = len(path)
+    shown = list(range(count))
+    if count > _COLUMNS:
+        shown = [*shown[: _COLUMNS // 2], *shown[-_COLUMNS // 2 :]]
+    rows = zip(subject.group.joints, subject.units, subject.shown(path[shown]).T, strict=True)
+    print_table(
+        [f"{count} waypoints", "", *map(str, shown)],
+        [(name, unit, *values.tolist()) for name, unit, values in rows],
+    )

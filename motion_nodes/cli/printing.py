@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables for people, JSON for machines, and news while one waits."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+
+def print_json(data: Any) -> None:
+    """Print data as JSON; what is not finite becomes null."""
+    print(json.dumps(plain(data), indent=1))
+
+
+def plain(data: Any) -> Any:
+    """Return lists, dictionaries, text and finite numbers."""
+    if isinstance(data, np.ndarray | np.generic):
+        data = data.tolist()
+    if isinstance(data, float):
+        return data if math.isfinite(data) else None
+    if isinstance(data, dict):
+        return {key: plain(value) for key, value in data.items()}
+    return [plain(value) for value in data] if isinstance(data, list | tuple) else data
+
+
+def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table; numbers are on the right, with six digits."""
+    table = Table(box=None, pad_edge=False)
+    lines = [[_cell(value) for value in row] for row in rows]
+    for k, header in enumerate(headers):
+        right = bool(lines) and all(right for _, right in (line[k] for line in lines))
+        table.add_column(Text(header), justify="right" if right else "left", no_wrap=True)
+    for line in lines:
+        table.add_row(*(Text(text) for text, _ in line))
+    Console(highlight=False).print(table)
+
+
+def _cell(value: object) -> tuple[str, bool]:
+    """Return the text of a cell, and whether it belongs on the right."""
+    if isinstance(value, float | np.floating):
+        if not math.isfinite(value):
+            return "-", True
+        # No -0.
+        return f"{round(float(value), 6) + 0.0:.6g}", True
+    return str(value), isinstance(value, int) and not isinstance(value, bool)
+
+
+def say(text: str) -> None:
+    """Print a line for people, which the terminal breaks and not we."""
+    Console(highlight=False).print(text, soft_wrap=True, markup=False)
+
+
+@contextlib.contextmanager
+def waiting(text: str) -> Iterator[None]:
+    """Show what is going on, on a terminal, and nothing where nobody watches."""
+    console = Console(stderr=True)
+    with console.status(text) if console.is_terminal else contextlib.nullcontext():
+        yield
+
+
+def pose_rows(X: Any, degrees: bool) -> list[tuple[str, object, object, object, object]]:
+    """Return the rows of a table that tells a pose, shape (4, 4)."""
+    from motion_nodes.model.poses import to_quat_xyzw, to_rpy
+
+    rpy = np.degrees(to_rpy(X)) if degrees else to_rpy(X)
+    x, y, z = map(float, X[:3, 3])
+    qx, qy, qz, qw = map(float, to_quat_xyzw(X))
+    roll, pitch, yaw = map(float, rpy)
+    unit = "deg" if degrees else "rad"
+    return [
+        ("position [m]", x, y, z, ""),
+        (f"rpy [{unit}]", roll, pitch, yaw, ""),
+        ("quaternion xyzw", qx, qy, qz, qw),
+    ]
+
+
+def pose_data(X: Any) -> dict[str, Any]:
+    """Return a pose for JSON."""
+    from motion_nodes.model.poses import to_quat_xyzw, to_rpy
+
+    return {"position": X[:3, 3], "rpy": to_rpy(X), "quat_xyzw": to_quat_xyzw(X)}

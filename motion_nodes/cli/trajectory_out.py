@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectories into files: JSON with the fields of a JointTrajectory message, or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+
+SUFFIXES = (".json", ".csv")
+
+
+def check_output(output: str | None) -> None:
+    """Refuse a file that cannot be written, before anything is computed.
+
+    Raises:
+        BadConfig: another kind of file, or its folder does not exist.
+    """
+    if output is None:
+        return
+    path = Path(output)
+    if path.suffix not in SUFFIXES:
+        raise BadConfig(f"--output {output}: the name must end in {' or '.join(SUFFIXES)}.")
+    if not path.absolute().parent.is_dir():
+        raise BadConfig(f"--output {output}: the folder {path.absolute().parent} does not exist.")
+
+
+def write_trajectory(trajectory: JointTrajectory, output: str) -> None:
+    """Write a file; its kind follows from its name.
+
+    Raises:
+        BadConfig: it cannot be written.
+    """
+    path = Path(output)
+    text = _csv(trajectory) if path.suffix == ".csv" else json.dumps(trajectory_data(trajectory))
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadConfig(f"--output {output}: cannot be written: {error.strerror}.") from None
+
+
+def trajectory_data(trajectory: JointTrajectory) -> dict[str, Any]:
+    """Return a trajectory as plain data; times in seconds, joints in radians or metres."""
+    points = []
+    for k, time in enumerate(trajectory.times.tolist()):
+        point: dict[str, Any] = {"time_from_start": time}
+        for name in ("positions", "velocities", "accelerations"):
+            values = getattr(trajectory, name)
+            if values is not None:
+                point[name] = values[k].tolist()
+        points.append(point)
+    return {"joint_names": list(trajectory.joint_names), "points": points}
+
+
+def _csv(trajectory: JointTrajectory) -> str:
+    """Return a table: time, then positions, velocities and accelerations of each joint."""
+    parts = [
+        (suffix, values)
+        for suffix, values in (
+            ("", trajectory.positions),
+            (".velocity", trajectory.velocities),
+            (".acceleration", trajectory.accelerations),
+        )
+        if values is not None
+    ]
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["time", *(n + suffix for suffix, _ in parts for n in trajectory.joint_names)])
+    for k, time in enumerate(trajectory.times.tolist()):
+        table.writerow([time, *(x for _, values in parts for x in values[k].tolist())])
+    return text.getvalue()

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what a person types to numbers: configurations, poses, groups."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from motion_nodes.errors import BadCommand, UnknownState, did_you_mean
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
+from motion_nodes.model.robot import Group, Robot
+from motion_nodes.model.tree import Array, JointKind
+
+if TYPE_CHECKING:
+    from motion_nodes.scene.checker import CollisionChecker
+
+NO_SOLUTION = 1
+"""Exit code: the question was understood, and the answer is no."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A robot and a group of its joints, and how angles are given."""
+
+    robot: Robot
+    group: Group
+    degrees: bool = False
+
+    @classmethod
+    def of(cls, name: str, group: str | None, degrees: bool = False) -> Subject:
+        """Load a robot and find the group.
+
+        Raises:
+            RobotNotFound, UnknownGroup, BadDescription: as the robot says.
+            BadCommand: the robot has no group that would do, so one must be named.
+        """
+        robot = load_robot(name)
+        if group is not None:
+            return cls(robot, robot.group(group), degrees)
+        chains = [g for g in robot.groups.values() if g.tip is not None]
+        found = next(iter(chains or robot.groups.values()), None)
+        if found is None:
+            raise BadCommand(
+                f"robot '{robot.name}' has no groups of joints; this command is for arms."
+            )
+        return cls(robot, found, degrees)
+
+    @property
+    def turns(self) -> Array:
+        """Which joints of the group turn, so that degrees mean something; 1 or 0, shape (n,)."""
+        joints = [self.robot.tree.joints[name] for name in self.group.joints]
+        return np.array([float(joint.kind is not JointKind.PRISMATIC) for joint in joints])
+
+    def shown(self, q: Array) -> Array:
+        """Return joint values as they are printed, shape (..., n)."""
+        return np.where(self.turns > 0.0, np.degrees(q), q) if self.degrees else np.asarray(q)
+
+    @property
+    def units(self) -> list[str]:
+        """Unit of each joint's value."""
+        angle = "deg" if self.degrees else "rad"
+        return [angle if turning else "m" for turning in self.turns]
+
+    def configuration(self, text: str, what: str, *, inside: bool = True) -> Array:
+        """Return a configuration of the group.
+
+        Args:
+            text: name of a state; a number for each joint; or ``joint=value`` for some, the others
+                as in ``home``.
+            what: name of the option, for errors.
+            inside: whether it has to be inside the limits.
+
+        Raises:
+            BadCommand: wrong count, no number, not finite, or outside the limits; no such state.
+        """
+        text = text.strip()
+        if re.fullmatch(r"[A-Za-z_]\w*", text) and text not in ("nan", "inf"):
+            return self._state(text, what)
+        names = self.group.joints
+        if "=" in text:
+            q = self.robot.home[self.group.indices].copy()
+            for part in filter(None, text.split(",")):
+                name, _, value = part.partition("=")
+                name = name.strip()
+                if name not in names:
+                    hint = did_you_mean(name, names)
+                    raise BadCommand(f"{what}: joint '{name}' is not in the group.{hint}")
+                k = names.index(name)
+                q[k] = self._radians(numbers(value, 1, what))[0]
+        else:
+            q = self._radians(numbers(text, len(names), what, f"joints: {', '.join(names)}"))
+        outside = self.group.limits.violations(q, tolerance=1e-6)
+        if outside and inside:
+            raise BadCommand(f"{what} is outside the limits: {'; '.join(outside)}.")
+        return q
+
+    def _radians(self, values: Array) -> Array:
+        if not self.degrees:
+            return values
+        if len(values) != len(self.turns):
+            return np.radians(values)
+        return np.where(self.turns > 0.0, np.radians(values), values)
+
+    def _state(self, name: str, what: str) -> Array:
+        try:
+            return self.robot.named_state(name, self.group.name).copy()
+        except UnknownState as error:
+            raise BadCommand(
+                f"{what}: {error} Or give {len(self.group.joints)} numbers with commas between."
+            ) from None
+
+    def pose(
+        self, position: str | None, rpy: str | None, quat: str | None, prefix: str = "--"
+    ) -> tuple[Array, bool]:
+        """Return a pose, and whether its orientation was given.
+
+        Raises:
+            BadCommand: no position, two orientations, or numbers that are none.
+        """
+        if position is None:
+            raise BadCommand(f"{prefix}position x,y,z is needed, in metres.")
+        if rpy is not None and quat is not None:
+            raise BadCommand(f"{prefix}rpy and {prefix}quat say the same; give one of them.")
+        xyz = numbers(position, 3, f"{prefix}position", "metres")
+        if quat is not None:
+            return _from_quaternion(xyz, numbers(quat, 4, f"{prefix}quat", "x,y,z,w")), True
+        if rpy is None:
+            return from_xyz_rpy(xyz), False
+        return from_xyz_rpy(xyz, self.angles(rpy, f"{prefix}rpy")), True
+
+    def angles(self, text: str, what: str) -> Array:
+        """Return three angles [rad]."""
+        values = numbers(text, 3, what, "roll,pitch,yaw")
+        return np.radians(values) if self.degrees else values
+
+
+def checker_of(subject: Subject, world: str | None) -> CollisionChecker:
+    """Return a checker of the group's joints in the scene of a file; None: with nothing around."""
+    from motion_nodes.scene.checker import CollisionChecker
+    from motion_nodes.scene.from_file import load_scene
+
+    scene = None if world is None else load_scene(world)
+    return CollisionChecker(subject.robot, subject.group.joints, scene=scene)
+
+
+def _from_quaternion(xyz: Array, quat: Array) -> Array:
+    try:
+        return from_xyz_quat(xyz, quat)
+    except ValueError:
+        raise BadCommand("--quat is zero; 0,0,0,1 turns nothing.") from None
+
+
+def numbers(text: str, count: int | Sequence[int], what: str, meaning: str = "") -> Array:
+    """Return the numbers in a text, with commas or blanks between.
+
+    Args:
+        text: as typed.
+        count: how many are needed, or several counts that will do.
+        what: name of the option, for errors.
+        meaning: of the numbers, for errors.
+
+    Raises:
+        BadCommand: another count, or something that is not a finite number.
+    """
+    counts = (count,) if isinstance(count, int) else tuple(count)
+    values = []
+    for word in text.replace(",", " ").split():
+        try:
+            value = float(word)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise BadCommand(f"{what}: '{word}' is not a finite number.")
+        values.append(value)
+    if len(values) not in counts:
+        needed = " or ".join(map(str, counts))
+        about = f" ({meaning})" if meaning else ""
+        given = f"{len(values)} {'was' if len(values) == 1 else 'were'} given"
+        raise BadCommand(f"{what} needs {needed} numbers{about}; {given}.")
+    return np.array(values)
