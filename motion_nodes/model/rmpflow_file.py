@@ -16,7 +16,7 @@ from motion_nodes.model.rmpflow_settings import (
     RmpflowSettings,
     check_number,
 )
-from motion_nodes.model.yaml_file import read_yaml
+from motion_nodes.model.yaml_file import read_yaml, yaml_text
 
 _LOG = logging.getLogger(__name__)
 
@@ -55,6 +55,27 @@ def read_rmpflow(file: str | Path) -> RmpflowSettings:
         return _settings(data, str(path))
     except BadConfig as error:
         raise BadDescription(f"{path}: {error}") from None
+
+
+def rmpflow_text(settings: RmpflowSettings, comment: str = "") -> str:
+    """Return settings as the text of a configuration file.
+
+    Args:
+        settings: parameters.
+        comment: put above them, may have several lines.
+    """
+    groups = {name: dataclasses.asdict(getattr(settings, name)) for name in GROUPS}
+    resolve = groups.pop("canonical_resolve")
+    data = {
+        "joint_limit_buffers": list(settings.joint_limit_buffers),
+        "rmp_params": groups,
+        "canonical_resolve": resolve,
+        "body_cylinders": [dataclasses.asdict(item) for item in settings.body_cylinders],
+        "body_collision_controllers": [
+            dataclasses.asdict(item) for item in settings.body_collision_controllers
+        ],
+    }
+    return yaml_text(data, comment)
 
 
 def _settings(data: dict[str, Any], where: str) -> RmpflowSettings:

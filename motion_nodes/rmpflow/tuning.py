@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tune RMPflow for a robot: one leaf after the other, by seeded trials.
+
+A stage turns one more leaf on, tries its numbers on tasks that show what they do, and keeps what is
+clearly better. The order is that of the RMPflow Tuning Guide (Isaac Sim documentation): posture;
+target, with one metric for all directions; collision; target again, with its direction and boost;
+axes; limits; damping. Nothing is drawn by chance but by a seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.model.rmpflow_settings import RmpflowSettings
+from motion_nodes.model.robot import Robot
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.trials import Task, TaskDrawer, Trial, run_trial
+from motion_nodes.scene.checker import CollisionChecker
+
+CLEARLY = 0.03
+"""A change is kept where its cost is less by this share."""
+_FRANKA_SIZE = 1.4227
+"""Sum of the lengths between the Panda's joints, base to tool [m]: lengths of settings are in
+proportion to it."""
+_LENGTHS = {
+    "target_rmp": (
+        *("accel_norm_eps", "metric_alpha_length_scale", "proximity_metric_boost_length_scale"),
+    ),
+    "axis_target_rmp": ("proximity_metric_boost_length_scale",),
+    "collision_rmp": (
+        *("damping_std_dev", "repulsion_std_dev", "metric_exploder_std_dev"),
+        "metric_modulation_radius",
+    ),
+}
+_COLLISION = ("collision_rmp", "self_collision_rmp")
+_ISOTROPIC = {"target_rmp.min_metric_alpha": 1.0, "target_rmp.proximity_metric_boost_scalar": 1.0}
+
+Draw = Callable[[TaskDrawer], Task]
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A number to try, and by what it is multiplied."""
+
+    name: str
+    factors: tuple[float, ...] = (0.5, 2.0)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One step of the order."""
+
+    title: str
+    leaves: tuple[str, ...]
+    """Leaves that are on from this stage on."""
+    draw: Draw
+    knobs: tuple[Knob, ...]
+    isotropic: bool = False
+    """Whether the target weighs all directions alike, and near as far."""
+
+
+STAGES = (
+    Stage(
+        "posture",
+        ("cspace_target_rmp",),
+        TaskDrawer.posture,
+        (
+            Knob("cspace_target_rmp.position_gain"),
+            Knob("cspace_target_rmp.damping_gain", (0.7, 1.4)),
+        ),
+    ),
+    Stage(
+        "target, all directions alike",
+        ("target_rmp",),
+        TaskDrawer.position,
+        (
+            Knob("target_rmp.accel_p_gain"),
+            Knob("target_rmp.accel_d_gain", (0.7, 1.4)),
+            Knob("target_rmp.accel_norm_eps"),
+            Knob("target_rmp.max_metric_scalar", (0.3, 3.0)),
+        ),
+        isotropic=True,
+    ),
+    Stage(
+        "obstacles",
+        _COLLISION,
+        TaskDrawer.around_obstacle,
+        (
+            Knob("collision_rmp.repulsion_std_dev"),
+            Knob("collision_rmp.damping_gain"),
+            Knob("collision_rmp.metric_scalar", (0.3, 3.0)),
+        ),
+        isotropic=True,
+    ),
+    Stage(
+        "target, its direction and boost",
+        (),
+        TaskDrawer.around_obstacle,
+        (
+            Knob("target_rmp.metric_alpha_length_scale"),
+            Knob("target_rmp.min_metric_scalar", (0.3, 3.0)),
+            Knob("target_rmp.proximity_metric_boost_scalar"),
+        ),
+    ),
+    Stage(
+        "axes of the tool",
+        ("axis_target_rmp",),
+        TaskDrawer.pose,
+        (
+            Knob("axis_target_rmp.accel_p_gain"),
+            Knob("axis_target_rmp.accel_d_gain", (0.7, 1.4)),
+            Knob("axis_target_rmp.metric_scalar", (0.3, 3.0)),
+        ),
+    ),
+    Stage(
+        "joint limits",
+        ("joint_limit_rmp", "joint_velocity_cap_rmp"),
+        TaskDrawer.near_limits,
+        (
+            Knob("joint_limit_rmp.metric_scalar", (0.1, 10.0)),
+            Knob("joint_limit_rmp.accel_damper_gain"),
+        ),
+    ),
+    Stage(
+        "damping and inertia",
+        ("damping_rmp",),
+        lambda drawer: drawer.around_obstacle(oriented=True),
+        (Knob("damping_rmp.accel_d_gain"), Knob("damping_rmp.inertia", (0.3, 3.0))),
+    ),
+)  # fmt: skip
+"""In their order."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What several trials came to."""
+
+    arrived: float
+    """Share of the trials, 0..1."""
+    seconds: float
+    """Median time of those that arrived [s]; NaN for none."""
+    position_error: float
+    """Greatest at the end [m]; NaN without targets."""
+    orientation_error: float
+    """Greatest at the end [rad]; NaN without targets."""
+    posture_error: float
+    """Greatest at the end [rad or m]."""
+    wobble: float
+    """Greatest way that a tool went away from its target again [m]."""
+    jerk: float
+    """Root of the mean square [rad/s^3]."""
+    clearance: float
+    """Least distance from obstacles [m]; inf without any."""
+    apart: float
+    """Least distance of links [m]."""
+    weights: Mapping[str, float]
+    """Trace of each leaf's metric, median."""
+
+    @classmethod
+    def of(cls, trials: Sequence[Trial]) -> Summary:
+        """Sum trials up."""
+        times = [trial.seconds for trial in trials if trial.seconds is not None]
+        names = {name: None for trial in trials for name in trial.weights}
+        return cls(
+            len(times) / len(trials),
+            float(np.median(times)) if times else float("nan"),
+            max(trial.position_error for trial in trials),
+            max(trial.orientation_error for trial in trials),
+            max(trial.posture_error for trial in trials),
+            max(trial.wobble for trial in trials),
+            float(np.sqrt(np.mean([trial.jerk**2 for trial in trials]))),
+            min(trial.clearance for trial in trials),
+            min(trial.apart for trial in trials),
+            {name: float(np.median([t.weights.get(name, 0.0) for t in trials])) for name in names},
+        )
+
+
+@dataclass(frozen=True)
+class Change:
+    """A number that was changed."""
+
+    name: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class StageReport:
+    """What a stage found."""
+
+    title: str
+    before: Summary
+    after: Summary
+    changes: tuple[Change, ...]
+
+
+def cost(trial: Trial, task: Task) -> float:
+    """Return how bad a trial is, in seconds: late, not there, back and forth, rough, touching.
+
+    Args:
+        trial: what came of a task.
+        task: the task.
+    """
+    error = 0.0 if np.isnan(trial.position_error) else trial.position_error
+    late = 1.5 * task.duration + 10.0 * error if trial.seconds is None else trial.seconds
+    touching = 20.0 * (min(trial.clearance, trial.apart) < 0.0)
+    close = 5.0 * max(0.0, 0.01 - min(trial.clearance, trial.apart)) / 0.01
+    return late + 20.0 * trial.wobble + trial.jerk / 2000.0 + touching + close
+
+
+class Tuner:
+    """Tunes a robot's policy, a stage at a time."""
+
+    def __init__(
+        self,
+        robot: Robot,
+        settings: RmpflowSettings,
+        *,
+        joints: Sequence[str] | str = "arm",
+        trials: int = 4,
+        seed: int = 0,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            robot: with a tool frame, and spheres or collision geometry.
+            settings: where to begin.
+            joints: those that the policy leads, by name, or a group's name.
+            trials: how many tasks a value is tried on.
+            seed: of the tasks.
+
+        Raises:
+            MotionError: as :class:`RmpflowPolicy` raises them.
+        """
+        self.settings = settings
+        """The best so far."""
+        self._policy = RmpflowPolicy(robot, settings, joints=joints)
+        self._checker = CollisionChecker(robot, self._policy.active_joints)
+        self._trials, self._seed = trials, seed
+
+    def walk(self, stages: Sequence[Stage] = STAGES) -> Iterator[StageReport]:
+        """Go through the stages and yield what each found; :attr:`settings` follow."""
+        on: list[str] = []
+        for number, stage in enumerate(stages):
+            on += stage.leaves
+            drawer = TaskDrawer(self._policy, self._checker, self._seed + 1000 * number)
+            tasks = [stage.draw(drawer) for _ in range(self._trials)]
+            yield self._stage(stage, {**_off(self.settings, on), **_forced(stage)}, tasks)
+
+    def check(self, settings: RmpflowSettings, count: int = 8) -> Summary:
+        """Return how settings do on tasks that no stage has seen, with all leaves on."""
+        drawer = TaskDrawer(self._policy, self._checker, self._seed + 99_000)
+        tasks = [
+            drawer.pose() if k % 2 else drawer.around_obstacle(oriented=True) for k in range(count)
+        ]
+        return Summary.of([trial for _, trial in self._run(settings.parameters(), tasks, True)])
+
+    def _stage(self, stage: Stage, forced: Mapping[str, float], tasks: list[Task]) -> StageReport:
+        values = self.settings.parameters()
+        first, least = dict(values), self._cost({**values, **forced}, tasks)
+        for knob in stage.knobs:
+            start = values[knob.name]
+            for factor in knob.factors:
+                tried = {**values, knob.name: start * factor}
+                found = self._cost({**tried, **forced}, tasks)
+                if found < (1.0 - CLEARLY) * least:
+                    values, least = tried, found
+        before = Summary.of([t for _, t in self._run({**first, **forced}, tasks, True)])
+        after = Summary.of([t for _, t in self._run({**values, **forced}, tasks, True)])
+        changes = tuple(
+            Change(name, first[name], value)
+            for name, value in values.items()
+            if value != first[name]
+        )
+        self.settings = self.settings.with_parameters({c.name: c.after for c in changes})
+        return StageReport(stage.title, before, after, changes)
+
+    def _cost(self, values: Mapping[str, float], tasks: Sequence[Task]) -> float:
+        return float(np.mean([cost(trial, task) for task, trial in self._run(values, tasks)]))
+
+    def _run(
+        self, values: Mapping[str, float], tasks: Sequence[Task], weigh: bool = False
+    ) -> Iterator[tuple[Task, Trial]]:
+        self._policy.set_parameters(values)
+        for task in tasks:
+            yield task, run_trial(self._policy, self._checker, task, weigh=weigh)
+
+
+def _off(settings: RmpflowSettings, on: Sequence[str]) -> dict[str, float]:
+    """Return the numbers that turn off all leaves but some."""
+    return {
+        name: 0.0
+        for name in settings.parameters()
+        if name.endswith(("metric_scalar", "metric_weight", ".inertia"))
+        and name.partition(".")[0] not in on
+    }
+
+
+def _forced(stage: Stage) -> dict[str, float]:
+    return _ISOTROPIC if stage.isotropic else {}
+
+
+def starting_settings(robot: Robot, joints: Sequence[str] | str = "arm") -> RmpflowSettings:
+    """Return settings to begin with for a robot that has none: the Panda's, in proportion.
+
+    Lengths grow with the robot, speeds are capped by its URDF, and links are kept away from each
+    other by their spheres.
+
+    Args:
+        robot: the robot.
+        joints: those that the policy leads, by name, or a group's name.
+    """
+    names = robot.group(joints).joints if isinstance(joints, str) else tuple(joints)
+    plain = RmpflowSettings()
+    known = plain.parameters()
+    scale = _size(robot, names) / _FRANKA_SIZE
+    values = {
+        f"{leaf}.{name}": scale * known[f"{leaf}.{name}"]
+        for leaf, lengths in _LENGTHS.items()
+        for name in lengths
+    }
+    fastest = robot.limits.select(names).velocity
+    finite = fastest[np.isfinite(fastest)]
+    cap = float(finite.max()) if len(finite) else known["joint_velocity_cap_rmp.max_velocity"]
+    values["joint_velocity_cap_rmp.max_velocity"] = cap
+    values["joint_velocity_cap_rmp.velocity_damping_region"] = 0.375 * cap
+    values["axis_target_rmp.metric_scalar"] = 200.0
+    values["axis_target_rmp.proximity_metric_boost_scalar"] = 150.0
+    values["self_collision_rmp.metric_scalar"] = 1000.0
+    return plain.with_parameters(values)
+
+
+def _size(robot: Robot, joints: Sequence[str]) -> float:
+    """Return the sum of the lengths between joints, from the base to the tool [m]."""
+    tip = robot.tool_frame or robot.tree.joints[joints[-1]].child
+    chain = robot.chain(robot.base_frame, tip)
+    return max(0.05, float(sum(np.linalg.norm(joint.X_PJ[:3, 3]) for joint in chain)))

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trials and the walk through the tuning order, on few tasks."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from motion_nodes.cli.main import app
+from motion_nodes.errors import BadConfig
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.rmpflow_file import read_rmpflow, rmpflow_text
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.trials import TaskDrawer, run_trial
+from motion_nodes.rmpflow.tuning import STAGES, Knob, Tuner, starting_settings
+from motion_nodes.scene.checker import CollisionChecker
+
+
+@pytest.fixture(scope="module")
+def franka():
+    return load_robot("franka")
+
+
+@pytest.fixture(scope="module")
+def policy(franka):
+    return RmpflowPolicy(franka)
+
+
+@pytest.fixture(scope="module")
+def checker(franka):
+    return CollisionChecker(franka, "arm")
+
+
+def test_a_trial_tells_what_happened(policy, checker):
+    task = TaskDrawer(policy, checker, 3).around_obstacle(oriented=True)
+    trial = run_trial(policy, checker, task, weigh=True)
+    assert trial.seconds is not None
+    assert 0.0 < trial.seconds < task.duration
+    assert trial.position_error < 0.005
+    assert trial.orientation_error < np.radians(1.0)
+    assert trial.clearance > 0.0
+    assert trial.apart > 0.0
+    assert trial.jerk > 0.0
+    assert trial.weights["target_rmp"] > trial.weights["cspace_target_rmp"] > 0.0
+    again = run_trial(policy, checker, task)
+    assert (again.seconds, again.jerk) == (trial.seconds, trial.jerk)
+
+
+def test_a_target_behind_glass_is_not_said_to_be_reached(policy, checker):
+    task = TaskDrawer(policy, checker, 3).position()
+    beyond = task.X_WT.copy()
+    beyond[:3, 3] *= 3.0 / np.linalg.norm(beyond[:3, 3])
+    trial = run_trial(policy, checker, dataclasses.replace(task, X_WT=beyond, duration=1.0))
+    assert trial.seconds is None
+    assert trial.position_error > 1.0
+
+
+def test_drawn_tasks_can_be_done_and_are_the_same_again(policy, checker):
+    for stage in STAGES:
+        first, second = (stage.draw(TaskDrawer(policy, checker, 5)) for _ in range(2))
+        assert np.array_equal(first.start, second.start)
+        checker.set_scene(first.scene)
+        assert checker.is_free(first.start)
+        checker.set_scene(type(first.scene)())
+
+
+def test_the_order_turns_on_one_leaf_after_the_other(policy):
+    leaves = [leaf for stage in STAGES for leaf in stage.leaves]
+    groups = {name.partition(".")[0] for name in policy.settings.parameters()}
+    assert sorted(leaves) == sorted(groups - {"canonical_resolve"})
+    for stage in STAGES:
+        for knob in stage.knobs:
+            assert knob.name in policy.settings.parameters()
+
+
+def test_a_bad_number_is_found_and_mended(franka):
+    bad = read_rmpflow(franka.directory).with_parameters({"target_rmp.accel_d_gain": 700.0})
+    tuner = Tuner(franka, bad, trials=2, seed=1)
+    knob = Knob("target_rmp.accel_d_gain", (0.1,))
+    stages = [STAGES[0], dataclasses.replace(STAGES[1], knobs=(knob,))]
+    stages[0] = dataclasses.replace(stages[0], knobs=())
+    _, report = tuner.walk(stages)
+    assert [(c.name, c.before, c.after) for c in report.changes] == [
+        ("target_rmp.accel_d_gain", 700.0, pytest.approx(70.0))
+    ]
+    assert report.before.arrived < report.after.arrived
+    assert tuner.settings.target_rmp.accel_d_gain == pytest.approx(70.0)
+    assert report.after.weights["collision_rmp"] == 0.0
+
+
+def test_a_robot_without_settings_begins_in_proportion():
+    robot = load_robot("ur10e")
+    settings = starting_settings(robot)
+    franka = starting_settings(load_robot("franka"))
+    ratio = settings.target_rmp.accel_norm_eps / franka.target_rmp.accel_norm_eps
+    assert 1.1 < ratio < 1.7  # a reach of 1.3 m beside 0.855 m
+    fastest = robot.limits.select(robot.group("arm").joints).velocity.max()
+    assert settings.joint_velocity_cap_rmp.max_velocity == fastest
+    assert franka.target_rmp.accel_norm_eps == pytest.approx(0.075, rel=1e-3)
+    policy = RmpflowPolicy(robot, settings)
+    checker = CollisionChecker(robot, "arm")
+    task = TaskDrawer(policy, checker, 1).pose()
+    trial = run_trial(policy, checker, dataclasses.replace(task, duration=6.0))
+    assert trial.position_error < 0.005
+
+
+def test_written_settings_are_read_again(franka, tmp_path):
+    settings = read_rmpflow(franka.directory).with_parameters({"target_rmp.accel_p_gain": 31.25})
+    file = tmp_path / "rmpflow.yaml"
+    file.write_text(rmpflow_text(settings, "found by trials"))
+    assert read_rmpflow(file) == settings
+    assert file.read_text().startswith("# found by trials\n")
+
+
+def test_the_command_writes_over_no_file(tmp_path):
+    file = tmp_path / "rmpflow.yaml"
+    file.write_text("mine")
+    with pytest.raises(BadConfig, match="exists already"):
+        CliRunner().invoke(
+            app, ["tune", "franka", "--apply", "--output", str(file)], catch_exceptions=False
+        )
+    assert file.read_text() == "mine"
