@@ -221,7 +221,7 @@ def _refuse_moving_links(links: Any, place: str) -> None:
 def _spheres_of_file(file: Path, name: str, place: str) -> Any:
     """Return what stands in the file of spheres, which lies by the robot's or in its folder."""
     for candidate in (file.parent / name, file.parent / Path(name).name):
-        if candidate.is_file():
+        if candidate.is_file() and candidate != file:
             return without_empty(read_yaml(candidate)).get("collision_spheres", {})
     raise BadDescription(f"{place}: the file '{name}' does not exist in {file.parent}.")
 
