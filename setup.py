@@ -48,6 +48,8 @@ setup(
         (f"share/{PACKAGE}", ["package.xml"]),
         (f"share/{PACKAGE}/launch", glob("launch/*.launch.py")),
         (f"share/{PACKAGE}/config", glob("config/*.yaml")),
+        (f"share/{PACKAGE}/config/rviz", glob("config/rviz/*.rviz")),
+        (f"share/{PACKAGE}/config/foxglove", glob("config/foxglove/*.json")),
         *[
             (f"share/{PACKAGE}/robots/{Path(folder).name}", glob(f"{folder}*.*"))
             for folder in glob(f"{PACKAGE}/robots/*/")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from motion_nodes.bringup.compose import BACKENDS, LOG_LEVELS, VIEWERS, BringupConfig
@@ -40,16 +40,22 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
-def config_from(values: Mapping[str, str]) -> BringupConfig:
-    """Return the configuration that launch arguments describe.
+CELL_ARGUMENTS = (
+    Argument("robots", "a:=jetbot@0,0,0; b:=franka@1,0,0",
+             "Robots, separated by ';', each with its own namespace: NAMESPACE:=ROBOT[@X,Y,YAW]."),
+    Argument("rviz", "false", "Also show all of them in RViz.", YES_NO),
+    *(argument for argument in ARGUMENTS if argument.name != "robot"),
+)  # fmt: skip
+"""Of the launch file for several robots."""
 
-    Args:
-        values: text by argument name; an argument left out has its default.
+
+def checked(values: Mapping[str, str], arguments: Sequence[Argument]) -> dict[str, str]:
+    """Return the text of every argument; one left out has its default.
 
     Raises:
-        BadConfig: for an argument or word that is not known, and what BringupConfig refuses.
+        BadConfig: for an argument or word that is not known.
     """
-    known = {argument.name: argument for argument in ARGUMENTS}
+    known = {argument.name: argument for argument in arguments}
     for name in values:
         if name not in known:
             raise BadConfig(f"launch argument '{name}' is not known.{did_you_mean(name, known)}")
@@ -59,6 +65,19 @@ def config_from(values: Mapping[str, str]) -> BringupConfig:
             raise BadConfig(
                 f"{name} '{text[name]}' is not known.{did_you_mean(text[name], argument.choices)}"
             )
+    return text
+
+
+def config_from(values: Mapping[str, str]) -> BringupConfig:
+    """Return the configuration that launch arguments describe.
+
+    Args:
+        values: text by argument name; an argument left out has its default.
+
+    Raises:
+        BadConfig: for an argument or word that is not known, and what BringupConfig refuses.
+    """
+    text = checked(values, ARGUMENTS)
     if not text["viewer_port"].isdecimal():
         raise BadConfig(f"viewer_port '{text['viewer_port']}' must be a number")
     return BringupConfig(

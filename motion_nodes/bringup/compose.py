@@ -119,6 +119,11 @@ class BringupConfig:
             raise BadConfig(f"params_file '{self.params_file}' does not exist")
 
     @property
+    def within_namespace(self) -> tuple[Placement, ...]:
+        """The robots with their whole namespaces."""
+        return tuple(_within(self.namespace, place) for place in self.placements)
+
+    @property
     def simulated(self) -> bool:
         """True when the suite runs the simulation itself."""
         return self.backend in ("mujoco", "mock")
@@ -136,14 +141,14 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
         RobotNotFound: for a robot that there is not.
         BadDescription: for one that cannot be used.
     """
-    words = [_within(config.namespace, place).word for place in config.placements]
+    placements = config.within_namespace
+    words = [place.word for place in placements]
     specs: list[NodeSpec] = []
     if config.simulated:
         executable = f"{config.backend}_sim"
         specs.append(_spec(config, executable, executable, "", {"robots": words}))
-    for place in config.placements:
-        placed = _within(config.namespace, place)
-        specs += _robot_nodes(config, placed, load_robot(placed.robot))
+    for place in placements:
+        specs += _robot_nodes(config, place, load_robot(place.robot))
     if config.viewer == "browser":
         settings: dict[str, Value] = {
             "robots": words,

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from motion_nodes.bringup.arguments import ARGUMENTS, config_from
+from motion_nodes.bringup.compose import nodes_for
 from motion_nodes.errors import BadConfig
 
 LAUNCH_FILE = Path(__file__).parents[2] / "launch" / "bringup.launch.py"
@@ -67,6 +68,8 @@ def test_the_launch_file_describes_every_argument_and_starts_all_nodes():
     assert [entity.name for entity in declared] == [argument.name for argument in ARGUMENTS]
     context = LaunchContext()
     context.launch_configurations.update({a.name: a.default for a in ARGUMENTS})
-    assert len(module.start(context)) == 2
+    specs = nodes_for(config_from({}))
+    alone = [spec for spec in specs if spec.stands_alone]
+    assert len(module.start(context)) == len(alone) + 1
     context.launch_configurations["use_composition"] = "false"
-    assert len(module.start(context)) == 4
+    assert len(module.start(context)) == len(specs)

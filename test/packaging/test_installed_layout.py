@@ -39,7 +39,10 @@ def check_layout(prefix):
     share = prefix / "share"
     assert (share / "ament_index/resource_index/packages/motion_nodes").is_file()
     assert (share / "motion_nodes/package.xml").is_file()
-    assert (share / "motion_nodes/launch/bringup.launch.py").is_file()
+    for launch in ("bringup", "multi_robot", "view", "moveit_rviz"):
+        assert (share / f"motion_nodes/launch/{launch}.launch.py").is_file()
+    assert (share / "motion_nodes/config/rviz/arm.rviz").is_file()
+    assert (share / "motion_nodes/config/foxglove/base.json").is_file()
     assert (share / "motion_nodes/config/params_example.yaml").is_file()
     for robot in ("franka", "jetbot"):
         assert (share / f"motion_nodes/robots/{robot}/robot.yaml").is_file()

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RViz's configuration files, fitted to robots: their namespaces, frames and controllers.
+
+The files are whole by themselves, for a robot without a namespace. Names of properties and classes:
+RViz's display classes (rviz_default_plugins), MoveIt's (moveit_ros_visualization).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.placement import Placement
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.yaml_file import read_yaml
+from motion_nodes.ros.names import BASE_CONTROLLERS, under
+
+WORLD = "world"
+"""The fixed frame where several robots are shown."""
+SHARED = ("rviz_default_plugins/Grid", "rviz_default_plugins/TF")
+"""Displays of which one is enough for all robots."""
+
+
+def view_config(placements: Iterable[Placement], folder: Path) -> dict[str, Any]:
+    """Return a configuration that shows robots.
+
+    Args:
+        placements: the robots, by their namespaces.
+        folder: where ``arm.rviz`` and ``base.rviz`` are.
+
+    Raises:
+        BadDescription: for a file that is none.
+        RobotNotFound: for a robot that there is not.
+    """
+    robots = [(place, load_robot(place.robot)) for place in placements]
+    fitted = [_fitted(robot, place.namespace, _file(robot, folder)) for place, robot in robots]
+    config = fitted[0]
+    manager = config["Visualization Manager"]
+    manager["Global Options"]["Fixed Frame"] = fixed_frame(robots)
+    if len(robots) == 1:
+        return config
+    displays = [display for display in manager["Displays"] if display["Class"] in SHARED]
+    tools = []
+    for (place, _), each in zip(robots, fitted, strict=True):
+        own = each["Visualization Manager"]
+        alone = [display for display in own["Displays"] if display["Class"] not in SHARED]
+        displays.append(
+            {
+                "Class": "rviz_common/Group",
+                "Name": place.namespace,
+                "Enabled": True,
+                "Value": True,
+                "Displays": alone,
+            }
+        )
+        tools += [tool for tool in own["Tools"] if tool not in tools]
+    manager["Displays"], manager["Tools"] = displays, tools
+    return config
+
+
+def panel_config(place: Placement, group: str, folder: Path) -> dict[str, Any]:
+    """Return a configuration with MoveIt's panel for an arm.
+
+    Args:
+        place: the robot and its namespace.
+        group: a group or alias to begin with; empty: the first that is a chain.
+        folder: where ``motion_planning.rviz`` is.
+
+    Raises:
+        BadConfig: the robot has no group to plan for, or this one is none.
+        UnknownGroup: there is no such group.
+    """
+    robot = load_robot(place.robot)
+    chains = planned_groups(robot)
+    if not chains:
+        raise BadConfig(f"robot '{robot.name}' has no arm to plan for; view.launch.py shows it")
+    name = robot.group(group).name if group else ""
+    if name and name not in chains:
+        raise BadConfig(f"group '{group}' is no chain; there are {', '.join(chains)}")
+    config = _fitted(robot, place.namespace, folder / "motion_planning.rviz")
+    manager = config["Visualization Manager"]
+    # The model of the panel knows nothing of prefixes.
+    manager["Global Options"]["Fixed Frame"] = robot.tree.root
+    for display in manager["Displays"]:
+        if "Planning Request" in display:
+            display["Move Group Namespace"] = f"/{place.namespace}" if place.namespace else ""
+            display["Planning Request"]["Planning Group"] = group or chains[0]
+    return config
+
+
+def planned_groups(robot: Robot) -> list[str]:
+    """Return the groups that MoveIt's panel can plan for, without aliases."""
+    return [group.name for group in robot.groups.values() if group.tip is not None]
+
+
+def fixed_frame(robots: Iterable[tuple[Placement, Robot]]) -> str:
+    """Return the frame in which robots are shown: that of the only one, else the world."""
+    frames = [root_frame(place, robot) for place, robot in robots]
+    return frames[0] if len(frames) == 1 else WORLD
+
+
+def root_frame(place: Placement, robot: Robot) -> str:
+    """Return the frame of /tf that a robot hangs on."""
+    frame = robot.base_frame if robot.base is None else robot.description.frames.odom
+    return under(place.namespace, frame)
+
+
+def _file(robot: Robot, folder: Path) -> Path:
+    return folder / ("arm.rviz" if robot.base is None else "base.rviz")
+
+
+def _fitted(robot: Robot, namespace: str, file: Path) -> dict[str, Any]:
+    """Return a file with the topics of a robot."""
+
+    def topic(name: str) -> str:
+        plain = BASE_CONTROLLERS["differential"]
+        if robot.kind in BASE_CONTROLLERS:
+            name = name.replace(f"/{plain}/", f"/{BASE_CONTROLLERS[robot.kind]}/")
+        return f"/{under(namespace, name.removeprefix('/'))}"
+
+    def fitted(value: Any, key: str = "") -> Any:
+        if isinstance(value, dict):
+            inner = {k: fitted(v, k) for k, v in value.items()}
+            if key.endswith("Topic"):
+                inner["Value"] = topic(value["Value"])
+            return inner
+        if isinstance(value, list):
+            return [fitted(each) for each in value]
+        if key.endswith("Topic"):
+            return topic(value)
+        return namespace if key == "TF Prefix" else value
+
+    config: dict[str, Any] = fitted(read_yaml(file))
+    return config

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the launch files for RViz start, from their arguments."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from motion_nodes.bringup.arguments import YES_NO, Argument, checked
+from motion_nodes.bringup.rviz_config import (
+    WORLD,
+    panel_config,
+    planned_groups,
+    root_frame,
+    view_config,
+)
+from motion_nodes.errors import BadConfig
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.placement import Placement, parse_placements
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.yaml_file import yaml_text
+from motion_nodes.ros.names import under
+
+_SIM_TIME = Argument(
+    "use_sim_time", "true", "Take time from /clock: true with a simulation.", YES_NO
+)
+_CONFIG = Argument("rviz_config", "", "Your own configuration of RViz, taken as it is.")
+
+VIEW_ARGUMENTS = (
+    Argument("robot", "franka", "Robots that run, separated by ';': [NAMESPACE:=]ROBOT[@X,Y,YAW]."),
+    _SIM_TIME,
+    _CONFIG,
+)
+PANEL_ARGUMENTS = (
+    Argument("robot", "franka", "The arm that runs: [NAMESPACE:=]ROBOT."),
+    Argument("group", "", "Group of the panel at the start; empty: the first."),
+    Argument("ik_plugin", "kdl_kinematics_plugin/KDLKinematicsPlugin",
+             "Inverse kinematics of the panel's marker, which are RViz's own."),
+    _SIM_TIME,
+    _CONFIG,
+)  # fmt: skip
+
+IK_RESOLUTION, IK_TIMEOUT = 0.005, 0.05
+"""[rad], [s] Settings of the panel's own inverse kinematics, MoveIt's defaults."""
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program of another package."""
+
+    package: str
+    executable: str
+    arguments: tuple[str, ...]
+    namespace: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+def view_tools(values: Mapping[str, str], folder: Path) -> list[Tool]:
+    """Return what shows robots in RViz.
+
+    Several robots are shown in the world, in which ``robot`` says where they were placed.
+
+    Args:
+        values: texts of VIEW_ARGUMENTS.
+        folder: where our configurations of RViz are.
+
+    Raises:
+        BadConfig: for an argument or word that is not known, or a file that there is not.
+        RobotNotFound: for a robot that there is not.
+    """
+    text = checked(values, VIEW_ARGUMENTS)
+    placements = parse_placements(text["robot"].split(";"))
+    file = _own(text) or _written(view_config(placements, folder))
+    tools = [_rviz(file, text)]
+    if len(placements) > 1:
+        tools += [_static_frame(place, load_robot(place.robot)) for place in placements]
+    return tools
+
+
+def panel_tools(values: Mapping[str, str], folder: Path) -> list[Tool]:
+    """Return what starts RViz with MoveIt's panel for one arm.
+
+    Args:
+        values: texts of PANEL_ARGUMENTS.
+        folder: where our configurations of RViz are.
+
+    Raises:
+        BadConfig: for an argument that is not known, several robots, or one that has no arm.
+        RobotNotFound: for a robot that there is not.
+    """
+    text = checked(values, PANEL_ARGUMENTS)
+    placements = parse_placements(text["robot"].split(";"))
+    if len(placements) > 1:
+        raise BadConfig(f"a panel is for one arm, and {len(placements)} robots are named")
+    place = placements[0]
+    robot = load_robot(place.robot)
+    config = panel_config(place, text["group"], folder)
+    tools = [
+        _rviz(
+            _own(text) or _written(config),
+            text,
+            place.namespace,
+            {"robot_description_kinematics": _kinematics(robot, text["ik_plugin"])},
+        )
+    ]
+    if place.namespace:
+        # The panel's model has no prefix; its root is where the robot's is.
+        root = robot.tree.root
+        tools.append(_transform(Placement(place.robot), under(place.namespace, root), root))
+    return tools
+
+
+def _own(text: Mapping[str, str]) -> str:
+    """Return the user's own file; empty for none."""
+    file = text["rviz_config"]
+    if file and not Path(file).is_file():
+        raise BadConfig(f"rviz_config '{file}' does not exist")
+    return file
+
+
+def _written(config: Mapping[str, Any]) -> str:
+    """Write a configuration to a file of its own and return its path."""
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="motion_nodes_", suffix=".rviz", delete=False, encoding="utf-8"
+    ) as file:
+        file.write(yaml_text(config))
+    return file.name
+
+
+def _rviz(
+    file: str,
+    text: Mapping[str, str],
+    namespace: str = "",
+    parameters: Mapping[str, Any] | None = None,
+) -> Tool:
+    timed = {"use_sim_time": text["use_sim_time"] == "true", **(parameters or {})}
+    return Tool("rviz2", "rviz2", ("-d", file), namespace, timed)
+
+
+def _kinematics(robot: Robot, plugin: str) -> dict[str, Any]:
+    """Return the settings of the panel's inverse kinematics, for groups and their aliases."""
+    settings = {
+        "kinematics_solver": plugin,
+        "kinematics_solver_search_resolution": IK_RESOLUTION,
+        "kinematics_solver_timeout": IK_TIMEOUT,
+    }
+    groups = [robot.groups[name] for name in planned_groups(robot)]
+    return {name: settings for group in groups for name in (group.name, *group.aliases)}
+
+
+def _static_frame(place: Placement, robot: Robot) -> Tool:
+    return _transform(place, WORLD, root_frame(place, robot))
+
+
+def _transform(place: Placement, parent: str, child: str) -> Tool:
+    """Return what tells on /tf_static where a frame is."""
+    words = {"x": place.x, "y": place.y, "yaw": place.yaw}
+    numbers = [word for name, value in words.items() for word in (f"--{name}", repr(value))]
+    frames = ("--frame-id", parent, "--child-frame-id", child)
+    return Tool("tf2_ros", "static_transform_publisher", (*numbers, *frames))
