@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from visualization_msgs.msg import MarkerArray
 
-from motion_nodes.rmpflow.follower import Phase
+from motion_nodes.rmpflow.following import Phase
 from motion_nodes.rmpflow.onlooker import Onlooker
 from motion_nodes.rmpflow.policy_view import PolicyView
 from motion_nodes.ros.markers import Colour, Markers

@@ -7,7 +7,7 @@ import dataclasses
 from typing import Any
 
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
-from motion_nodes.rmpflow.follower import FollowerSettings
+from motion_nodes.rmpflow.following import FollowerSettings
 from motion_nodes.rmpflow.progress import StuckSettings
 from motion_nodes.rmpflow.smoothing import SmoothingSettings
 from motion_nodes.ros.names import JOINT_CONTROLLER
@@ -138,7 +138,7 @@ class _PolicyParams(RobotParams):
         unit="s", gt=0.0,
     )  # fmt: skip
     stuck_progress: float = param(
-        0.005, name="stuck.progress", doc="What counts as better.", unit="m or rad/10", gt=0.0
+        0.01, name="stuck.progress", doc="What counts as better.", unit="m or rad/10", gt=0.0
     )
     stuck_tolerance: float = param(
         0.01, name="stuck.tolerance", doc="So near it is not stuck.", unit="m or rad/10", gt=0.0

@@ -18,7 +18,7 @@ from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.policy_markers import policy_markers
-from motion_nodes.rmpflow.follower import Phase
+from motion_nodes.rmpflow.following import Phase
 from motion_nodes.rmpflow.onlooker import Onlooker
 from motion_nodes.rmpflow.policy_view import PolicyView
 from motion_nodes.rmpflow.status import Errors

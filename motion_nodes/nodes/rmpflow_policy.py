@@ -33,7 +33,8 @@ from motion_nodes.nodes.policy_params import (
 from motion_nodes.nodes.policy_reports import PolicyNews, PolicyReports
 from motion_nodes.nodes.policy_services import PolicyServices
 from motion_nodes.rmpflow.evaluation import Goal
-from motion_nodes.rmpflow.follower import Follower, RobotMotion
+from motion_nodes.rmpflow.follower import Follower
+from motion_nodes.rmpflow.following import RobotMotion
 from motion_nodes.rmpflow.onlooker import Onlooker
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.policy_view import PolicyView

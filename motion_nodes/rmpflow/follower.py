@@ -7,15 +7,12 @@ motion begins where the robot is led by then, and ends with a damped stop, aroun
 
 from __future__ import annotations
 
-import enum
-from dataclasses import dataclass
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import BadCommand
 from motion_nodes.model.tree import Array, frozen
+from motion_nodes.rmpflow.following import SILENT, FollowerSettings, Phase, RobotMotion
 from motion_nodes.rmpflow.numbers import finite_numbers, joint_numbers
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.status import Errors, errors_of
@@ -24,73 +21,12 @@ from motion_nodes.scene.scene import checked_pose
 
 _AT_REST = 2e-3  # [rad/s or m/s]
 _SLOW = 0.05  # [rad/s or m/s] faster joints have not arrived
-_SAME = 5e-4  # [rad or m] at rest, targets that differ by less need not be told
+_SAME = 2e-3  # [rad or m] at rest, targets that differ by less need not be told
 _LET_GO = 0.3  # [s] after so long at rest, who leads the robot elsewhere is taken to want it
 _ELSEWHERE = 0.01  # [rad or m]
-_LONGEST_STOP = 3.0  # [s]
+_LONGEST_STOP = 2.0  # [s]
 _NEW_TARGET = 0.05  # [m] a target that moved by more needs another plan
 _UNKNOWN = Errors(float("nan"), float("nan"), float("nan"))
-
-
-class Phase(enum.Enum):
-    """What a follower does."""
-
-    IDLE = "idle"
-    FOLLOWING = "following"
-    ARRIVED = "arrived"
-    STUCK = "stuck"
-    STOPPING = "stopping"
-    STOPPED = "stopped"
-    PAUSED = "paused"
-    ESCAPING = "escaping"
-
-
-_SILENT = (Phase.IDLE, Phase.STOPPED, Phase.PAUSED, Phase.ESCAPING)
-
-
-@dataclass(frozen=True)
-class FollowerSettings:
-    """How a follower judges targets and robot."""
-
-    target_timeout: float = float("inf")
-    """A pose or posture that is not renewed for so long is lost [s]."""
-    command_timeout: float = 0.2
-    """A speed that is not renewed for so long has ended [s]."""
-    max_tracking_error: float = 0.3
-    """A robot that is further than this from where it is led does not follow [rad or m]."""
-    position_tolerance: float = 0.005
-    """So near to its target the tool has arrived [m]."""
-    orientation_tolerance: float = 0.0175
-    """Likewise [rad]."""
-    posture_tolerance: float = 0.01
-    """So near to a posture the joints have arrived [rad or m]."""
-    escape: bool = False
-    """Whether a planner brings the robot out of traps, see :attr:`Follower.escape_target`."""
-    escape_pause: float = 5.0
-    """After an escape that failed there is no other for so long [s]."""
-
-    def __post_init__(self) -> None:
-        """Refuse what no judgement can be made of."""
-        for name, value in vars(self).items():
-            if name != "escape" and not value > 0.0:
-                raise BadConfig(f"{name} is {value}; it must be above 0.")
-
-
-class RobotMotion(NamedTuple):
-    """News of the robot; joints in the order of the policy's active and watched ones."""
-
-    q: Array
-    """Measured positions of the active joints [rad or m], shape (n,)."""
-    qd: Array
-    """Their velocities [rad/s or m/s], shape (n,)."""
-    watched_q: Array
-    """Measured positions of the watched joints, shape (m,)."""
-    watched_qd: Array
-    """Their velocities, shape (m,)."""
-    led_q: Array | None = None
-    """Where their controller leads the active joints, where it says so, shape (n,)."""
-    led_qd: Array | None = None
-    """How fast, shape (n,)."""
 
 
 class Follower:
@@ -118,7 +54,7 @@ class Follower:
         """How far the robot is from its target."""
         self._sent: Array | None = None
         self._quiet_since: float | None = None
-        self._owed = 0.0
+        self._owed = self._stopping_for = 0.0
 
     # ---- inputs
 
@@ -234,7 +170,7 @@ class Follower:
     @property
     def silent(self) -> bool:
         """Whether nothing is told to the robot."""
-        return self.phase in _SILENT
+        return self.phase in SILENT
 
     @property
     def posture(self) -> Array:
@@ -283,6 +219,7 @@ class Follower:
         if robot is None and not self.policy.ignores_state_updates:
             return None  # the next step begins at a state that is still to come
         q, qd = self._compute(robot, now)
+        self._stopping_for += self._owed
         self._owed = 0.0
         return self._told(q, qd, now)
 
@@ -333,6 +270,7 @@ class Follower:
         else:
             self.policy.stop()
             self._next = (after, reason)
+            self._stopping_for = 0.0
             self.phase, self.reason = Phase.STOPPING, reason
 
     def _rest(self, phase: Phase, reason: str = "") -> None:
@@ -396,18 +334,18 @@ class Follower:
         """Judge how it goes, and return what there is to be told."""
         still = float(np.abs(qd).max()) < _AT_REST
         if self.phase is Phase.STOPPING:
-            if still:
+            if still or self._stopping_for > _LONGEST_STOP:
                 self._rest(*self._next)
                 return q, np.zeros(len(q))
         else:
             self._judge(q, qd, now)
         assert self._sent is not None
-        quiet = still and float(np.abs(q - self._sent).max()) < _SAME
-        if not (quiet and self.phase in (Phase.ARRIVED, Phase.STUCK)):
+        if not (still and self.phase in (Phase.ARRIVED, Phase.STUCK)):
             self._sent, self._quiet_since = q, None
             return q, qd
-        if self._quiet_since is None:
-            self._sent, self._quiet_since = q, now
+        if self._quiet_since is None or float(np.abs(q - self._sent).max()) > _SAME:
+            self._quiet_since = now if self._quiet_since is None else self._quiet_since
+            self._sent = q
             return q, np.zeros(len(q))
         return None
 

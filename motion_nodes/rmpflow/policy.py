@@ -29,7 +29,8 @@ from motion_nodes.rmpflow.smoothing import Smoothing, SmoothingSettings
 from motion_nodes.rmpflow.status import Errors, PolicyStatus, errors_of, watch
 from motion_nodes.scene.scene import Scene, checked_pose
 
-_AT_REST = 1e-3  # [rad/s]
+_AT_REST = 1e-3  # [rad/s or m/s]
+_BRAKING = 0.5  # [s] what is stopped goes along for so long at most, then it is held
 
 
 class RmpflowPolicy:
@@ -106,7 +107,7 @@ class RmpflowPolicy:
         self._rotation: Array | None = None
         self._state: JointMotion | None = None
         self._watched_qd = np.zeros(len(self.watched_joints))
-        self._stopping = False
+        self._stopping, self._braked = False, 0.0
         self._progress.reset()
         if self._smoothing is not None:
             self._smoothing.reset()
@@ -228,6 +229,8 @@ class RmpflowPolicy:
         Obstacles and limits are minded all the while. For a target that was lost.
         """
         self._position = self._rotation = None
+        if not self._stopping:
+            self._braked = 0.0
         self._stopping = True
         self._refresh_goal()
 
@@ -341,7 +344,7 @@ class RmpflowPolicy:
 
     def _step(self, state: JointMotion, dt: float) -> None:
         if self._stopping:
-            self._follow_to_rest(state)
+            self._follow_to_rest(state, dt)
         whole_q = np.concatenate((state.q, self._watched_q))
 
         def policy(qd: Array) -> Array:
@@ -353,9 +356,14 @@ class RmpflowPolicy:
             wish = self._smoothing.acceleration(policy, state.qd, state.qdd, dt)
         self._integrator.step(state, wish, dt)
 
-    def _follow_to_rest(self, state: JointMotion) -> None:
-        """Let the posture go along, so that only damping is left, until the joints are at rest."""
-        if float(np.abs(state.qd).max(initial=0.0)) > _AT_REST:
+    def _follow_to_rest(self, state: JointMotion, dt: float) -> None:
+        """Let the posture go along, so that only damping is left, then hold it.
+
+        Without a hold, whatever pushes from afar would move the joints on for long.
+        """
+        if self._braked < _BRAKING:
+            slow = float(np.abs(state.qd).max(initial=0.0)) < _AT_REST
+            self._braked = _BRAKING if slow else self._braked + dt
             self._posture = frozen(state.q.copy())
             self._refresh_goal()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a policy gets on: it is stuck where the target comes no nearer for a while.
+"""Whether a policy gets on: it is stuck where the target comes hardly any nearer.
 
 A reactive policy looks no further than its next step: a U-shaped obstacle holds it. Whoever watches
 this can let a planner find the way.
@@ -7,6 +7,7 @@ this can let a planner find the way.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,15 +15,17 @@ import numpy as np
 from motion_nodes.errors import BadConfig
 from motion_nodes.model.tree import Array
 
+_MARKS = 10  # errors that are kept in the time of patience
+
 
 @dataclass(frozen=True)
 class StuckSettings:
     """When a policy counts as stuck."""
 
     patience: float = 1.5
-    """How long nothing may get better [s]."""
-    progress: float = 0.005
-    """What counts as better: the error is less than ever before by this [m, rad / 10]."""
+    """How long hardly anything may get better [s]."""
+    progress: float = 0.01
+    """What must get better in that time, or more [m, rad / 10]."""
     tolerance: float = 0.01
     """Errors below this are an arrival [m, rad / 10]."""
     target_step: float = 0.02
@@ -37,22 +40,24 @@ class StuckSettings:
 
 
 class Progress:
-    """Watches the error of a policy."""
+    """Watches the error of a policy: the least one now, and those some time ago."""
 
     def __init__(self, settings: StuckSettings | None = None) -> None:
         self.settings = settings or StuckSettings()
+        self._marks: deque[float] = deque(maxlen=_MARKS)
         self.reset()
 
     def reset(self) -> None:
         """Begin anew, as after a new target."""
         self._target: Array | None = None
-        self._best = np.inf
-        self._waited = 0.0
+        self._restart()
 
-    @property
-    def stuck(self) -> bool:
-        """Whether the target came no nearer for longer than ``patience``."""
-        return self._waited >= self.settings.patience
+    def _restart(self) -> None:
+        self._best = np.inf
+        self._marks.clear()
+        self._since_mark = 0.0
+        self.stuck = False
+        """Whether the target came hardly any nearer for ``patience``."""
 
     def update(self, target: Array, error: float, dt: float) -> bool:
         """Return whether the policy is stuck, after a step.
@@ -62,16 +67,24 @@ class Progress:
             error: how far the robot is from it, in the same measure.
             dt: length of the step [s].
         """
-        s = self.settings
-        known = self._target
+        s, known = self.settings, self._target
         if (
             known is None
             or known.shape != target.shape
             or (float(np.abs(target - known).max(initial=0.0)) > s.target_step)
         ):
-            self._target, self._best, self._waited = target.copy(), np.inf, 0.0
-        if error < s.tolerance or error < self._best - s.progress:
-            self._best, self._waited = error, 0.0
-        else:
-            self._waited += dt
+            self._target = target.copy()
+            self._restart()
+        if error < s.tolerance:
+            self._restart()
+            return False
+        self._best = min(self._best, error)
+        if not self._marks:
+            self._marks.append(self._best)
+        self._since_mark += dt
+        full = len(self._marks) == _MARKS
+        if self._since_mark >= s.patience / _MARKS:
+            self._since_mark = 0.0
+            self.stuck = full and self._marks[0] - self._best < s.progress
+            self._marks.append(self._best)
         return self.stuck

@@ -18,7 +18,7 @@ _MOST_PULL = 0.7  # part of a leaf's greatest pull that may be used up by its da
 _MOST_TURN = 0.5  # [rad] ahead
 _LEASH = 0.02  # [m] how far the tool's integrated place may run ahead of the tool
 _TURN_LEASH = 0.1  # [rad]
-_JOINT_LEASH = 0.05  # [rad or m]
+_JOINT_LEASH = 0.2  # [rad or m]
 _TINY = 1e-9
 
 

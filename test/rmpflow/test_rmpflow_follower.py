@@ -1,0 +1,398 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who leads the policy, and when it speaks: to robots that do as they are told, or do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.rmpflow.follower import Follower
+from motion_nodes.rmpflow.following import FollowerSettings, Phase, RobotMotion
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.scene.scene import Scene, world_object
+from motion_nodes.scene.shapes import Box, Sphere
+from motion_nodes.scene.world import World
+
+DT = 0.01
+FRANKA = load_robot("franka")
+POLICY = RmpflowPolicy(FRANKA, ignore_robot_state_updates=True)
+HOME = POLICY.default_cspace_target
+FINGERS = FRANKA.home[FRANKA.indices(POLICY.watched_joints)]
+KINEMATICS = Kinematics(FRANKA.tree, (*POLICY.active_joints, *POLICY.watched_joints))
+DOWN = from_xyz_rpy((0.45, 0.15, 0.4), (np.pi, 0.0, 0.0))
+
+
+class Robot:
+    """A robot that is where it was told to be, behind a follower."""
+
+    def __init__(self, q=HOME, **settings):
+        POLICY.reset()
+        POLICY.set_ignore_state_updates(True)
+        self.follower = Follower(POLICY, FollowerSettings(**settings))
+        self.q, self.qd, self.now = np.array(q), np.zeros(len(q)), 0.0
+        self.told = []
+        """Times at which it was told something."""
+        self.speeds, self.led = [], None
+        self.blocked = False
+
+    def run(self, seconds, each=None, *, news=True):
+        for _ in range(round(seconds / DT)):
+            if each is not None:
+                each(self.now)
+            led = (self.q, self.qd) if self.led is None else self.led
+            motion = RobotMotion(self.q, self.qd, FINGERS, np.zeros(len(FINGERS)), *led)
+            targets = self.follower.step(motion if news else None, DT, self.now)
+            self.now += DT
+            if targets is not None:
+                self.told.append(self.now)
+                if not self.blocked:
+                    self.q, self.qd = targets
+            self.speeds.append(np.abs(self.qd).max())
+        return self.follower.phase
+
+    @property
+    def tool(self):
+        return POLICY.tool_pose(self.q)
+
+    @property
+    def tool_speed(self):
+        J = KINEMATICS.jacobian(np.concatenate((self.q, FINGERS)), POLICY.tool)
+        return J[:, : len(self.q)] @ self.qd
+
+
+def test_without_a_target_nothing_is_said_and_with_one_it_arrives_and_falls_silent():
+    robot = Robot()
+    assert robot.run(0.2) is Phase.IDLE
+    assert not robot.told
+    robot.follower.follow_pose(DOWN, robot.now)
+    assert robot.run(6.0) is Phase.ARRIVED
+    assert robot.tool[:3, 3] == pytest.approx(DOWN[:3, 3], abs=0.005)
+    assert robot.follower.errors.orientation < np.radians(1.0)
+    robot.told.clear()
+    robot.run(1.0)
+    assert len(robot.told) < 3, "at rest there is hardly anything to be told"
+
+
+def test_it_begins_where_the_robot_is_led_so_that_nothing_jumps():
+    """A robot that is moved by another command goes on at its speed."""
+    robot = Robot()
+    moving = np.full(len(HOME), 0.2)
+    robot.led = (HOME + 0.01, moving)
+    robot.follower.follow_pose(DOWN, 0.0)
+    robot.run(DT)
+    assert robot.q == pytest.approx(HOME + 0.01, abs=0.2 * DT + 1e-4)
+    assert robot.qd == pytest.approx(moving, abs=0.15)
+
+
+def test_joint_speeds_change_within_the_limits_of_jerk_and_acceleration():
+    robot = Robot()
+    limits = FRANKA.limits.select(POLICY.active_joints)
+    targets = [from_xyz_rpy((0.45, y, 0.4), (np.pi, 0, 0)) for y in (-0.5, 0.5)]
+    speeds = []
+
+    def jumps(now):
+        robot.follower.follow_pose(targets[int(now / 0.25) % 2], now)
+        speeds.append(robot.qd.copy())
+
+    robot.run(2.0, jumps)
+    acceleration = np.diff(speeds, axis=0) / DT
+    assert (np.abs(speeds) <= limits.velocity + 1e-9).all()
+    assert (np.abs(acceleration) <= limits.acceleration * (1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize("twist", [(0.1, 0, 0, 0, 0, 0), (0, 0.05, -0.1, 0, 0, 0.4)])
+def test_a_twist_is_kept_while_it_is_renewed_and_ends_by_itself(twist):
+    robot = Robot()
+    begin = robot.tool
+    robot.run(1.0, lambda now: robot.follower.follow_twist(twist, now))
+    assert robot.tool_speed == pytest.approx(twist, abs=0.01)
+    assert robot.tool[:3, 3] - begin[:3, 3] == pytest.approx(twist[:3], abs=0.01)
+    before = robot.tool
+    assert robot.run(1.0) is Phase.IDLE
+    assert robot.speeds[-1] == 0.0
+    assert np.linalg.norm(robot.tool[:3, 3] - before[:3, 3]) < 0.035, "0.2 s and a short stop"
+
+
+def test_jogged_joints_move_at_their_speeds_and_the_others_stay():
+    robot = Robot()
+    speeds = np.zeros(len(HOME))
+    speeds[[0, 6]] = 0.4, -0.3
+    robot.run(1.5, lambda now: robot.follower.follow_jog(speeds, now))
+    assert robot.qd == pytest.approx(speeds, abs=0.03)
+    assert (robot.q - HOME)[[1, 2, 3, 4, 5]] == pytest.approx(np.zeros(5), abs=0.02)
+
+
+def test_a_jog_stops_at_the_joint_limit():
+    robot = Robot()
+    upper = FRANKA.limits.select(POLICY.active_joints).upper[6]
+    speeds = np.zeros(len(HOME))
+    speeds[6] = 1.5
+    most = -np.inf
+
+    def jog(now):
+        nonlocal most
+        robot.follower.follow_jog(speeds, now)
+        most = max(most, robot.q[6])
+
+    robot.run(4.0, jog)
+    assert upper - 0.2 < most <= upper
+    assert abs(robot.qd[6]) < 0.02
+
+
+def test_a_twist_into_a_wall_stops_before_it():
+    robot = Robot()
+    wall = world_object("wall", Box((0.02, 2.0, 2.0)), from_xyz_rpy((0.55, 0.0, 0.5)))
+    POLICY.set_scene(World(Scene(objects={"wall": wall})).scene)
+    robot.run(6.0, lambda now: robot.follower.follow_twist((0.2, 0, 0, 0, 0, 0), now))
+    assert POLICY.clearance() > 0.0
+    assert abs(robot.tool_speed[0]) < 0.02
+    back = (-0.1, 0, 0, 0, 0, 0)
+    x = robot.tool[0, 3]
+    robot.run(1.0, lambda now: robot.follower.follow_twist(back, now))
+    assert robot.tool[0, 3] < x - 0.07, "what was held up must not have added up"
+
+
+def test_a_target_that_moves_is_followed_without_lag():
+    robot, errors = Robot(), []
+    sent = -1.0
+
+    def target(now):
+        return from_xyz_rpy((0.45, 0.1 * now - 0.2, 0.45), (np.pi, 0.0, 0.0))
+
+    def follow(now):
+        nonlocal sent
+        if now - sent >= 1 / 30:
+            sent = now
+            robot.follower.follow_pose(target(now), now)
+        errors.append(np.linalg.norm(robot.tool[:3, 3] - target(now)[:3, 3]))
+
+    robot.run(4.0, follow)
+    assert max(errors[-200:]) < 0.01
+
+
+def test_the_newest_input_leads():
+    robot = Robot()
+    follower = robot.follower
+    follower.follow_pose(DOWN, 0.0)
+    robot.run(0.5)
+    robot.run(0.3, lambda now: follower.follow_twist((0, 0, 0.1, 0, 0, 0), now))
+    assert robot.tool_speed[2] > 0.05
+    assert robot.run(1.0) is Phase.IDLE, "the target before the twist is not gone back to"
+    follower.follow_posture(HOME, robot.now)
+    assert robot.run(5.0) is Phase.ARRIVED
+    assert robot.q == pytest.approx(HOME, abs=0.01)
+
+
+def test_a_posture_beside_a_pose_settles_the_elbow_and_keeps_the_tool():
+    robot = Robot()
+    robot.follower.follow_pose(DOWN, 0.0)
+    robot.run(4.0)
+    elbow = robot.q[2]
+    posture = HOME.copy()
+    posture[2] += 0.8
+    robot.follower.follow_posture(posture, robot.now)
+    assert robot.run(4.0) is Phase.ARRIVED
+    assert robot.q[2] > elbow + 0.2
+    assert robot.tool[:3, 3] == pytest.approx(DOWN[:3, 3], abs=0.01)
+
+
+def test_a_target_that_is_not_renewed_is_lost():
+    robot = Robot(target_timeout=0.3)
+    robot.run(0.5, lambda now: robot.follower.follow_pose(DOWN, now))
+    assert robot.speeds[-1] > 0.1
+    assert robot.run(0.7) is Phase.STOPPED
+    assert "not renewed for 0.3 s" in robot.follower.text
+    assert robot.speeds[-1] == 0.0
+    told = len(robot.told)
+    robot.run(0.5)
+    assert len(robot.told) == told
+    robot.follower.follow_pose(DOWN, robot.now)
+    assert robot.run(0.1) is Phase.FOLLOWING
+
+
+def test_pause_stops_and_goes_on():
+    robot = Robot()
+    robot.follower.follow_pose(DOWN, 0.0)
+    robot.run(0.5)
+    robot.follower.pause(True)
+    assert robot.run(0.6) is Phase.PAUSED
+    assert robot.speeds[-1] == 0.0
+    robot.follower.follow_twist((0.1, 0, 0, 0, 0, 0), robot.now)
+    assert robot.run(0.3) is Phase.PAUSED
+    robot.follower.pause(False)
+    assert robot.run(6.0) is Phase.ARRIVED
+
+
+def test_cleared_while_paused_it_stays_silent():
+    robot = Robot()
+    robot.follower.follow_pose(DOWN, 0.0)
+    robot.run(0.5)
+    robot.follower.pause(True)
+    robot.follower.clear()
+    robot.run(0.6)
+    robot.follower.pause(False)
+    told = len(robot.told)
+    assert robot.run(0.5) is Phase.IDLE
+    assert len(robot.told) == told
+
+
+def test_who_leads_the_resting_robot_elsewhere_gets_it():
+    robot = Robot()
+    robot.follower.follow_pose(DOWN, 0.0)
+    robot.run(5.0)
+    told = len(robot.told)
+    robot.led = (robot.q + 0.05, np.zeros(len(robot.q)))
+    assert robot.run(0.5) is Phase.IDLE
+    assert "another command" in robot.follower.text
+    assert len(robot.told) == told
+
+
+def test_an_obstacle_that_comes_near_moves_a_robot_that_rests():
+    robot = Robot()
+    robot.follower.follow_pose(DOWN, 0.0)
+    robot.run(5.0)
+    told = len(robot.told)
+    X = robot.tool
+    X[:3, 3] += (0.0, 0.1, 0.06)
+    POLICY.set_scene(World(Scene(objects={"ball": world_object("ball", Sphere(0.05), X)})).scene)
+    robot.run(1.0)
+    assert len(robot.told) > told + 20
+
+
+def test_a_robot_that_does_not_follow_is_let_go():
+    robot = Robot(max_tracking_error=0.1)
+    robot.blocked = True
+    robot.follower.follow_pose(DOWN, 0.0)
+    assert robot.run(3.0) is Phase.STOPPED
+    assert "panda_joint" in robot.follower.text
+    robot.blocked = False
+    told = len(robot.told)
+    robot.run(0.5)
+    assert len(robot.told) == told
+
+
+def test_from_the_robots_own_state_each_step_waits_for_news():
+    robot = Robot()
+    POLICY.set_ignore_state_updates(False)
+    robot.follower.follow_pose(DOWN, 0.0)
+    robot.run(0.3)
+    told = len(robot.told)
+    robot.run(0.1, news=False)
+    assert len(robot.told) == told
+    assert robot.run(6.0) is Phase.ARRIVED
+    assert robot.tool[:3, 3] == pytest.approx(DOWN[:3, 3], abs=0.005)
+
+
+def test_the_end_is_told_in_one_message_that_can_be_reached():
+    robot = Robot()
+    robot.follower.follow_pose(DOWN, 0.0)
+    robot.run(0.6)
+    before, speed = robot.q, robot.qd
+    q, qd = robot.follower.rest_at(DT)
+    assert not qd.any()
+    moved = np.sign(speed) * (q - before)
+    fast = np.abs(speed) > 0.05
+    assert fast.any()
+    assert (moved[fast] > 0.0).all(), "forward, as long as the stop takes"
+    assert (moved < 0.3).all()
+    assert robot.follower.rest_at(DT) is None
+    assert robot.follower.phase is Phase.IDLE
+
+
+def trapped(robot):
+    """A robot whose target lies behind a U of walls that opens towards it."""
+    walls = {
+        "back": ((0.02, 0.5, 0.5), (0.62, 0.0, 0.5)),
+        "left": ((0.25, 0.02, 0.5), (0.5, 0.25, 0.5)),
+        "right": ((0.25, 0.02, 0.5), (0.5, -0.25, 0.5)),
+        "lid": ((0.25, 0.5, 0.02), (0.5, 0.0, 0.75)),
+        "floor": ((0.25, 0.5, 0.02), (0.5, 0.0, 0.25)),
+    }
+    objects = {n: world_object(n, Box(size), from_xyz_rpy(at)) for n, (size, at) in walls.items()}
+    POLICY.set_scene(World(Scene(objects=objects)).scene)
+    robot.follower.follow_pose(from_xyz_rpy((0.7, 0.0, 0.5)), robot.now, oriented=False)
+
+
+def test_a_trap_is_told_within_two_seconds_of_standstill():
+    robot = Robot()
+    trapped(robot)
+    moved = 0.0
+    while robot.run(0.1) is not Phase.STUCK:
+        moved = robot.now if np.linalg.norm(robot.tool_speed[:3]) > 0.02 else moved
+        assert robot.now < 8.0
+    assert robot.now - moved < 2.0
+    assert "comes no nearer" in robot.follower.text
+
+
+def test_a_planner_gets_the_robot_at_rest_and_gives_it_back():
+    robot = Robot(escape=True, escape_pause=1.0)
+    follower = robot.follower
+    trapped(robot)
+    while follower.escape_target is None:
+        robot.run(0.05)
+        assert robot.now < 8.0
+    assert robot.speeds[-1] == 0.0
+    told = len(robot.told)
+    robot.run(0.5)
+    assert len(robot.told) == told, "while the planner moves the robot nothing else is said"
+    follower.hand_back(robot.now, "no way")
+    assert robot.run(3.0) in (Phase.STUCK, Phase.STOPPING, Phase.ESCAPING)
+    while follower.escape_target is None:
+        robot.run(0.05)
+        assert robot.now < 14.0
+    POLICY.set_scene(Scene())
+    follower.hand_back(robot.now)
+    assert robot.run(6.0) is Phase.ARRIVED
+
+
+@pytest.mark.parametrize("end", ["clear", "twist", "far target"])
+def test_another_input_ends_the_hand_over(end):
+    robot = Robot(escape=True)
+    follower = robot.follower
+    trapped(robot)
+    while follower.escape_target is None:
+        robot.run(0.05)
+    if end == "clear":
+        follower.clear()
+        expected = Phase.IDLE
+    elif end == "twist":
+        follower.follow_twist((-0.1, 0, 0, 0, 0, 0), robot.now)
+        expected = Phase.FOLLOWING
+    else:
+        follower.follow_pose(DOWN, robot.now)
+        expected = Phase.FOLLOWING
+    assert follower.escape_target is None
+    assert robot.run(0.1) is expected
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        lambda f: f.follow_pose(np.full((4, 4), np.nan), 0.0),
+        lambda f: f.follow_pose(np.zeros((3, 3)), 0.0),
+        lambda f: f.follow_posture([0.0] * 6, 0.0),
+        lambda f: f.follow_posture([np.inf, 0, 0, 0, 0, 0, 0], 0.0),
+        lambda f: f.follow_posture([9.0, 0, 0, 0, 0, 0, 0], 0.0),
+        lambda f: f.follow_twist([0.1, np.nan, 0, 0, 0, 0], 0.0),
+        lambda f: f.follow_twist([0.1], 0.0),
+        lambda f: f.follow_jog([0.1], 0.0),
+    ],
+)
+def test_a_bad_input_changes_nothing(order):
+    robot = Robot()
+    robot.follower.follow_pose(DOWN, 0.0)
+    robot.run(0.3)
+    wish = robot.follower.wish
+    with pytest.raises(BadCommand):
+        order(robot.follower)
+    assert robot.follower.wish is wish
+    assert robot.run(0.2) is Phase.FOLLOWING
+
+
+def test_settings_must_be_above_zero():
+    with pytest.raises(BadConfig, match="command_timeout is 0"):
+        FollowerSettings(command_timeout=0.0)
