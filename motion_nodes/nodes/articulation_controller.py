@@ -32,7 +32,7 @@ from motion_nodes.nodes.articulation_params import (
 )
 from motion_nodes.nodes.follow_trajectory import FollowTrajectoryServer
 from motion_nodes.nodes.gripper_actions import GripperServer
-from motion_nodes.nodes.joint_outputs import EffortDrives, JointOutputs
+from motion_nodes.nodes.joint_outputs import EffortDrives, JointOutputs, MotionLoad
 from motion_nodes.nodes.stream_inputs import StreamInputs
 from motion_nodes.nodes.trajectory_requests import listen_for_trajectories
 from motion_nodes.ros import qos
@@ -89,18 +89,15 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         drives = None
         if params.command_interface == "effort":
             law = DriveLaw(joints, gains_of(params), limits.effort, modes)
+            drives = EffortDrives(law, limits.effort)
+        load = None
+        if drives is not None or params.feed_forward:
             armature = [drive.armature for drive in own]
             dynamics = InverseDynamics(self.robot.tree, joints, armature=armature)
-            drives = EffortDrives(
-                law,
-                dynamics,
-                limits.effort,
-                gravity=params.gravity_compensation,
-                inertia=params.inertia_compensation,
-            )
+            load = MotionLoad(dynamics, params.gravity_compensation, params.inertia_compensation)
         self._stiffness = np.array([drive.stiffness for drive in own])
         bounds = self.runner.effort_bounds
-        self._outputs = JointOutputs(self, joints, drives, self._stiffness, bounds)
+        self._outputs = JointOutputs(self, joints, drives, load, self._stiffness, bounds)
         self._state = JointStateReader(self.poll(JointState, "joint_states", qos.STATES), joints)
         self._streams = StreamInputs(self)
         listen_for_trajectories(self)
@@ -175,10 +172,11 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             gains = gains_of(params)
             drives.law.set_gains(gains.kp, gains.kd, gains.ki)
             drives.limits = limits.effort
-            drives.gravity = params.gravity_compensation
-            drives.inertia = params.inertia_compensation
             for joint, mode in modes.items():
                 drives.law.switch_mode(mode, [joint])
+        if self._outputs.load is not None:
+            self._outputs.load.gravity = params.gravity_compensation
+            self._outputs.load.inertia = params.inertia_compensation
 
     def time_jumped(self, before: float, after: float) -> None:
         """Hold where the robot is."""

@@ -55,12 +55,21 @@ class ArticulationParams(RobotParams):
     gravity_compensation: bool = param(
         True,
         doc="Add the efforts that hold the robot against gravity, used with command_interface "
-        "effort; joints in effort mode get what is commanded and nothing more.",
+        "effort and with feed_forward; joints in effort mode get what is commanded and nothing "
+        "more.",
     )
     inertia_compensation: bool = param(
         True,
         doc="Add the efforts that speeds and accelerations of the reference take by the robot's "
-        "masses (inverse dynamics), used with command_interface effort.",
+        "masses (inverse dynamics), used with command_interface effort and with feed_forward.",
+    )
+    feed_forward: bool = param(
+        False,
+        doc="With command_interface position: send the efforts that the motion takes by the "
+        "robot's masses along with the positions. For drives that add them, as the simulation's "
+        "do (bring-up turns it on there); not for robots that compensate gravity themselves or "
+        "that take an effort for another control mode.",
+        read_only=True,
     )
     max_velocity: tuple[float, ...] = param(
         doc="Velocity limits, at most those of the robot.", unit="rad/s or m/s", gt=0.0, inf=True

@@ -23,17 +23,30 @@ Array = NDArray[np.float64]
 
 
 @dataclass
+class MotionLoad:
+    """What the motion itself takes, by the robot's model."""
+
+    dynamics: InverseDynamics
+    gravity: bool
+    """Whether that includes the efforts against gravity."""
+    inertia: bool
+    """Whether it includes those of the reference's accelerations and speeds."""
+
+    def of(self, reference: JointReference, state: JointStateReader) -> Array:
+        """Return the efforts of the joints where they are [N m or N], shape (n,)."""
+        return motion_load(
+            self.dynamics, reference, state.position, state.velocity,
+            gravity=self.gravity, inertia=self.inertia,
+        )  # fmt: skip
+
+
+@dataclass
 class EffortDrives:
     """Drives whose efforts the node computes itself."""
 
     law: DriveLaw
-    dynamics: InverseDynamics
     limits: Array
     """Of efforts [N m or N], shape (n,)."""
-    gravity: bool
-    """Whether efforts include those against gravity."""
-    inertia: bool
-    """Whether they include those of the reference's accelerations and speeds."""
 
 
 class JointOutputs:
@@ -48,6 +61,7 @@ class JointOutputs:
         node: MotionNode[Any],
         joints: Sequence[str],
         drives: EffortDrives | None,
+        load: MotionLoad | None,
         stiffness: Array,
         effort_bounds: Array,
     ) -> None:
@@ -57,10 +71,12 @@ class JointOutputs:
             node: the controller.
             joints: that it controls.
             drives: turn references into efforts; None: the robot's own drives follow them.
+            load: what is added to the efforts of ``drives``, or sent beside positions to the
+                robot's own; None: nothing, which only the robot's own drives can do with.
             stiffness: of the robot's own drives [N m/rad or N/m], shape (n,); 0: not known.
             effort_bounds: what joints may push with, read at every message, shape (n,).
         """
-        self.drives = drives
+        self.drives, self.load = drives, load
         self._stiffness, self._bounds = stiffness, effort_bounds
         self._period = 1.0 / node.params.update_rate
         self._writer = JointStateWriter(
@@ -91,7 +107,8 @@ class JointOutputs:
         drives = self.drives
         if drives is None:
             sent = held_back(reference, state.position, self._bounds, self._stiffness)
-            self._write(sent.positions, sent.velocities, sent.efforts, now_ns)
+            efforts = sent.efforts if self.load is None else self._with_load(sent, state)
+            self._write(sent.positions, sent.velocities, efforts, now_ns)
             return
         if dt <= 0.0:
             # The law needs time to have passed; until then what was sent holds. A reference in its
@@ -101,13 +118,21 @@ class JointOutputs:
         if not np.array_equal(limits, drives.law.max_efforts):
             drives.law.set_max_efforts(limits)
         due = one_step_back(reference, min(dt, self._period))
-        load = motion_load(
-            drives.dynamics, due, state.position, state.velocity,
-            gravity=drives.gravity, inertia=drives.inertia,
-        )  # fmt: skip
+        load = 0.0 if self.load is None else self.load.of(due, state)
         efforts = drives.law.efforts(due, state.position, state.velocity, dt, load=load)
         self._acted_on = state.position.copy()
         self._write(self._nan, self._nan, efforts, now_ns)
+
+    def _with_load(self, reference: JointReference, state: JointStateReader) -> Array:
+        """Return efforts to go beside positions: what is asked for, and the motion's load.
+
+        Joints without a position follow a speed or an effort and get what is commanded; those that
+        may only push so hard are held back by their positions.
+        """
+        assert self.load is not None
+        led = ~np.isnan(reference.positions) & np.isinf(self._bounds)
+        load = np.where(led, self.load.of(reference, state), 0.0)
+        return np.where(led, np.nan_to_num(reference.efforts) + load, reference.efforts)
 
     def wait(self, reference: JointReference, state: JointStateReader, now_ns: int) -> None:
         """Send what holds while time stands.
@@ -135,7 +160,7 @@ class JointOutputs:
         self._fill(
             sent.positions,
             np.where(np.isnan(reference.velocities), np.nan, 0.0),
-            np.where(np.isnan(reference.efforts), np.nan, 0.0),
+            np.where(np.isnan(reference.efforts) & (self.load is None), np.nan, 0.0),
         )
 
     def report(self, state: JointStateReader, scaling: float, now_ns: int) -> None:
