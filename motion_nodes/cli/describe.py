@@ -9,6 +9,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Column, Table
 
+from motion_nodes.cli.describe_data import robot_data
+from motion_nodes.cli.printing import print_json
 from motion_nodes.errors import MotionError
 from motion_nodes.model.base_description import BaseSpec, HolonomicSpec
 from motion_nodes.model.loader import available_robots, load_robot
@@ -29,9 +31,12 @@ def list_robots() -> None:
     Console().print(table)
 
 
-def describe_robot(name: str) -> None:
-    """Print one robot's joints, limits, groups and states."""
+def describe_robot(name: str, *, as_json: bool = False) -> None:
+    """Print one robot's joints, limits, groups and states, for people or for machines."""
     robot = load_robot(name)
+    if as_json:
+        print_json(robot_data(robot))
+        return
     console = Console()
     console.print(f"[bold]{robot.name}[/bold], {robot.kind}, base frame {robot.base_frame}")
     joints = Column("joint", no_wrap=True, min_width=max(map(len, robot.joint_names)))

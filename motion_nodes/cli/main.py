@@ -11,11 +11,14 @@ from typing import Annotated
 import typer
 
 from motion_nodes import __version__
+from motion_nodes.cli.bench import bench
 from motion_nodes.cli.cartesian import cartesian
 from motion_nodes.cli.convert import convert
 from motion_nodes.cli.fk import fk
 from motion_nodes.cli.ik import ik
+from motion_nodes.cli.options import JsonOption, RobotArgument
 from motion_nodes.cli.plan import plan
+from motion_nodes.cli.record import record
 from motion_nodes.errors import MotionError
 
 app = typer.Typer(
@@ -25,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for _command in (fk, ik, plan, cartesian, convert):
+for _command in (fk, ik, plan, cartesian, convert, bench, record):
     app.command()(_command)
 
 Robots = Annotated[
@@ -43,11 +46,11 @@ def robots() -> None:
 
 
 @app.command()
-def describe(robot: Annotated[str, typer.Argument(help="Robot name or path.")]) -> None:
+def describe(robot: RobotArgument, as_json: JsonOption = False) -> None:
     """Show a robot's joints, limits, groups and states."""
     from motion_nodes.cli.describe import describe_robot
 
-    describe_robot(robot)
+    describe_robot(robot, as_json=as_json)
 
 
 @app.command()

@@ -41,7 +41,8 @@ def load_robot(name_or_path: str | Path, urdf: str | Path | None = None) -> Robo
         BadConfig: when two robots on the search path have that name.
     """
     file = _find(name_or_path)
-    if urdf is not None or format_of(file) is not None:
+    # A robot's own file need not be read twice to tell what it is.
+    if urdf is not None or (file.name != ROBOT_FILE and format_of(file) is not None):
         return load_foreign(file, None if urdf is None else Path(urdf))
     description = decode(read_yaml(file), RobotDescription, str(file))
     urdf_file = file.parent / description.urdf

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion record``: what a running suite says, into a file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def record(
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output", "-o", help="File to make: .jsonl (whole messages) or .csv (all numbers)."
+        ),
+    ] = "recording.jsonl",
+    seconds: Annotated[
+        float, typer.Option(help="From the first message on; 0: until Ctrl-C.")
+    ] = 0.0,
+    topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only this topic, * for anything; may be repeated. Default: joint states, "
+            "commands, odometry, poses and plans."
+        ),
+    ] = None,
+) -> None:
+    """Record topics of a running suite. Exit code 1: nothing came."""
+    import math
+    import sys
+    from pathlib import Path
+
+    from motion_nodes.cli.printing import print_table, say
+    from motion_nodes.cli.values import NO_SOLUTION
+    from motion_nodes.errors import BadCommand
+    from motion_nodes.nodes.record import record as record_topics
+
+    if not (math.isfinite(seconds) and seconds >= 0.0):
+        raise BadCommand(f"--seconds is {seconds:g}; it must be 0 or above.")
+
+    def news(text: str) -> None:
+        print(f"motion: recording {text}", file=sys.stderr, flush=True)
+
+    counts = record_topics(Path(output), seconds, topic or [], news)
+    print_table(["topic", "messages"], sorted(counts.items()))
+    if not sum(counts.values()):
+        say("Nothing came. Is a suite running, with the same ROS_DOMAIN_ID?")
+        raise typer.Exit(NO_SOLUTION)
+    say(f"{sum(counts.values())} messages in {output}.")

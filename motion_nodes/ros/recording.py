@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Record what a running suite says: topics are found by their types, messages become lines."""
+
+from __future__ import annotations
+
+import csv
+import fnmatch
+import importlib
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.ros.plain_messages import numbers_of, plain_message
+
+TYPES = (
+    *("sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry", "nav_msgs/msg/Path"),
+    *("geometry_msgs/msg/Twist", "geometry_msgs/msg/TwistStamped"),
+    *("geometry_msgs/msg/PoseStamped", "ackermann_msgs/msg/AckermannDriveStamped"),
+    *("trajectory_msgs/msg/JointTrajectory", "std_msgs/msg/Float64MultiArray"),
+    *("control_msgs/msg/JointTrajectoryControllerState", "moveit_msgs/msg/DisplayTrajectory"),
+)
+"""Types that are recorded where no topics are named: joints, commands, odometry and plans."""
+
+Write = Callable[[float, str, str, Any], None]
+"""Writes a message: when it came [s], topic, type, and the message as plain data."""
+
+
+class RecordingFile:
+    """A file that grows by each message: JSON lines, or a table of all numbers.
+
+    ``.jsonl``: ``{"time": ..., "topic": ..., "type": ..., "message": {...}}`` on each line.
+    ``.csv``: columns time, topic, name, value; a row for each number.
+    """
+
+    SUFFIXES = (".jsonl", ".csv")
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, which must not exist yet.
+
+        Raises:
+            BadConfig: another kind of file; it exists, or cannot be written.
+        """
+        if path.suffix not in self.SUFFIXES:
+            raise BadConfig(f"{path}: the name must end in {' or '.join(self.SUFFIXES)}.")
+        try:
+            self._file: IO[str] = path.open("x", encoding="utf-8", newline="")
+        except FileExistsError:
+            raise BadConfig(f"{path} exists already; nothing is recorded. Take another.") from None
+        except OSError as error:
+            raise BadConfig(f"{path} cannot be written: {error.strerror}.") from None
+        self._table = csv.writer(self._file) if path.suffix == ".csv" else None
+        if self._table is not None:
+            self._table.writerow(["time", "topic", "name", "value"])
+
+    def write(self, stamp: float, topic: str, kind: str, message: Any) -> None:
+        """Add a message."""
+        if self._table is None:
+            line = {"time": stamp, "topic": topic, "type": kind, "message": message}
+            self._file.write(json.dumps(line) + "\n")
+            return
+        self._table.writerows([stamp, topic, name, x] for name, x in numbers_of(message))
+
+    def close(self) -> None:
+        """Write out what is left."""
+        self._file.close()
+
+
+class Recorder:
+    """Listens to all topics of interest, those too that appear later."""
+
+    def __init__(self, node: Node, write: Write, patterns: Sequence[str] = ()) -> None:
+        """Begin.
+
+        Args:
+            node: that listens; the caller spins it and calls :meth:`look_around` now and then.
+            write: takes the messages.
+            patterns: names of topics, with ``*`` for anything; none: all of :data:`TYPES`.
+        """
+        self._node, self._write = node, write
+        self._patterns = tuple(p if p.startswith(("/", "*")) else f"/{p}" for p in patterns)
+        self.counts: Counter[str] = Counter()
+        """Messages by topic; a topic that nothing came from yet counts 0."""
+        self.skipped: dict[str, str] = {}
+        """Topics of interest that cannot be listened to, and why."""
+
+    def look_around(self) -> None:
+        """Listen to topics that have appeared."""
+        for topic, kinds in self._node.get_topic_names_and_types():
+            if topic in self.counts or topic in self.skipped or not self._wanted(topic, kinds):
+                continue
+            publishers = self._node.get_publishers_info_by_topic(topic)
+            if not publishers:
+                continue
+            kind = publishers[0].topic_type
+            try:
+                message_type = _message_type(kind)
+            except (ImportError, AttributeError, ValueError):
+                self.skipped[topic] = f"the message type {kind} is not installed"
+                continue
+            self.counts[topic] = 0
+            every = all(p.qos_profile.reliability == ReliabilityPolicy.RELIABLE for p in publishers)
+            reliability = ReliabilityPolicy.RELIABLE if every else ReliabilityPolicy.BEST_EFFORT
+            qos = QoSProfile(depth=1000, reliability=reliability)
+            self._node.create_subscription(message_type, topic, self._listener(topic, kind), qos)
+
+    def _wanted(self, topic: str, kinds: Sequence[str]) -> bool:
+        if self._patterns:
+            return any(fnmatch.fnmatchcase(topic, pattern) for pattern in self._patterns)
+        return any(kind in TYPES for kind in kinds)
+
+    def _listener(self, topic: str, kind: str) -> Callable[[Any], None]:
+        def heard(message: Any) -> None:
+            self.counts[topic] += 1
+            self._write(time.time(), topic, kind, plain_message(message))
+
+        return heard
+
+
+def _message_type(name: str) -> type:
+    """Return the class of a message type such as ``sensor_msgs/msg/JointState``."""
+    package, _, kind = name.split("/")
+    found: type = getattr(importlib.import_module(f"{package}.msg"), kind)
+    return found

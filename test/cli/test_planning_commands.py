@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""motion plan, cartesian, bench: motions that hold, files, exit codes and words."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.from_file import load_scene
+
+FRANKA = load_robot("franka")
+ARM = FRANKA.group("arm")
+WORLD = """
+objects:
+  wall: {box: [0.3, 0.04, 0.9], position: [0.5, 0.0, 0.45]}
+  floor: {ground: true, position: [0, 0, -0.06]}
+"""
+LEFT, RIGHT = "0.9,0.4,0,-1.9,0,2.3,0.8", "-0.9,0.4,0,-1.9,0,2.3,0.8"
+
+
+@pytest.fixture
+def world(tmp_path):
+    file = tmp_path / "scene.yaml"
+    file.write_text(WORLD)
+    return file
+
+
+def tip(q):
+    full = FRANKA.home.copy()
+    full[ARM.indices] = q
+    return Kinematics(FRANKA.tree, base=FRANKA.base_frame).pose(full, ARM.tip)
+
+
+def test_a_plan_goes_around_what_stands_in_the_way(motion, world, tmp_path):
+    out = tmp_path / "motion.json"
+    done = motion(f"plan franka --from {LEFT} --to {RIGHT} --world {world} -o {out} --json")
+    assert done.code == 0, done.text
+    written = json.loads(out.read_text())
+    assert written == done.data["trajectory"]
+    assert written["joint_names"] == list(ARM.joints)
+    times = [point["time_from_start"] for point in written["points"]]
+    Q = np.array([point["positions"] for point in written["points"]])
+    V = np.array([point["velocities"] for point in written["points"]])
+    assert times[0] == 0.0
+    assert (np.diff(times) > 0.0).all()
+    assert np.allclose(Q[[0, -1]], [[float(x) for x in t.split(",")] for t in (LEFT, RIGHT)])
+    assert (np.abs(V) <= ARM.limits.velocity * (1.0 + 1e-9)).all()
+    checker = CollisionChecker(FRANKA, "arm", scene=load_scene(world))
+    assert checker.are_free(Q).all()
+    # Without the wall the straight way is free; with it, it is not.
+    straight = np.linspace(Q[0], Q[-1], 50)
+    assert not checker.are_free(straight).all()
+
+
+def test_a_plan_in_words_with_a_table_as_file(motion, tmp_path):
+    out = tmp_path / "motion.csv"
+    done = motion(f"plan franka --from {LEFT} --to ready -o {out} --velocity 0.5")
+    assert done.code == 0, done.text
+    for word in ("path", "retime", "verify", "panda_joint7", "The motion takes", str(out)):
+        assert word in done.text
+    with out.open() as file:
+        rows = list(csv.DictReader(file))
+    ready = FRANKA.named_state("ready", "arm")
+    assert [float(rows[-1][name]) for name in ARM.joints] == pytest.approx(ready.tolist())
+    fastest = max(abs(float(row["panda_joint1.velocity"])) for row in rows)
+    assert 0.1 < fastest <= 0.5 * ARM.limits.velocity[0] * (1 + 1e-9)
+
+
+def test_a_plan_to_a_pose(motion):
+    command = "plan franka --from ready --to-position 0.5,0.2,0.3 --to-rpy 180,0,0 --degrees --json"
+    path = motion(command).data["path"]
+    assert np.allclose(tip(path[-1])[:3, 3], [0.5, 0.2, 0.3], atol=1e-3)
+    assert np.allclose(tip(path[-1])[:3, 2], [0.0, 0.0, -1.0], atol=0.011)
+
+
+def test_what_cannot_be_planned_is_a_no_with_the_reason(motion, world, tmp_path):
+    out = tmp_path / "none.json"
+    far = motion(f"plan franka --to-position 3,0,0.4 -o {out} --timeout 1")
+    assert far.code == 1
+    assert "No motion: goal unreachable." in far.text
+    assert not out.exists()
+    world.write_text(WORLD.replace("[0.5, 0.0, 0.45]", "[0.5, 0.4, 0.45]"))
+    inside = motion(f"plan franka --to {LEFT} --world {world} --json")
+    assert inside.code == 1
+    assert inside.data["status"] == "GOAL_IN_COLLISION"
+    assert "wall" in inside.data["reason"]
+
+
+def test_straight_lines_are_straight(motion):
+    done = motion("cartesian franka --from ready --by 0,0,-0.2 --by 0,0.2,0 --json")
+    assert done.code == 0
+    assert done.data["fraction"] == 1.0
+    Q = np.array([point["positions"] for point in done.data["trajectory"]["points"]])
+    places = np.array([tip(q)[:3, 3] for q in Q])
+    start = places[0]
+    assert np.allclose(places[-1] - start, [0.0, 0.2, -0.2], atol=1e-3)
+    # Along one edge or the other; the corner is rounded by less than 2 mm.
+    off = np.minimum(np.abs(places[:, 1] - start[1]), np.abs(places[:, 2] - start[2] + 0.2))
+    assert np.hypot(off, places[:, 0] - start[0]).max() < 3e-3
+
+
+def test_lines_to_poses_and_a_slow_tip(motion):
+    pose = tip(FRANKA.named_state("ready", "arm"))
+    x, y, z = pose[:3, 3]
+    slow = motion(f"cartesian franka --to {x},{y},{z - 0.1},180,0,0 --degrees --speed 0.05 --json")
+    assert slow.code == 0, slow.text
+    points = slow.data["trajectory"]["points"]
+    assert points[-1]["time_from_start"] > 0.1 / 0.05
+    assert np.allclose(tip(points[-1]["positions"])[:3, 2], [0, 0, -1], atol=1e-3)
+
+
+def test_a_line_that_ends_early_says_where_and_why(motion):
+    done = motion("cartesian franka --by 1,0,0")
+    assert done.code == 1
+    assert "It ends early: at" in done.text
+    assert "% of the way" in done.text
+
+
+def test_bench_measures_all_rows(motion):
+    done = motion("bench franka --seconds 0.02 --json")
+    assert done.code == 0
+    names = [row["what"] for row in done.data["results"]]
+    assert names[:3] == ["pose of the tip", "Jacobian", "inverse kinematics"]
+    assert all(0.0 < row["median"] <= row["p95"] for row in done.data["results"])
+    assert done.data["results"][2]["successes"] == done.data["results"][2]["calls"]
+    assert "median [us]" in motion("bench franka --seconds 0.01").out
+
+
+WRONG = [
+    ("plan franka", "give --to (a state or joint values) or --to-position"),
+    ("plan franka --to ready --to-position 0.4,0,0.4", "both are given"),
+    ("plan franka --to-rpy 0,0,0", "--to-position x,y,z is needed"),
+    ("plan franka --to 0,0,0,0,0,0,0", "panda_joint4 is 0, allowed is"),
+    ("plan franka --to ready --planner rtt", "there is no planner 'rtt'"),
+    ("plan franka --to ready --velocity 2", "velocity_scaling is 2"),
+    ("plan franka --to ready -o plan.txt", "must end in .json or .csv"),
+    ("plan franka --to ready -o /no/where/plan.csv", "the folder /no/where does not exist"),
+    ("plan franka --to ready --world {bad}", "objects.post.cylinder: is missing the field"),
+    ("plan franka --to ready --world {two}", "needs one shape of box"),
+    ("plan franka --to ready --world {none}", "Did you mean 'box'"),
+    ("plan franka --group gripper --to-position 0,0,0", "has no tip"),
+    ("cartesian franka", "give --to x,y,z or --by dx,dy,dz"),
+    ("cartesian franka --by 0,0", "--by needs 3 numbers"),
+    ("cartesian franka --to 0,0,0,0", "--to needs 3 or 6 or 7 numbers"),
+    ("cartesian franka --to 0.4,0,0.4,0,0,0,0", "the quaternion is zero"),
+    ("cartesian franka --by 0,0,-0.1 --step 0", "max_step is 0"),
+    ("cartesian franka --by 0,0,-0.1 --speed 0", "max_speed is 0"),
+    ("bench franka --seconds 0", "--seconds is 0"),
+    ("bench jetbot", "has no tip; only arms can be measured"),
+]
+
+
+@pytest.mark.parametrize(("command", "words"), WRONG, ids=[c for c, _ in WRONG])
+def test_wrong_use_is_told_in_one_line(motion, tmp_path, command, words):
+    for name, text in (
+        ("bad", "objects: {post: {cylinder: {radius: 0.1}}}"),
+        ("two", "objects: {post: {sphere: 0.1, box: [1, 1, 1]}}"),
+        ("none", "objects: {post: {bux: [1, 1, 1]}}"),
+    ):
+        (tmp_path / f"{name}.yaml").write_text(text)
+        command = command.replace("{" + name + "}", str(tmp_path / f"{name}.yaml"))
+    done = motion(command)
+    assert done.code == 2
+    assert words in done.err
+    assert len(done.err.strip().splitlines()) == 1
