@@ -84,6 +84,10 @@ class LinkGeometry:
         """
         return cls.of_shapes(robot.tree.link(link).collisions, robot.mesh_path, spacing)
 
+    def finer(self, spacing: float) -> LinkGeometry:
+        """Return the same geometry with samples no farther apart than ``spacing`` [m]."""
+        return self if self.spacing <= spacing else LinkGeometry(self.corners, spacing)
+
     @property
     def bounds(self) -> Array:
         """Least and greatest corner of the box around the surface [m], shape (2, 3)."""
@@ -92,11 +96,17 @@ class LinkGeometry:
 
     @functools.cached_property
     def surface(self) -> Array:
-        """Samples of the surface [m], shape (s, 3)."""
+        """Samples of the outer surface [m], shape (s, 3); walls deep inside are left out."""
+        from scipy import ndimage
+
         points = dense_points(self.corners, 0.5 * self.spacing)
         # 0.29 of the spacing to a dense point, 0.69 from there to the one that its cell keeps.
         cells = np.floor(points / (0.4 * self.spacing)).astype(np.int64)
-        return frozen(points[_first_of_each(cells)])
+        points = points[_first_of_each(cells)]
+        solid, first = self._grid
+        core = ndimage.binary_erosion(solid, iterations=2)
+        inner = core[tuple(np.rint((points - first) / self.spacing).astype(int).T)]
+        return frozen(points[~inner])
 
     @functools.cached_property
     def _grid(self) -> tuple[NDArray[np.bool_], Array]:
@@ -112,6 +122,9 @@ class LinkGeometry:
         closed = ndimage.binary_dilation(shell, np.ones((3, 3, 3), bool))
         filled = ndimage.binary_fill_holes(closed)
         solid = ndimage.binary_erosion(filled, np.ones((3, 3, 3), bool)) | shell
+        enclosed = _enclosed(shell)
+        if solid.sum() - shell.sum() < 0.2 * (enclosed & ~shell).sum():
+            solid |= enclosed  # a shell with an open end: a cover, a tube
         return solid, low + 0.5 * self.spacing
 
     @functools.cached_property
@@ -119,6 +132,20 @@ class LinkGeometry:
         """Middles of the volume elements that are solid [m], shape (v, 3)."""
         solid, first = self._grid
         return frozen(first + self.spacing * np.argwhere(solid))
+
+    @functools.cached_property
+    def middle_axes(self) -> Array:
+        """Middles of the solid elements that are deeper than their neighbours [m], shape (a, 3).
+
+        They are about the medial axis, where the largest balls within the geometry have their
+        centres.
+        """
+        from scipy import ndimage
+
+        solid, first = self._grid
+        depth = ndimage.distance_transform_edt(solid)
+        deepest = solid & (depth >= ndimage.maximum_filter(depth, 3) - 0.25)
+        return frozen(first + self.spacing * np.argwhere(deepest))
 
     @property
     def volume(self) -> float:
@@ -152,6 +179,15 @@ class LinkGeometry:
         from scipy.spatial import cKDTree
 
         return cKDTree(self.surface)
+
+
+def _enclosed(shell: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return the cells that have shell on at least five of their six sides, however far away."""
+    sides = np.zeros(shell.shape, np.int8)
+    for axis in range(3):
+        sides += np.maximum.accumulate(shell, axis=axis)
+        sides += np.flip(np.maximum.accumulate(np.flip(shell, axis), axis=axis), axis)
+    return sides >= 5
 
 
 def triangles_of(shape: Shape, find_mesh: Callable[[str], Path]) -> Array:

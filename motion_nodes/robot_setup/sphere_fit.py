@@ -11,8 +11,10 @@ from motion_nodes.errors import BadConfig
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 
-_CANDIDATES = 900
+_CANDIDATES = 800
 _TARGETS = 3000  # points that have to be held while spheres are chosen
+_GROWTH = 0.35
+"""Part of the accuracy by which spheres may grow to take in points that are left over."""
 _GAP = 0.5
 """How far beyond samples spheres reach, as a part of the spacing. No point of the surface is
 farther than the spacing from a sample, and what is between those of one sphere it holds anyway."""
@@ -58,14 +60,20 @@ def fit_spheres(geometry: LinkGeometry, accuracy: float) -> Array:
     """
     if not (np.isfinite(accuracy) and accuracy > 0.0):
         raise BadConfig(f"the accuracy of spheres is {accuracy} m; it must be above 0.")
+    geometry = geometry.finer(accuracy / 3.0)
     rng = np.random.default_rng(0)
     surface, inner = geometry.surface, geometry.elements
     targets = np.concatenate((_some(surface, _TARGETS, rng), _some(inner, _TARGETS // 3, rng)))
-    centres = np.concatenate((_some(inner, _CANDIDATES, rng), _some(surface, 300, rng)))
-    # What a sphere will grow by to hold what is between samples is taken off before.
-    slack = max(accuracy - _GAP * geometry.spacing, 0.5 * accuracy)
-    radii = np.maximum(geometry.depth(centres), 0.0) + slack
-    spheres = _fitted(_greedy(centres, radii, targets), geometry)
+    centres = np.concatenate(
+        (
+            _some(geometry.middle_axes, _CANDIDATES, rng),
+            _some(inner, _CANDIDATES // 2, rng),
+            _some(surface, _CANDIDATES // 3, rng),
+        )
+    )
+    # What a sphere will grow by afterwards is taken off before.
+    radii = np.maximum(geometry.depth(centres), 0.0) + (1.0 - _GROWTH) * accuracy
+    spheres = _fitted(_greedy(centres, radii, targets, _GROWTH * accuracy), geometry)
     return frozen(spheres[np.argsort(-spheres[:, 3], kind="stable")])
 
 
@@ -134,17 +142,22 @@ def _some(points: Array, count: int, rng: np.random.Generator) -> Array:
     return points[rng.permutation(len(points))[:count]]
 
 
-def _greedy(centres: Array, radii: Array, targets: Array) -> Array:
-    """Return the spheres that are taken one after the other until all targets are held."""
+def _greedy(centres: Array, radii: Array, targets: Array, growth: float) -> Array:
+    """Return the spheres that are taken one after the other until all targets are nearly held.
+
+    Those within ``growth`` of a sphere count as held: else the last few points would ask for as
+    many spheres as all others.
+    """
     from scipy.spatial.distance import cdist
 
-    held_by = cdist(targets, centres) <= radii
+    beyond = cdist(targets, centres) - radii
+    held_by = beyond <= 0.0
     gains = held_by.sum(axis=0)
     is_open = np.ones(len(targets), bool)
     taken = []
     while gains.max() > 0:
         taken.append(int(gains.argmax()))
-        new = held_by[:, taken[-1]] & is_open
+        new = (beyond[:, taken[-1]] <= growth) & is_open
         gains -= held_by[new].sum(axis=0)
         is_open &= ~new
     return np.column_stack((centres, radii))[taken]

@@ -6,7 +6,6 @@ So an editor can keep all sets that were and undo by taking one back.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
@@ -21,7 +20,7 @@ from motion_nodes.errors import BadCommand, BadDescription, UnknownFrame
 from motion_nodes.model.decode import decode
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
-from motion_nodes.model.yaml_file import read_yaml
+from motion_nodes.model.yaml_file import read_yaml, yaml_text
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.sphere_fit import Coverage, fit_count, fit_spheres, measure
 
@@ -204,16 +203,10 @@ class SphereSet:
         return kept
 
     def text(self) -> str:
-        """Return the set as YAML."""
-        if not self.links:
-            return "{}\n"
-        lines = []
-        for link, spheres in self.links.items():
-            lines.append(f"{json.dumps(link, ensure_ascii=False)}:")
-            for sphere in spheres:
-                numbers = ", ".join(f"{round(value, 6) + 0.0:.6g}" for value in sphere)
-                lines.append(f"  - [{numbers}]")
-        return "\n".join(lines) + "\n"
+        """Return the set as YAML, numbers to the thousandth of a millimetre."""
+        return yaml_text(
+            {link: (spheres.round(6) + 0.0).tolist() for link, spheres in self.links.items()}
+        )
 
     def _sphere(self, link: str, index: int) -> Array:
         spheres = self.of(link)

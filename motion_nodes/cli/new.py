@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion new``: from a URDF to a robot that the whole suite runs."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from motion_nodes.cli.options import JsonOption, SeedOption
+from motion_nodes.cli.printing import print_json, print_table, say
+
+if TYPE_CHECKING:
+    from motion_nodes.robot_setup.new_robot import NewRobot
+
+_WORDS = {
+    "missing": "missing",
+    "changed": "changed in the URDF",
+    "guessed": "guessed, look at it",
+    "measured": "measured",
+}
+
+
+def new(
+    urdf: Annotated[
+        Path, typer.Argument(help="URDF of the robot, or xacro where xacro is installed.")
+    ],
+    name: Annotated[str | None, typer.Option(help="Default: the name in the URDF.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder to make; default: ./NAME.", show_default=False)
+    ] = None,
+    package_path: Annotated[
+        list[Path] | None,
+        typer.Option(help="A package, or a folder of packages, for package:// names."),
+    ] = None,
+    spheres_accuracy: Annotated[
+        float | None,
+        typer.Option(help="How far spheres may reach beyond the geometry [m]; default: by size."),
+    ] = None,
+    allow_missing_meshes: Annotated[
+        bool,
+        typer.Option("--allow-missing-meshes", help="Links without their meshes are not checked."),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Move a folder aside that stands in the place.")
+    ] = False,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a robot's folder from a URDF: groups, limits, spheres, drives, RMPflow.
+
+    Says what was measured and what was guessed; the folder's README.md says it again.
+    """
+    from motion_nodes.robot_setup.new_robot import new_robot
+
+    begin = time.monotonic()
+    with _news() as progress:
+        made = new_robot(
+            urdf,
+            name=name,
+            output=output,
+            package_paths=package_path or (),
+            spheres_accuracy=spheres_accuracy,
+            allow_missing_meshes=allow_missing_meshes,
+            force=force,
+            seed=seed,
+            progress=progress,
+        )
+    seconds = time.monotonic() - begin
+    if as_json:
+        print_json(_data(made, seconds))
+    else:
+        _tell(made, seconds)
+
+
+@contextlib.contextmanager
+def _news() -> Iterator[Callable[[str], None]]:
+    """Show what is being done, on a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda text: None
+        return
+    with console.status("") as status:
+        yield lambda text: status.update(text)
+
+
+def _tell(made: NewRobot, seconds: float) -> None:
+    robot = made.robot
+    say(f"{robot.name}: {robot.kind}, {len(robot.joint_names)} joints, made in {seconds:.1f} s")
+    rows = [
+        (group.name, len(group.joints), group.base or "", group.tip or "")
+        for group in robot.groups.values()
+    ]
+    print_table(("group", "joints", "base", "tip"), rows)
+    if made.coverage:
+        count = sum(c.count for c in made.coverage.values())
+        least = min(c.surface for c in made.coverage.values())
+        reach = max(c.reach for c in made.coverage.values())
+        say(
+            f"spheres: {count} on {len(made.coverage)} links; they hold {least:.1%} of each link's "
+            f"surface or more and reach {1000.0 * reach:.0f} mm beyond it at most"
+        )
+        found = made.self_collisions
+        say(
+            f"self-collisions: {len(found.checked)} pairs of links are checked, "
+            f"{len(found.ignored)} need not be; {made.free_share:.0%} of random configurations are "
+            "free"
+        )
+    for kind, words in _WORDS.items():
+        items = made.findings.of(kind)  # type: ignore[arg-type]
+        if items:
+            say(f"{words}:")
+            for item in items:
+                say(f"  {item.topic}: {item.text}")
+    if made.kept is not None:
+        say(f"what stood there before is now {made.kept}")
+    say(f"written: {made.directory} (README.md tells all of this)")
+    say(f"next: motion up {_relative(made.directory)}")
+
+
+def _relative(directory: Path) -> str:
+    relative = os.path.relpath(directory)
+    return str(directory) if relative.startswith("..") else f".{os.sep}{relative}"
+
+
+def _data(made: NewRobot, seconds: float) -> dict[str, Any]:
+    robot, found = made.robot, made.self_collisions
+    return {
+        "name": robot.name,
+        "kind": robot.kind,
+        "directory": str(made.directory),
+        "kept": str(made.kept) if made.kept else None,
+        "seconds": seconds,
+        "groups": {
+            group.name: {"joints": group.joints, "base": group.base, "tip": group.tip}
+            for group in robot.groups.values()
+        },
+        "findings": [
+            {"kind": item.kind, "topic": item.topic, "text": item.text} for item in made.findings
+        ],
+        "spheres": {
+            link: {
+                "count": c.count,
+                "surface": c.surface,
+                "volume": c.volume,
+                "excess_volume": c.excess_volume,
+                "reach": c.reach,
+            }
+            for link, c in made.coverage.items()
+        },
+        "self_collisions": {
+            "samples": found.samples,
+            "checked": found.checked,
+            "ignored": [{"links": pair, "reason": why} for pair, why in found.ignored.items()],
+            "free_share": made.free_share,
+        },
+    }

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Drives and limits of motion that a URDF does not tell, worked out from masses and speeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.tree import Array, JointKind, KinematicTree
+from motion_nodes.robot_setup.findings import Findings, listed
+
+DENSITY = 1000.0
+"""Of links without a mass [kg/m^3]."""
+GRAVITY = 9.80665  # [m/s^2] (CGPM 1901)
+ACCELERATE_WITHIN, JERK_WITHIN = 0.25, 0.025
+"""Time from rest to full speed, and to full acceleration [s]."""
+STIFF, DAMPED = 80.0, 2.0
+"""Natural frequency [rad/s] and damping ratio of a drive that follows positions."""
+_LEAST_INERTIA = 1e-5
+
+
+def motion_limits(tree: KinematicTree, findings: Findings) -> dict[str, dict[str, float]]:
+    """Return limits of acceleration and jerk by joint, guessed from the limits of speed."""
+    acceleration = {
+        name: _round(tree.joints[name].velocity / ACCELERATE_WITHIN) for name in tree.joint_names
+    }
+    findings.add(
+        "guessed",
+        "limits",
+        f"acceleration: full speed after {ACCELERATE_WITHIN} s; jerk: full acceleration after "
+        f"{JERK_WITHIN} s",
+    )
+    jerk = {name: _round(value / JERK_WITHIN) for name, value in acceleration.items()}
+    return {"acceleration": acceleration, "jerk": jerk}
+
+
+def masses_of(tree: KinematicTree, volumes: Mapping[str, float], findings: Findings) -> Array:
+    """Return the mass of each link [kg] in the order of ``frame_names``.
+
+    If no link has one, that of its volume in water.
+    """
+    told = [tree.links[name].inertial for name in tree.frame_names]
+    if any(told):
+        return np.array([inertial.mass if inertial else 0.0 for inertial in told])
+    findings.add("guessed", "drives", f"no link has a mass; {DENSITY:g} kg/m^3 are taken")
+    return DENSITY * np.array([volumes.get(name, 0.0) for name in tree.frame_names])
+
+
+def joint_inertias(tree: KinematicTree, masses: Array, Q: Array) -> tuple[Array, Array]:
+    """Return what each joint has to move at most, over some configurations.
+
+    Args:
+        tree: the robot.
+        masses: of its links [kg], shape (f,).
+        Q: configurations, shape (m, n).
+
+    Returns:
+        Inertia [kg m^2 or kg] and effort of gravity [N m or N] by joint, shape (n,) each.
+    """
+    kinematics = Kinematics(tree, generic=True)
+    X = kinematics.frames_batch(Q)
+    names = tree.frame_names
+    centres = np.stack(
+        [
+            X[:, k, :3, 3]
+            if (inertial := tree.links[name].inertial) is None
+            else (X[:, k] @ inertial.X_LC)[:, :3, 3]
+            for k, name in enumerate(names)
+        ],
+        axis=1,
+    )
+    own = np.array([_mean_moment(tree, name) for name in names])
+    moved = _moved_by(tree)
+    inertia, load = [], []
+    for name in tree.joint_names:
+        joint = tree.joints[name]
+        rows = moved[name]
+        child = names.index(joint.child)
+        axis = X[:, child, :3, :3] @ joint.axis
+        if joint.kind is JointKind.PRISMATIC:
+            inertia.append(masses[rows].sum())
+            load.append(GRAVITY * masses[rows].sum() * np.abs(axis[:, 2]).max())
+            continue
+        arm = centres[:, rows] - X[:, child, None, :3, 3]
+        squared = (arm**2).sum(axis=2) - np.einsum("mri,mi->mr", arm, axis) ** 2
+        inertia.append((squared @ masses[rows]).max() + own[rows].sum())
+        moment = np.einsum("mri,r->mi", arm, masses[rows])
+        torque = GRAVITY * np.einsum("mi,mi->m", axis, np.cross(moment, [0.0, 0.0, -1.0]))
+        load.append(np.abs(torque).max())
+    return np.maximum(inertia, _LEAST_INERTIA), np.array(load)
+
+
+def drives(
+    tree: KinematicTree,
+    groups: Sequence[Sequence[str]],
+    inertias: Mapping[str, float],
+    wheels: Sequence[str],
+    wheel_inertia: float,
+) -> list[dict[str, Any]]:
+    """Return the block ``drives``: positions are followed, wheels follow speeds.
+
+    Args:
+        tree: the robot.
+        groups: joints with a drive of position, which share an entry.
+        inertias: what each of them moves [kg m^2 or kg].
+        wheels: driven ones.
+        wheel_inertia: share of the robot that each moves [kg m^2].
+    """
+    block: list[dict[str, Any]] = []
+    for joints in groups:
+        felt = np.array([1.1 * inertias[name] for name in joints])
+        block.append(
+            {
+                "joints": list(joints),
+                "mode": "position",
+                "stiffness": _rounded(STIFF**2 * felt),
+                "damping": _rounded(2.0 * DAMPED * STIFF * felt),
+                "armature": _rounded(felt - felt / 1.1),
+                "kp": _rounded(200.0 * felt),
+                "ki": _rounded(2.0 * felt),
+                "kd": _rounded(15.0 * felt),
+            }
+        )
+    if wheels:
+        block.append(
+            {
+                "joints": list(wheels),
+                "mode": "velocity",
+                # At speed after some 10 ms, as far as the effort limit lets it.
+                "damping": _round(wheel_inertia / 0.01),
+                "armature": _round(0.1 * wheel_inertia),
+            }
+        )
+    return block
+
+
+def weak_joints(tree: KinematicTree, loads: Array, findings: Findings) -> None:
+    """Tell of joints whose effort cannot hold up what hangs on them."""
+    weak = [
+        f"{name} ({tree.joints[name].effort:.3g} of {load:.3g})"
+        for name, load in zip(tree.joint_names, loads, strict=True)
+        if load > tree.joints[name].effort
+    ]
+    if weak:
+        text = f"too small to hold the outstretched robot up [N m or N]: {listed(weak)}"
+        findings.add("missing", "limits.effort", text)
+
+
+def _mean_moment(tree: KinematicTree, link: str) -> float:
+    inertial = tree.links[link].inertial
+    return float(np.trace(inertial.inertia)) / 3.0 if inertial else 0.0
+
+
+def _moved_by(tree: KinematicTree) -> dict[str, list[int]]:
+    """Return for each actuated joint the rows of the links below it."""
+    moved: dict[str, list[int]] = {name: [] for name in tree.joint_names}
+    above: dict[str, tuple[str, ...]] = {tree.root: ()}
+    for row, link in enumerate(tree.frame_names):
+        joint = tree.parent_joint.get(link)
+        if joint is not None:
+            own = (joint.name,) if joint.name in moved else ()
+            above[link] = above[joint.parent] + own
+        for name in above[link]:
+            moved[name].append(row)
+    return moved
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.3g}")
+
+
+def _rounded(values: Array) -> list[float]:
+    return [_round(float(value)) for value in values]

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups of joints guessed from a tree: chains become arms, small ends become grippers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.tree import Joint, JointKind, KinematicTree
+from motion_nodes.robot_setup.findings import Findings, listed
+
+_FINGER = re.compile(r"finger|grip|thumb|knuckle|jaw|claw|palm|pinch|hand_(?!e)", re.IGNORECASE)
+_TIPS = [
+    re.compile(pattern, re.IGNORECASE)
+    for pattern in (
+        *(r"tcp|tool_?center", r"grasp", r"^(.*_)?tool0?$|_tool(_link)?$"),
+        *(r"end_?effector|^ee_|_ee(_|$)", r"flange|_tip$|tool", r"hand|gripper", r"wrist"),
+    )
+]
+"""Names of frames at the end of an arm, the best first."""
+_NOT_IN_NAMES = {"joint", "link", "motor", "servo", "fwd", "axis", "j", "a"}
+
+
+@dataclass
+class GroupGuess:
+    """A group for robot.yaml."""
+
+    name: str
+    joints: tuple[str, ...]
+    base: str | None = None
+    tip: str | None = None
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass
+class Groups:
+    """All groups, and which of them is the one that works."""
+
+    groups: list[GroupGuess] = field(default_factory=list)
+    main: GroupGuess | None = None
+    """The longest chain; its tip is the robot's tool."""
+    grippers: list[GroupGuess] = field(default_factory=list)
+
+
+class _Branches:
+    """The joints that move, each with those that hang on it."""
+
+    def __init__(self, tree: KinematicTree, left_out: Collection[str]) -> None:
+        self.tree = tree
+        movable = [
+            joint
+            for link in tree.frame_names[1:]
+            if (joint := tree.parent_joint[link]).movable and joint.name not in left_out
+        ]
+        kept = {joint.name for joint in movable}
+        self.below: dict[str | None, list[Joint]] = {None: []}
+        for joint in movable:
+            self.below[joint.name] = []
+        for joint in movable:
+            above = tree.parent_joint.get(joint.parent)
+            while above is not None and above.name not in kept:
+                above = tree.parent_joint.get(above.parent)
+            self.below[above.name if above else None].append(joint)
+
+    def all_below(self, joints: Iterable[Joint]) -> list[Joint]:
+        """Return joints and all that hang on them."""
+        found = []
+        for joint in joints:
+            found += [joint, *self.all_below(self.below[joint.name])]
+        return found
+
+
+def guess_groups(tree: KinematicTree, left_out: Collection[str], findings: Findings) -> Groups:
+    """Return groups of the joints of a robot.
+
+    From each branching on, the joints that follow one another form a chain. What hangs at a chain's
+    end and is called a finger, mimics or slides together is a gripper.
+
+    Args:
+        tree: the robot.
+        left_out: joints that belong to the base.
+        findings: what was guessed is added.
+    """
+    branches = _Branches(tree, left_out)
+    chains: list[list[Joint]] = []
+    hands: list[list[Joint]] = []
+    _split(branches, branches.below[None], chains, hands)
+    result = Groups()
+    actuated = [[j for j in chain if j.mimic is None] for chain in chains]
+    actuated = [chain for chain in actuated if chain]
+    longest = max(actuated, key=len, default=None)
+    many = sum(len(chain) > 2 for chain in actuated) > 1
+    for k, chain in enumerate(actuated):
+        name = "arm" if chain is longest and not many else _name(chain, f"chain_{k + 1}")
+        group = _chain(tree, _unique(name, result.groups), chain)
+        result.groups.append(group)
+        if chain is longest:
+            result.main = group
+            group.aliases = tuple(a for a in ("arm", "manipulator") if a != name)
+    for hand in hands:
+        joints = tuple(joint.name for joint in hand if joint.mimic is None)
+        if joints:
+            one = sum(any(j.mimic is None for j in h) for h in hands) == 1
+            name = "gripper" if one else _name(hand, "gripper")
+            group = GroupGuess(_unique(name, result.groups), joints)
+            result.groups.append(group)
+            result.grippers.append(group)
+    names = {alias for group in result.groups for alias in group.aliases}
+    taken = {group.name for group in result.groups}
+    if result.main is not None and names & taken:
+        result.main.aliases = tuple(a for a in result.main.aliases if a not in taken)
+    for group in result.groups:
+        ends = f", {group.base} to {group.tip}" if group.tip else ""
+        findings.add("guessed", f"groups.{group.name}", f"{listed(group.joints, 8)}{ends}")
+    return result
+
+
+def _split(
+    branches: _Branches,
+    joints: Sequence[Joint],
+    chains: list[list[Joint]],
+    hands: list[list[Joint]],
+) -> None:
+    """Divide joints that hang on one place into chains and hands."""
+    fingers = [joint for joint in joints if _is_hand(branches, joint, len(joints) > 1)]
+    if fingers:
+        hands.append(branches.all_below(fingers))
+    for joint in joints:
+        if joint in fingers:
+            continue
+        chain = [joint]
+        below = branches.below[joint.name]
+        while len(below) == 1 and not _is_hand(branches, below[0], False):
+            chain.append(below[0])
+            below = branches.below[chain[-1].name]
+        chains.append(chain)
+        _split(branches, below, chains, hands)
+
+
+def _is_hand(branches: _Branches, joint: Joint, several: bool) -> bool:
+    """Return whether a joint and all below it are (part of) a hand."""
+    below = branches.all_below([joint])
+    if any(_FINGER.search(f"{j.name} {j.child}") is None and j.mimic is None for j in below):
+        # Without the name: things that slide or mimic beside each other.
+        small = all(j.mimic is not None or j.kind is JointKind.PRISMATIC for j in below)
+        return several and small and len(below) <= 3 and joint.parent != branches.tree.root
+    # An arm may hang on a "gripper_base", but a hand is no long chain.
+    depth, step = 1, joint
+    while branches.below[step.name]:
+        step = branches.below[step.name][0]
+        depth += 1
+    return depth <= 5
+
+
+def _chain(tree: KinematicTree, name: str, chain: Sequence[Joint]) -> GroupGuess:
+    base, tip = chain[0].parent, _tip(tree, chain[-1].child)
+    joints = tuple(joint.name for joint in chain)
+    if tuple(j.name for j in tree.path(base, tip) if j.movable) != joints:
+        return GroupGuess(name, joints)  # a joint that mimics stands between
+    return GroupGuess(name, joints, base, tip)
+
+
+def _tip(tree: KinematicTree, link: str) -> str:
+    """Return the frame at the end of a chain that tasks are most likely given for."""
+    found = [link]
+    for name in tree.frame_names:
+        joint = tree.parent_joint.get(name)
+        if joint is not None and not joint.movable and joint.parent in found:
+            found.append(name)
+    for pattern in _TIPS:
+        fitting = [name for name in found if pattern.search(name)]
+        if fitting:
+            return fitting[-1]
+    return link
+
+
+def _name(joints: Sequence[Joint], default: str) -> str:
+    """Return the words that the names of joints share."""
+    if len(joints) > 1:
+        words = [_words(joint.name) for joint in joints]
+        shared = [word for word in words[0] if all(word in other for other in words[1:])]
+    else:
+        shared = _words(joints[0].name)
+    name = "_".join(word for word in shared if word not in _NOT_IN_NAMES)
+    return name if re.search("[a-z]", name) else default
+
+
+def _words(name: str) -> list[str]:
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z0-9])", "_", name)
+    return [word for word in re.split(r"[^a-z]+", spaced.lower()) if word]
+
+
+def _unique(name: str, groups: Sequence[GroupGuess]) -> str:
+    taken = {group.name for group in groups}
+    return next(n for n in (name, *(f"{name}_{k}" for k in range(2, 999))) if n not in taken)
+
+
+def open_and_close(
+    tree: KinematicTree, group: GroupGuess
+) -> tuple[dict[str, float], dict[str, float]] | None:
+    """Return the joint values at which a gripper is open and closed, measured at its fingers.
+
+    The wider the fingers' ends are apart, the more open it is.
+
+    Returns:
+        Open, closed; None where both ends of the joints' ranges are alike.
+    """
+    columns = [tree.joint_names.index(name) for name in group.joints]
+    moved = {link for name in group.joints for link in _driven(tree, name)}
+    ends = [link for link in moved if not any(j.parent == link for j in tree.joints.values())]
+    if len(ends) < 2:
+        return None
+    widths = []
+    for end in ("lower", "upper"):
+        q = np.zeros(len(tree.joint_names))
+        q[columns] = [getattr(tree.joints[name], end) for name in group.joints]
+        if not np.isfinite(q).all():
+            return None
+        kinematics = Kinematics(tree, generic=True)
+        poses = dict(zip(kinematics.frame_names, kinematics.frames(q), strict=True))
+        places = np.array([poses[link][:3, 3] for link in ends])
+        widths.append(float(np.linalg.norm(places - places.mean(axis=0), axis=1).mean()))
+    if abs(widths[0] - widths[1]) < 1e-3:
+        return None
+    low = {name: tree.joints[name].lower for name in group.joints}
+    high = {name: tree.joints[name].upper for name in group.joints}
+    return (low, high) if widths[0] > widths[1] else (high, low)
+
+
+def _driven(tree: KinematicTree, name: str) -> set[str]:
+    """Return the links that a joint moves, by itself or through joints that mimic it."""
+    moved = {
+        joint.child
+        for joint in tree.joints.values()
+        if joint.name == name or (joint.mimic and joint.mimic.joint == name)
+    }
+    for link in tree.frame_names:
+        joint_above = tree.parent_joint.get(link)
+        if joint_above is not None and joint_above.parent in moved:
+            moved.add(link)
+    return moved

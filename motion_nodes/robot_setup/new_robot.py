@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a URDF to a folder that the whole suite runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lxml import etree  # type: ignore[import-untyped]
+
+from motion_nodes.errors import BadConfig, BadDescription, MotionError
+from motion_nodes.model.assemble import assemble
+from motion_nodes.model.decode import decode
+from motion_nodes.model.description import RobotDescription
+from motion_nodes.model.loader import ROBOT_FILE, available_robots, load_robot
+from motion_nodes.model.rmpflow_file import RMPFLOW_FILE
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import KinematicTree
+from motion_nodes.model.urdf import read_urdf
+from motion_nodes.model.yaml_file import yaml_text
+from motion_nodes.robot_setup import drives as drive_guess
+from motion_nodes.robot_setup.findings import Findings, listed
+from motion_nodes.robot_setup.groups import Groups, guess_groups
+from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.robot_setup.mesh_copies import copy_meshes, sort_out
+from motion_nodes.robot_setup.reactive import rmpflow_settings
+from motion_nodes.robot_setup.repair import repair
+from motion_nodes.robot_setup.report import report
+from motion_nodes.robot_setup.robot_file import (
+    URDF_FILE,
+    base_frame,
+    checked_name,
+    named_states,
+    robot_data,
+)
+from motion_nodes.robot_setup.self_collisions import (
+    SelfCollisions,
+    find_self_collisions,
+    random_configurations,
+)
+from motion_nodes.robot_setup.source import PackageSearch, read_source
+from motion_nodes.robot_setup.sphere_fit import Coverage
+from motion_nodes.robot_setup.sphere_set import SPHERES_FILE, SphereSet
+from motion_nodes.robot_setup.states import first_home, nearer_home, ready_state
+from motion_nodes.robot_setup.wheels import BaseGuess, find_wheels, guess_base
+from motion_nodes.scene.checker import CollisionChecker
+
+_LICENCE = "SPDX-License-Identifier: Apache-2.0\n"
+_FREE_TRIES = 10_000
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class NewRobot:
+    """A robot that was made, and what there is to know of it."""
+
+    directory: Path
+    robot: Robot
+    findings: Findings
+    coverage: Mapping[str, Coverage]
+    """How well the spheres of each link stand for its geometry."""
+    self_collisions: SelfCollisions
+    free_share: float
+    """Share of random configurations that are free of self-collisions, 0 to 1."""
+    kept: Path | None
+    """Where the folder is now that stood in the place before."""
+
+
+def new_robot(
+    urdf: str | Path,
+    *,
+    name: str | None = None,
+    output: str | Path | None = None,
+    package_paths: Sequence[str | Path] = (),
+    spheres_accuracy: float | None = None,
+    allow_missing_meshes: bool = False,
+    force: bool = False,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> NewRobot:
+    """Make a robot's folder from a URDF; all of it or nothing.
+
+    Args:
+        urdf: file, or xacro where the program xacro is installed.
+        name: of the robot; default: the one in the URDF.
+        output: the folder to make; default: one of the robot's name here.
+        package_paths: packages, or folders of packages, for ``package://``.
+        spheres_accuracy: how far spheres may reach beyond the geometry [m]; default: according to
+            the robot's size, 1 to 3 cm.
+        allow_missing_meshes: whether links whose collision meshes are missing go unchecked.
+        force: whether a folder that exists may be moved aside.
+        seed: of all that is tried at random.
+        progress: is told what is done next.
+
+    Raises:
+        BadDescription: the URDF cannot be used; tells file, line and what to do.
+        BadConfig: the folder or the name exists, or an option cannot be used.
+    """
+    say = progress or (lambda text: None)
+    findings = Findings()
+    if spheres_accuracy is not None and not 0.0 < spheres_accuracy < 10.0:
+        raise BadConfig(f"the accuracy of spheres is {spheres_accuracy} m; it must be above 0.")
+    root, file = read_source(urdf, package_paths)
+    robot_name = checked_name(name, root.get("name") or file.stem)
+    target = _target(output, robot_name, force)
+    say("reading the URDF")
+    repair(root, file, findings)
+    search = PackageSearch(file.parent, tuple(Path(p).expanduser() for p in package_paths))
+    say("reading meshes")
+    sort_out(root, search, findings, allow_missing=allow_missing_meshes, file=file)
+    tree = _tree(root, file)
+    geometries = _geometries(tree, search, findings)
+    if not tree.joint_names:
+        raise BadDescription(f"{file}: no joint of this robot moves; there is nothing to control.")
+    say("finding wheels and chains")
+    wheels = find_wheels(tree, geometries, base_frame(tree))
+    base = guess_base(wheels, tree, findings, base_frame(tree))
+    if base.turned:
+        _turn_round(root, base.turned, findings)
+        tree = _tree(root, file)
+    left_out = {*base.driven, *base.steering, *base.passive}
+    groups = guess_groups(tree, left_out, findings)
+    accuracy = spheres_accuracy or _accuracy(geometries)
+    spheres, coverage = _fit(geometries, accuracy, say)
+    rng = np.random.default_rng(seed)
+    say("working out drives")
+    limits = drive_guess.motion_limits(tree, findings)
+    drives = _drives(tree, base, groups, geometries, findings, rng)
+    data = robot_data(
+        robot_name, tree, base, groups, limits, drives, has_spheres=bool(spheres.links)
+    )
+    say("trying configurations for self-collisions")
+    robot = _assembled(data, tree, spheres, target)
+    data["named_states"]["home"] = named_states(robot, Groups(), first_home(robot), {})["home"]
+    robot = _assembled(data, tree, spheres, target)
+    grippers = [group.joints for group in groups.grippers]
+    found = find_self_collisions(robot, geometries, still=left_out, grippers=grippers, seed=seed)
+    if spheres.links:
+        data["collision"]["ignore"] = [list(pair) for pair in found.ignored]
+    data["named_states"]["home"] = named_states(robot, Groups(), found.home, {})["home"]
+    robot = _assembled(data, tree, spheres, target)
+    checker = CollisionChecker(robot)
+    home = nearer_home(checker, robot.home, first_home(robot))
+    data["named_states"]["home"] = named_states(robot, Groups(), home, {})["home"]
+    robot = _assembled(data, tree, spheres, target)
+    tried = random_configurations(robot, _FREE_TRIES, rng, left_out)
+    free = float(checker.are_free(tried).mean())
+    ready = {}
+    if groups.main is not None and groups.main.tip is not None:
+        ready = ready_state(robot, groups.main.joints, groups.main.tip, checker, tried[:2000])
+    data["named_states"] = named_states(robot, groups, robot.home, ready)
+    texts = {
+        ROBOT_FILE: yaml_text(
+            data,
+            f"{_LICENCE}{robot_name}: made from {file.name}; README.md tells what was guessed.",
+        )
+    }
+    if spheres.links:
+        texts[SPHERES_FILE] = yaml_text(
+            {link: (s.round(6) + 0.0).tolist() for link, s in spheres.links.items()},
+            f"{_LICENCE}Collision spheres, fitted to within {accuracy:.3g} m: link -> [x, y, z, "
+            "radius] [m].",
+        )
+    if ready and groups.main is not None:
+        settings = rmpflow_settings(
+            tree, groups.main, robot.limits.select(groups.main.joints), spheres.links, findings
+        )
+        texts[RMPFLOW_FILE] = yaml_text(
+            settings, f"{_LICENCE}RMPflow: docs/rmpflow.md tells what each number does."
+        )
+    texts["README.md"] = report(robot_name, file, robot, findings, coverage, found, free)
+    say("writing the folder")
+    kept = _write(target, texts, root, search)
+    return NewRobot(target, load_robot(target), findings, coverage, found, free, kept)
+
+
+def _target(output: str | Path | None, name: str, force: bool) -> Path:
+    """Return the folder to make, after a look whether it can be made."""
+    target = Path(output).expanduser().absolute() if output is not None else Path.cwd() / name
+    if target.exists() and not force:
+        raise BadConfig(
+            f"{target} exists; choose another place with --output, or move it aside with --force."
+        )
+    known = available_robots()
+    if name in known and known[name].parent != target:
+        raise BadConfig(
+            f"a robot called '{name}' exists: {known[name].parent}. Give this one another name "
+            "with --name."
+        )
+    if not target.parent.is_dir():
+        raise BadConfig(f"{target.parent} is no folder; make it first, or choose another --output.")
+    if not os.access(target.parent, os.W_OK):
+        raise BadConfig(f"{target.parent} cannot be written to; choose another --output.")
+    return target
+
+
+def _tree(root: Any, file: Path) -> KinematicTree:
+    return read_urdf(etree.tostring(root, encoding="unicode"), str(file))
+
+
+def _geometries(
+    tree: KinematicTree, search: PackageSearch, findings: Findings
+) -> dict[str, LinkGeometry]:
+    """Return the geometry of each link that has some."""
+    links = tree.links.values()
+    chosen = {link.name: link.collisions for link in links if link.collisions}
+    if not chosen:
+        chosen = {link.name: link.visuals for link in links if link.visuals}
+        if chosen:
+            text = "fitted to what is seen: no link has collision geometry"
+            findings.add("guessed", "spheres.yaml", text)
+    if not chosen:
+        findings.add("missing", "spheres.yaml", "no link has geometry; nothing can be checked")
+    geometries = {}
+    for name, shapes in chosen.items():
+        try:
+            geometry = LinkGeometry.of_shapes(shapes, search.find)
+        except BadDescription as error:
+            findings.add("missing", "spheres.yaml", f"{name} is not checked: {error}")
+            continue
+        if geometry is not None:
+            geometries[name] = geometry
+    return geometries
+
+
+def _accuracy(geometries: Mapping[str, LinkGeometry]) -> float:
+    """Return how exact spheres should be [m]: a seventh of a typical part, 0.5 to 3 cm."""
+    if not geometries:
+        return 0.02
+    extents = [float(np.median(np.ptp(g.bounds, axis=0))) for g in geometries.values()]
+    return float(np.clip(round(np.median(extents) / 7.0, 3), 0.005, 0.03))
+
+
+def _fit(
+    geometries: Mapping[str, LinkGeometry], accuracy: float, say: Progress
+) -> tuple[SphereSet, dict[str, Coverage]]:
+    spheres, coverage = SphereSet(), {}
+    for k, (link, geometry) in enumerate(geometries.items()):
+        say(f"fitting spheres to {link} ({k + 1} of {len(geometries)})")
+        size = float(np.ptp(geometry.bounds, axis=0).max())
+        # A small part is not drowned in the accuracy of the large ones.
+        own = min(accuracy, max(0.2 * size, 0.5 * accuracy))
+        spheres = spheres.generate(link, geometry, accuracy=own)
+        coverage[link] = spheres.coverage(link, geometry)
+    return spheres, coverage
+
+
+def _drives(
+    tree: KinematicTree,
+    base: BaseGuess,
+    groups: Groups,
+    geometries: Mapping[str, LinkGeometry],
+    findings: Findings,
+    rng: np.random.Generator,
+) -> list[dict[str, Any]]:
+    volumes = {link: geometry.volume for link, geometry in geometries.items()}
+    masses = drive_guess.masses_of(tree, volumes, findings)
+    lower = np.array([tree.joints[name].lower for name in tree.joint_names])
+    upper = np.array([tree.joints[name].upper for name in tree.joint_names])
+    bounded = np.isfinite(upper - lower)
+    low, high = np.where(bounded, lower, -np.pi), np.where(bounded, upper, np.pi)
+    Q = rng.uniform(low, high, (64, len(lower)))
+    inertia, load = drive_guess.joint_inertias(tree, masses, Q)
+    drive_guess.weak_joints(tree, load, findings)
+    felt = dict(zip(tree.joint_names, inertia.tolist(), strict=True))
+    radius = float(np.mean([wheel.radius for wheel in base.wheels])) if base.wheels else 0.0
+    share = float(masses.sum()) * radius**2 / max(1, len(base.driven))
+    for joint in base.steering:
+        felt[joint] = max(felt[joint], share)
+    together = [group.joints for group in groups.groups]
+    if base.steering:
+        together.append(base.steering)
+    findings.add(
+        "guessed", "drives", "gains of the simulation, from masses and shapes, not from data sheets"
+    )
+    wheel_inertia = max(share + max((felt[j] for j in base.driven), default=0.0), 1e-5)
+    return drive_guess.drives(tree, together, felt, base.driven, wheel_inertia)
+
+
+def _turn_round(root: Any, joints: Sequence[str], findings: Findings) -> None:
+    """Turn axes of wheels, so that a positive speed drives forward."""
+    for joint in root.findall("joint"):
+        if joint.get("name") not in joints:
+            continue
+        axis = joint.find("axis")
+        numbers = [-float(word) + 0.0 for word in axis.get("xyz").split()]
+        axis.set("xyz", " ".join(f"{number:g}" for number in numbers))
+        limit = joint.find("limit")
+        if limit is not None and "lower" in limit.attrib and "upper" in limit.attrib:
+            lower, upper = float(limit.get("lower")), float(limit.get("upper"))
+            limit.set("lower", repr(-upper))
+            limit.set("upper", repr(-lower))
+    findings.add(
+        "changed",
+        "joints",
+        f"axes turned round, so that forward (or left) is positive: {listed(joints)}. A driver of "
+        "the real robot has to turn its signs, too",
+    )
+
+
+def _assembled(
+    data: Mapping[str, Any], tree: KinematicTree, spheres: SphereSet, target: Path
+) -> Robot:
+    """Return the robot as far as it is known, without any file."""
+    file = target / ROBOT_FILE
+    description = decode(dict(data), RobotDescription, str(file))
+    by_link = {
+        link: tuple((float(x), float(y), float(z), float(r)) for x, y, z, r in items)
+        for link, items in spheres.links.items()
+    }
+    return assemble(file, description, tree, "", by_link)
+
+
+def _write(target: Path, texts: Mapping[str, str], root: Any, search: PackageSearch) -> Path | None:
+    """Write the folder beside its place, check that it loads, then put it there.
+
+    Returns:
+        Where the folder is now that was there before.
+    """
+    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        draft.chmod(0o755)
+        copy_meshes(root, search, draft)
+        etree.indent(root)
+        urdf = etree.tostring(root, encoding="unicode")
+        (draft / URDF_FILE).write_text(f'<?xml version="1.0"?>\n{urdf}\n', encoding="utf-8")
+        for name, text in texts.items():
+            (draft / name).write_text(text, encoding="utf-8")
+        load_robot(draft)
+        kept = None
+        if target.exists():
+            numbered = (target.with_name(f"{target.name}.old{n}") for n in range(1, 10**6))
+            kept = next(path for path in numbered if not path.exists())
+            target.rename(kept)
+        draft.rename(target)
+    except OSError as error:
+        raise BadConfig(f"{target}: cannot be written: {error.strerror or error}.") from None
+    except MotionError as error:
+        raise type(error)(str(error).replace(str(draft), str(target))) from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return kept

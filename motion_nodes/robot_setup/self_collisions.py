@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which pairs of links need not be checked for collision, found by trying many configurations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, KinematicTree
+from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.scene.allowed import AllowedCollisions
+from motion_nodes.scene.robot_spheres import Body, checked_pairs, link_bodies
+
+Reason = Literal["always", "often", "gripper", "never", "spheres only", "default"]
+"""Always: they touch (almost) whatever the joints do. Often: they are next but one in a chain and
+touch in most configurations, so their shapes are too fat there. Gripper: fingers are made to meet.
+Never: they do not come near each other. Spheres only: their spheres overlap, their geometry does
+not touch. Default: they touch at home, and no configuration without that was found."""
+
+SAMPLES = 5000
+MARGIN = 0.01
+"""Pairs that stay farther apart than this never meet [m]."""
+_ALWAYS, _OFTEN = 0.95, 0.5  # shares of the configurations
+_LOOKED_AT = 24  # overlaps of spheres that are looked at in the geometry
+_POINTS = 700
+
+
+@dataclass
+class SelfCollisions:
+    """What was found."""
+
+    ignored: dict[tuple[str, str], Reason] = field(default_factory=dict)
+    checked: list[tuple[str, str]] = field(default_factory=list)
+    samples: int = 0
+    home: Array = field(default_factory=lambda: np.zeros(0))
+    """Free of collisions, over all joints [rad or m]."""
+
+    def of(self, reason: Reason) -> list[tuple[str, str]]:
+        """Return the pairs that are ignored for a reason."""
+        return [pair for pair, why in self.ignored.items() if why == reason]
+
+
+def random_configurations(
+    robot: Robot, count: int, rng: np.random.Generator, still: Collection[str] = ()
+) -> Array:
+    """Return configurations within the limits, shape (count, n); ``still`` joints stay at home."""
+    lower, upper = robot.limits.lower.copy(), robot.limits.upper.copy()
+    endless = ~np.isfinite(upper - lower)
+    lower[endless], upper[endless] = -math.pi, math.pi
+    Q = rng.uniform(lower, upper, (count, len(lower)))
+    columns = [robot.joint_names.index(name) for name in still]
+    Q[:, columns] = robot.home[columns]
+    return np.asarray(Q)
+
+
+def find_self_collisions(
+    robot: Robot,
+    geometries: Mapping[str, LinkGeometry],
+    *,
+    still: Collection[str] = (),
+    grippers: Sequence[Sequence[str]] = (),
+    samples: int = SAMPLES,
+    seed: int = 0,
+) -> SelfCollisions:
+    """Sort the pairs of links of a robot into those to check and those not to.
+
+    Neighbours in the tree are never checked and not listed.
+
+    Args:
+        robot: with spheres; pairs that it ignores already are left out.
+        geometries: of its links, by which overlaps of spheres are judged.
+        still: joints that are not moved: those of wheels.
+        grippers: joints of each gripper.
+        samples: how many configurations are tried; fewer with very many pairs.
+        seed: of the configurations.
+    """
+    bodies = link_bodies(robot)
+    pairs = checked_pairs(robot, bodies, AllowedCollisions())
+    rng = np.random.default_rng(seed)
+    count = int(np.clip(4e7 / max(1, len(pairs)), 500, samples))
+    Q = np.vstack((robot.home, random_configurations(robot, count, rng, still)))
+    kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=True)
+    X = kinematics.frames_batch(Q)
+    rows = {name: k for k, name in enumerate(kinematics.frame_names)}
+    found = SelfCollisions(samples=count)
+    touching: dict[tuple[str, str], Array] = {}
+    above = {link: _joints_above(robot.tree, link) for link in robot.tree.frame_names}
+    for i, j in pairs:
+        a, b = bodies[i], bodies[j]
+        X_a, X_b = X[:, rows[a.link]], X[:, rows[b.link]]
+        distance = _distances(a, b, X_a, X_b)
+        pair = (a.name, b.name)
+        if distance.min() > MARGIN:
+            found.ignored[pair] = "never"
+        elif distance.min() > 0.0:
+            touching[pair] = distance
+        elif not _geometry_touches(a.link, b.link, X_a, X_b, distance, geometries, rng):
+            found.ignored[pair] = "spheres only"
+        elif (share := (distance < 0.0).mean()) >= _ALWAYS:
+            found.ignored[pair] = "always"
+        elif share >= _OFTEN and len(above[a.link] ^ above[b.link]) <= 2:
+            found.ignored[pair] = "often"
+        elif any(above[a.link] & set(g) and above[b.link] & set(g) for g in grippers):
+            found.ignored[pair] = "gripper"
+        else:
+            touching[pair] = distance
+    found.home = _choose_home(found, touching, Q, robot)
+    found.checked = [pair for pair in touching if pair not in found.ignored]
+    return found
+
+
+def _joints_above(tree: KinematicTree, link: str) -> set[str]:
+    """Return what moves a link: joints, and those that joints mimic."""
+    names = set()
+    joint = tree.parent_joint.get(link)
+    while joint is not None:
+        if joint.movable:
+            names |= {joint.name, joint.mimic.joint} if joint.mimic else {joint.name}
+        joint = tree.parent_joint.get(joint.parent)
+    return names
+
+
+def _choose_home(
+    found: SelfCollisions, touching: Mapping[tuple[str, str], Array], Q: Array, robot: Robot
+) -> Array:
+    """Return a free configuration near home; what touches everywhere is ignored from then on."""
+    if not touching:
+        return np.asarray(Q[0])
+    contacts = np.stack([distance < 0.0 for distance in touching.values()])
+    many = contacts.sum(axis=0)
+    if many[0] == 0:
+        return np.asarray(Q[0])
+    ranges = np.where(
+        np.isfinite(robot.limits.upper - robot.limits.lower),
+        robot.limits.upper - robot.limits.lower,
+        2.0 * math.pi,
+    )
+    fewest = np.flatnonzero(many == many.min())
+    away = np.linalg.norm((Q[fewest] - Q[0]) / ranges, axis=1)
+    best = int(fewest[away.argmin()])
+    for pair, touches in zip(touching, contacts, strict=True):
+        if touches[best]:
+            found.ignored[pair] = "default"
+    return np.asarray(Q[best])
+
+
+def _distances(a: Body, b: Body, X_a: Array, X_b: Array) -> Array:
+    """Return the least distance of the spheres of two bodies in each configuration, shape (m,)."""
+    # Seen from a, so that only the spheres of b have to be moved.
+    R = np.swapaxes(X_a[:, :3, :3], 1, 2)
+    X_ab_R = R @ X_b[:, :3, :3]
+    X_ab_p = np.einsum("mij,mj->mi", R, X_b[:, :3, 3] - X_a[:, :3, 3])
+    ball_a, ball_b = a.bounding_sphere, b.bounding_sphere
+    middle = X_ab_R @ ball_b[:3] + X_ab_p - ball_a[:3]
+    distance = np.linalg.norm(middle, axis=1) - ball_a[3] - ball_b[3]
+    near = np.flatnonzero(distance <= MARGIN)
+    step = max(1, 2_000_000 // (len(a.spheres) * len(b.spheres)))
+    for start in range(0, len(near), step):
+        rows = near[start : start + step]
+        centres = np.einsum("mij,sj->msi", X_ab_R[rows], b.spheres[:, :3]) + X_ab_p[rows, None]
+        gaps = np.linalg.norm(centres[:, :, None] - a.spheres[None, None, :, :3], axis=3)
+        gaps -= b.spheres[None, :, None, 3] + a.spheres[None, None, :, 3]
+        distance[rows] = gaps.min(axis=(1, 2))
+    return np.asarray(distance)
+
+
+def _geometry_touches(
+    a: str,
+    b: str,
+    X_a: Array,
+    X_b: Array,
+    distance: Array,
+    geometries: Mapping[str, LinkGeometry],
+    rng: np.random.Generator,
+) -> bool:
+    """Return whether the geometry of two links touches where their spheres overlap.
+
+    The deepest overlaps are looked at, and some others.
+    """
+    if a not in geometries or b not in geometries:
+        return True
+    overlaps = np.flatnonzero(distance < 0.0)
+    deepest = overlaps[np.argsort(distance[overlaps])[: _LOOKED_AT // 2]]
+    others = rng.permutation(overlaps)[: _LOOKED_AT // 2]
+    rows = np.union1d(deepest, others)
+    near = 0.5 * (geometries[a].spacing + geometries[b].spacing)
+    for one, other, X_1, X_2 in ((a, b, X_a, X_b), (b, a, X_b, X_a)):
+        points = geometries[one].surface
+        points = points[rng.permutation(len(points))[:_POINTS]]
+        R = np.swapaxes(X_2[rows, :3, :3], 1, 2)
+        in_world = np.einsum("mij,pj->mpi", X_1[rows, :3, :3], points) + X_1[rows, None, :3, 3]
+        seen = np.einsum("mij,mpj->mpi", R, in_world - X_2[rows, None, :3, 3])
+        if (geometries[other].depth(seen.reshape(-1, 3)) > -near).any():
+            return True
+    return False

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wheels found in a robot's geometry, and the base that they make."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.tree import Array, Joint, JointKind, KinematicTree
+from motion_nodes.robot_setup.findings import Findings, listed
+from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.scene.robot_spheres import rigid_links
+
+Geometries = Mapping[str, LinkGeometry]
+
+_ROUND = 0.08  # by how much of its radius a wheel's outline may differ from a circle
+_LEVEL = 0.15  # sine of the angle by which axes may be askew
+_SPEED, _TURN = 0.5, 1.5  # [m/s], [rad/s] where the wheels' limits allow more
+_ACCELERATION, _TURN_ACCELERATION = 1.0, 3.0
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """Something round that a joint turns and that stands on the floor."""
+
+    joint: str
+    radius: float
+    """Of the rolling circle [m]."""
+    centre: Array
+    """In the base frame, all joints at zero [m], shape (3,)."""
+    axis: Array
+    """Of the joint in the base frame, shape (3,)."""
+    swivel: Joint | None
+    """Joint about an upright axis that carries the wheel, if there is one."""
+
+
+@dataclass
+class BaseGuess:
+    """A mobile base: what goes into robot.yaml."""
+
+    kind: str = "arm"
+    block: dict[str, Any] = field(default_factory=dict)
+    """The block ``base``; empty for an arm."""
+    driven: tuple[str, ...] = ()
+    """Joints of driven wheels."""
+    steering: tuple[str, ...] = ()
+    passive: tuple[str, ...] = ()
+    """Casters and wheels that nothing drives."""
+    turned: tuple[str, ...] = ()
+    """Joints whose axes have to be turned round, so that forward is positive."""
+    wheels: tuple[Wheel, ...] = ()
+
+
+def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple[Wheel, ...]:
+    """Return the wheels of a robot: endless joints about level axes, of round things on the floor.
+
+    Args:
+        tree: the robot.
+        geometries: of its links.
+        base: frame in which z is up.
+    """
+    candidates = [
+        joint
+        for name in tree.joint_names
+        if (joint := tree.joints[name]).kind is JointKind.CONTINUOUS
+    ]
+    if not candidates or not geometries:
+        return ()
+    poses = _poses(tree, base)
+    rigid = rigid_links(tree)
+    lowest = min(_in_base(poses[link], g)[:, 2].min() for link, g in geometries.items())
+    found = []
+    for joint in candidates:
+        parts = [link for link in geometries if rigid[link] == joint.child]
+        X = poses[joint.parent] @ joint.X_PJ
+        axis = X[:3, :3] @ joint.axis
+        if not parts or abs(axis[2]) > _LEVEL:
+            continue
+        points = np.concatenate([_in_base(poses[link], geometries[link]) for link in parts])
+        radius = _radius(points - X[:3, 3], axis)
+        if radius is None or points[:, 2].min() > lowest + 0.3 * radius:
+            continue
+        along = (points - X[:3, 3]) @ axis
+        centre = X[:3, 3] + 0.5 * (along.min() + along.max()) * axis
+        above = tree.parent_joint.get(rigid[joint.parent])
+        upright = above is not None and abs((poses[above.child][:3, :3] @ above.axis)[2]) > 0.95
+        found.append(Wheel(joint.name, radius, centre, axis, above if upright else None))
+    return tuple(found)
+
+
+def guess_base(
+    wheels: Sequence[Wheel], tree: KinematicTree, findings: Findings, base: str
+) -> BaseGuess:
+    """Return the base that wheels make; the guess of an arm if they make none that is known."""
+    guess = BaseGuess(wheels=tuple(wheels))
+    rolling = [wheel for wheel in wheels if wheel.swivel is None]
+    swivels = [wheel for wheel in wheels if wheel.swivel is not None]
+    steered = [
+        wheel for wheel in swivels if wheel.swivel and wheel.swivel.kind is JointKind.REVOLUTE
+    ]
+    casters = [wheel for wheel in swivels if wheel not in steered]
+    guess.passive = _passive(casters)
+    if casters:
+        findings.add("guessed", "passive_joints", f"casters: {listed(guess.passive)}")
+    across = [wheel for wheel in rolling if abs(wheel.axis[1]) > 1.0 - _LEVEL]
+    if rolling and len(across) == len(rolling):
+        if len(steered) == 2:
+            _ackermann(guess, steered, rolling, findings)
+        elif not steered and not _mecanum(guess, rolling, tree, findings):
+            _differential(guess, rolling, findings)
+    elif len(rolling) >= 3 and not across[1:] and not steered:
+        _omni(guess, rolling, findings)
+    if guess.kind == "arm" and wheels:
+        names = listed(wheel.joint for wheel in wheels)
+        findings.add(
+            "missing",
+            "base",
+            f"wheels {names} make no base that is known here (two sides, car, omni or mecanum "
+            f"wheels, x of {base} forward); they are taken as rolling freely",
+        )
+        guess.passive = _passive(swivels) + tuple(wheel.joint for wheel in rolling)
+        guess.driven = guess.steering = guess.turned = ()
+    return guess
+
+
+def _passive(wheels: Sequence[Wheel]) -> tuple[str, ...]:
+    joints = dict.fromkeys(wheel.swivel.name for wheel in wheels if wheel.swivel)
+    return (*joints, *(wheel.joint for wheel in wheels))
+
+
+def _differential(guess: BaseGuess, rolling: Sequence[Wheel], findings: Findings) -> None:
+    left, right = _sides(rolling)
+    if not left or len(left) != len(right):
+        return
+    radius = float(np.mean([wheel.radius for wheel in rolling]))
+    separation = _mean_y(left) - _mean_y(right)
+    guess.kind = "differential"
+    guess.driven = tuple(wheel.joint for wheel in (*left, *right))
+    guess.turned = _turned(rolling)
+    speed = _speed(findings)
+    guess.block = {
+        "left_wheel_names": [wheel.joint for wheel in left],
+        "right_wheel_names": [wheel.joint for wheel in right],
+        "wheel_radius": round(radius, 4),
+        "wheel_separation": round(separation, 4),
+        **_limits(speed, min(_TURN, 2.0 * speed / separation)),
+    }
+    sides = (
+        f"{listed(guess.block['left_wheel_names'])} | {listed(guess.block['right_wheel_names'])}"
+    )
+    text = f"two sides {sides}, radius {radius:.4g} m, separation {separation:.4g} m"
+    findings.add("measured", "base", text)
+
+
+def _ackermann(
+    guess: BaseGuess, steered: Sequence[Wheel], rolling: Sequence[Wheel], findings: Findings
+) -> None:
+    left, right = _sides(rolling)
+    front = sorted(steered, key=lambda wheel: -wheel.centre[1])
+    if len(left) != 1 or len(right) != 1 or front[0].centre[1] <= 0.0 <= front[1].centre[1]:
+        return
+    rear = (left[0], right[0])
+    wheelbase = float(np.mean([w.centre[0] for w in front]) - np.mean([w.centre[0] for w in rear]))
+    if abs(wheelbase) < 1e-3:
+        return
+    guess.kind = "ackermann"
+    guess.driven = tuple(wheel.joint for wheel in rear)
+    guess.steering = tuple(wheel.swivel.name for wheel in front if wheel.swivel)
+    guess.passive += tuple(wheel.joint for wheel in front)
+    guess.turned = _turned([*rolling, *steered]) + tuple(
+        wheel.swivel.name for wheel in front if wheel.swivel and wheel.swivel.axis[2] < 0.0
+    )
+    names, other = ("front", "rear") if wheelbase > 0.0 else ("rear", "front")
+    radii = {names: front[0].radius, other: rear[0].radius}
+    tracks = {names: _mean_y(front[:1]) - _mean_y(front[1:]), other: _mean_y(left) - _mean_y(right)}
+    speed = _speed(findings)
+    guess.block = {
+        "wheelbase": round(abs(wheelbase), 4),
+        **{f"{end}_track_width": round(tracks[end], 4) for end in ("front", "rear")},
+        **{f"{end}_wheel_radius": round(radii[end], 4) for end in ("front", "rear")},
+        "steering_joint_names": list(guess.steering),
+        f"{other}_wheel_names": list(guess.driven),
+        "steered_axle": names,
+        **_limits(speed, min(_TURN, speed / abs(wheelbase))),
+    }
+    findings.add(
+        "measured",
+        "base",
+        f"car, steered by {listed(guess.steering)}, driven by {listed(guess.driven)}, wheelbase "
+        f"{abs(wheelbase):.4g} m",
+    )
+
+
+def _mecanum(
+    guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, findings: Findings
+) -> bool:
+    """Return whether these are four mecanum wheels; only names or the URDF can tell."""
+    words = [f"{w.joint} {tree.joints[w.joint].child}".lower() for w in rolling]
+    told = [tree.joints[w.joint].rollers for w in rolling]
+    if len(rolling) != 4 or not (all(told) or all("mecanum" in word for word in words)):
+        return False
+    middle = np.mean([wheel.centre for wheel in rolling], axis=0)
+    wheels = []
+    for wheel in rolling:
+        x, y = wheel.centre[:2] - middle[:2]
+        # The usual way to mount them: seen from above the rollers form an X.
+        wheels.append((wheel, -45.0 if x * y > 0.0 else 45.0))
+    _holonomic(guess, wheels, "mecanum", findings)
+    findings.add("guessed", "base.wheels", "rollers at 45 degrees that form an X from above")
+    return True
+
+
+def _omni(guess: BaseGuess, rolling: Sequence[Wheel], findings: Findings) -> None:
+    _holonomic(guess, [(wheel, 90.0) for wheel in rolling], "omni", findings)
+
+
+def _holonomic(
+    guess: BaseGuess, wheels: Sequence[tuple[Wheel, float]], word: str, findings: Findings
+) -> None:
+    guess.kind = "holonomic"
+    guess.driven = tuple(wheel.joint for wheel, _ in wheels)
+    radius = float(np.mean([wheel.radius for wheel, _ in wheels]))
+    away = max(float(np.linalg.norm(wheel.centre[:2])) for wheel, _ in wheels)
+    speed = 0.7 * _speed(findings)
+    guess.block = {
+        "wheels": [
+            {"joint": wheel.joint, "radius": round(wheel.radius, 4), "roller_angle_deg": angle}
+            for wheel, angle in wheels
+        ],
+        **_limits(speed, min(_TURN, speed / max(away, 1e-3))),
+    }
+    text = f"{len(wheels)} {word} wheels {listed(guess.driven)}, radius {radius:.4g} m"
+    findings.add("measured", "base", text)
+
+
+def _sides(wheels: Sequence[Wheel]) -> tuple[list[Wheel], list[Wheel]]:
+    """Return the wheels of the left and of the right side, from front to rear."""
+    middle = float(np.mean([wheel.centre[1] for wheel in wheels]))
+    ordered = sorted(wheels, key=lambda wheel: -wheel.centre[0])
+    left = [wheel for wheel in ordered if wheel.centre[1] > middle + 1e-6]
+    return left, [wheel for wheel in ordered if wheel.centre[1] < middle - 1e-6]
+
+
+def _mean_y(wheels: Sequence[Wheel]) -> float:
+    return float(np.mean([wheel.centre[1] for wheel in wheels]))
+
+
+def _turned(wheels: Sequence[Wheel]) -> tuple[str, ...]:
+    return tuple(wheel.joint for wheel in wheels if wheel.axis[1] < 0.0)
+
+
+def _speed(findings: Findings) -> float:
+    findings.add(
+        "guessed", "base.linear, base.angular", f"up to {_SPEED} m/s and {_TURN} rad/s; look at it"
+    )
+    return _SPEED
+
+
+def _limits(speed: float, turn: float) -> dict[str, Any]:
+    return {
+        "linear": {"x": {"max_velocity": round(speed, 3), "max_acceleration": _ACCELERATION}},
+        "angular": {"z": {"max_velocity": round(turn, 3), "max_acceleration": _TURN_ACCELERATION}},
+    }
+
+
+def _radius(points: Array, axis: Array) -> float | None:
+    """Return the radius of what is round about an axis through the origin; None if it is not."""
+    across = points - np.outer(points @ axis, axis)
+    distance = np.linalg.norm(across, axis=1)
+    radius = float(distance.max())
+    side = np.cross(axis, [0.0, 0.0, 1.0])
+    side /= max(float(np.linalg.norm(side)), 1e-9)
+    angle = np.arctan2(across @ np.cross(side, axis), across @ side)
+    sector = np.floor((angle + math.pi) / (2.0 * math.pi) * 16.0).astype(int) % 16
+    reach = np.array([distance[sector == k].max(initial=0.0) for k in range(16)])
+    return radius if radius > 0.0 and reach.min() > (1.0 - _ROUND) * radius else None
+
+
+def _poses(tree: KinematicTree, base: str) -> dict[str, Array]:
+    """Return the pose of each link in the base frame, joints at zero."""
+    kinematics = Kinematics(tree, base=base, generic=True)
+    poses = kinematics.frames(np.zeros(len(tree.joint_names)))
+    return dict(zip(kinematics.frame_names, poses, strict=True))
+
+
+def _in_base(X_BL: Array, geometry: LinkGeometry) -> Array:
+    return np.asarray(geometry.surface @ X_BL[:3, :3].T + X_BL[:3, 3])
