@@ -10,206 +10,316 @@ half its slope and K half its curvature, a joint p moves with
 optimization approach", IEEE Transactions on Automatic Control 54(10), 2009, for the first two).
 The duration, the integral of 1 / sqrt(X), is convex, the first two limits are too. A jerk's limit,
 written as ``|p''' X + 3 p'' U + p' K| <= J / sqrt(X)``, is not, but its tangents lie on the safe
-side; so Newton's method on the logarithmic barrier (Boyd, Vandenberghe, "Convex Optimization",
-chapter 11), with that part of the second derivative left out, stays inside and descends. Each step
-solves a band of width five, for a limit concerns three neighbouring coefficients of the spline.
+side: a step that stays on the tangent's side keeps the limit. So a primal-dual interior-point
+method (J. Nocedal, S. Wright, "Numerical Optimization", 2006, chapter 19) is within all limits
+after each of its steps. Each step solves a band of width five, for a limit concerns three
+neighbouring coefficients of the spline. What limits ask for is in
+:mod:`motion_nodes.kernels.jerk_lanes`.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
+from motion_nodes.kernels.jerk_lanes import (
+    GAP,
+    JOINT_ROWS,
+    LANES,
+    LESS_MULTIPLIER,
+    LESS_ROOM,
+    PLACES,
+    ROOMS,
+    SPLINE_ROWS,
+    TIME,
+    WORK_ROWS,
+    end_place,
+    joint_start,
+    joint_step,
+    joint_terms,
+    joint_use,
+    state,
+    velocity_start,
+    velocity_step,
+    velocity_terms,
+    velocity_use,
+)
 from motion_nodes.kernels.jit import kernel, part
-from motion_nodes.kernels.packed import Array
+from motion_nodes.kernels.packed import Array, IndexArray
+from motion_nodes.kernels.path_pieces import slopes
 
-PLACES = 3
-"""Where each interval is looked at: its begin, middle and end."""
-_STEPS = 30
-"""Newton steps at most for each weight of the barrier."""
-_SHRINK = 0.15
-"""Each weight of the barrier as a share of the one before."""
-_SMALLEST = 1e-6
-"""Share of a Newton step below which no smaller one is tried."""
-_LAST = 1e-7
-"""Last weight of the barrier as a share of the duration."""
-_CENTRED = 0.3
-"""A Newton decrement, as a share of the barrier's weight, below which the next weight is due."""
-
-
-@part
-def _spline_rows(spans: Array, i: int) -> tuple[float, float, float, float]:
-    """Return weights of coefficients i and i + 1 for value and slope at the begin of interval i."""
-    here = spans[min(i, len(spans) - 1)]
-    before = spans[max(i - 1, 0)]
-    both = before + here
-    return here / both, before / both, -2.0 / both, 2.0 / both
+_ENOUGH = 5e-4
+"""It ends when the duration is longer than the least one by no more than this share of it."""
+_STEPS = 100
+"""Steps at most; whenever it ends, the motion is within the limits."""
+_MARGIN = 0.98
+"""Share of the way to the nearest limit that a step takes at most."""
+_LEAST_TARGET = 0.02
+"""Share of the gap that a step leaves at least: nearer to the limits later steps are short."""
+_GROWTH = 1.1
+"""The first guess of X grows and shrinks by this from one interval to the next at most."""
+_COLD, _WARM = 0.9, 0.99
+"""Shares of the limits that a first guess and an earlier answer may use to begin with."""
+_UNBOUNDED = 1e12
+"""Greatest X where nothing bounds it."""
 
 
 @part
 def _fill_rows(spans: Array, rows: Array) -> None:
     """Write how X, U and K at each place of each interval depend on its three coefficients."""
-    for i in range(len(spans)):
-        h = spans[i]
-        x0, x1, g0, g1 = _spline_rows(spans, i)
-        y0, y1, d0, d1 = _spline_rows(spans, i + 1)
-        slope_begin, slope_end = (g0, g1, 0.0), (0.0, d0, d1)
-        begin, end = (x0, x1, 0.0), (0.0, y0, y1)
+    count = len(spans)
+    for i in range(count, rows.shape[0] * LANES):
+        # Lanes beyond the last interval: X is a coefficient that is always 1.
+        rows[i // LANES, :, 2 * LANES + i % LANES] = 1.0
+    for i in range(count):
+        block, lane = i // LANES, i % LANES
+        h, before, after = spans[i], spans[max(i - 1, 0)], spans[min(i + 1, count - 1)]
+        begin = (h / (before + h), before / (before + h), 0.0)
+        end = (0.0, after / (h + after), h / (h + after))
+        slope_begin = (-2.0 / (before + h), 2.0 / (before + h), 0.0)
+        slope_end = (0.0, -2.0 / (h + after), 2.0 / (h + after))
         for c in range(3):
             bend = 0.5 * (slope_end[c] - slope_begin[c]) / h
             for place in range(PLACES):
+                row = rows[block, place]
                 w = 0.5 * place
-                rows[i, place, 1, c] = 0.5 * (slope_begin[c] + w * (slope_end[c] - slope_begin[c]))
-                rows[i, place, 2, c] = bend
-            rows[i, 0, 0, c], rows[i, 2, 0, c] = begin[c], end[c]
-            rows[i, 1, 0, c] = begin[c] + 0.5 * h * (slope_begin[c] + 0.25 * h * 2.0 * bend)
+                row[c * LANES + lane] = begin[c] + w * h * (slope_begin[c] + w * h * bend)
+                row[(3 + c) * LANES + lane] = 0.5 * slope_begin[c] + w * h * bend
+                row[(6 + c) * LANES + lane] = bend
+            rows[block, 2, c * LANES + lane] = end[c]
 
 
 @part
-def _state(rows: Array, b: Array, i: int, place: int) -> tuple[float, float, float]:
-    """Return X, U and K at a place of an interval."""
-    X = U = K = 0.0
-    for c in range(3):
-        X += rows[i, place, 0, c] * b[i + c]
-        U += rows[i, place, 1, c] * b[i + c]
-        K += rows[i, place, 2, c] * b[i + c]
-    return X, U, K
+def _fill_limits(
+    D: Array, velocity: Array, limits: Array, E: Array, caps: Array, steady: Array
+) -> None:
+    """Write the joints' factors, inverses of the greatest X, and at which X one can go on evenly.
 
-
-@part
-def _merit(
-    b: Array,
-    move: Array,
-    size: float,
-    trial: Array,
-    rows: Array,
-    D: Array,
-    spans: Array,
-    cap: Array,
-    limits: Array,
-    weight: float,
-) -> float:
-    """Return duration plus barrier at ``b + size move``, infinity outside the limits."""
-    duration, barrier = 0.0, 0.0
-    for i in range(len(b)):
-        trial[i] = b[i] + size * move[i]
-        if not trial[i] > 0.0:  # then X is above 0 everywhere, not only at the places
-            return math.inf
-        barrier -= math.log(trial[i])
-    for i in range(len(spans)):
+    The last is for each interval, shape (N,).
+    """
+    for i in range(len(D)):
+        block, lane = i // LANES, i % LANES
+        steady[i] = _UNBOUNDED
         for place in range(PLACES):
-            X, U, K = _state(rows, trial, i, place)
-            if not 0.0 < X < cap[i, place]:
-                return math.inf
-            share = 4.0 if place == 1 else 1.0
-            duration += share * spans[i] / (6.0 * math.sqrt(X))
-            # One logarithm of a product is quicker than several.
-            product = 1.0 - X / cap[i, place]
+            cap = _UNBOUNDED
             for j in range(D.shape[3]):
                 p1, p2, p3 = D[i, place, 0, j], D[i, place, 1, j], D[i, place, 2, j]
-                a = (p2 * X + p1 * U) / limits[i, 0, j]
-                jolt = (p3 * X + 3.0 * p2 * U + p1 * K) / limits[i, 1, j]
-                room_a, room_j = 1.0 - a * a, 1.0 / X - jolt * jolt
-                if not (room_a > 0.0 and room_j > 0.0):
-                    return math.inf
-                product *= room_a * room_j
-            barrier -= math.log(product)
-    return duration + weight * barrier
+                a, jolt = 1.0 / limits[i, 0, j], 1.0 / limits[i, 1, j]
+                cap = min(cap, (velocity[i, j] / max(abs(p1), 1e-9)) ** 2)
+                bound = min(
+                    1.0 / max(abs(p2 * a), 1e-12), max(abs(p3 * jolt), 1e-18) ** (-2.0 / 3.0)
+                )
+                steady[i] = min(steady[i], bound)
+                e = E[block, place, j]
+                e[lane], e[LANES + lane] = p2 * a, p1 * a
+                e[2 * LANES + lane] = p3 * jolt
+                e[3 * LANES + lane], e[4 * LANES + lane] = 3.0 * p2 * jolt, p1 * jolt
+            steady[i] = min(steady[i], cap)
+            caps[block, place, lane] = 1.0 / cap
+
+
+@part
+def _guess(steady: Array, b: Array) -> None:
+    """Write coefficients that follow the X at which one can go on evenly, without jumps."""
+    last = len(steady) - 1
+    for i in range(last + 3):
+        b[i] = min(steady[min(i, last)], steady[max(0, min(i - 1, last))], steady[max(i - 2, 0)])
+    for i in range(1, last + 3):
+        b[i] = min(b[i], b[i - 1] * _GROWTH)
+    for i in range(last + 1, -1, -1):
+        b[i] = min(b[i], b[i + 1] * _GROWTH)
+
+
+@part
+def _use(rows: Array, E: Array, caps: Array, b: Array, W: Array) -> float:
+    """Return by what the coefficients must be divided to be within all limits."""
+    most = 0.0
+    for block in range(len(rows)):
+        for place in range(PLACES):
+            state(rows[block, place], b, block * LANES, W)
+            most = max(most, velocity_use(caps[block, place], W))
+            for j in range(E.shape[2]):
+                most = max(most, joint_use(E[block, place, j], W))
+    return most
+
+
+@part
+def _start(
+    rows: Array,
+    E: Array,
+    shares: Array,
+    caps: Array,
+    b: Array,
+    gap: float,
+    m: Array,
+    mb: Array,
+    W: Array,
+) -> None:
+    """Write multipliers with which all rooms times multipliers are equal.
+
+    Their sum is ``gap``, as a share of how long the motion takes.
+    """
+    W[TIME : TIME + LANES] = 0.0
+    for block in range(len(rows)):
+        for place in range(PLACES):
+            state(rows[block, place], b, block * LANES, W)
+            velocity_start(shares[block, place], caps[block, place], m[block, place, 0], W)
+            for j in range(E.shape[2]):
+                joint_start(E[block, place, j], m[block, place, j + 1], W)
+    weight = gap * W[TIME : TIME + LANES].sum()
+    scaled = m.reshape(m.size)
+    for i in range(m.size):
+        scaled[i] *= weight
+    for i in range(len(mb)):
+        mb[i] = weight / b[i]
 
 
 @part
 def _system(
-    b: Array,
     rows: Array,
-    D: Array,
-    spans: Array,
-    cap: Array,
-    limits: Array,
-    weight: float,
-    gradient: Array,
+    E: Array,
+    shares: Array,
+    caps: Array,
+    b: Array,
+    m: Array,
+    mb: Array,
+    W: Array,
+    slope: Array,
+    pull: Array,
     band: Array,
-) -> None:
-    """Write gradient and band of the (simplified) second derivative of :func:`_merit`."""
+) -> tuple[float, float]:
+    """Write gradients of duration and limits, and the second derivative.
+
+    Returns:
+        The gap, by which the duration may be above the least one at most, and the duration.
+    """
+    slope.fill(0.0)
+    pull.fill(0.0)
     band.fill(0.0)
-    for i in range(len(b)):
-        gradient[i] = -weight / b[i]
-        band[i, 0] = weight / (b[i] * b[i])
-    g, H = np.empty(3), np.empty((3, 3))
-    e, r = np.empty(3), np.empty(3)
-    for i in range(len(spans)):
+    W[GAP : GAP + LANES] = 0.0
+    W[TIME : TIME + LANES] = 0.0
+    for block in range(len(rows)):
         for place in range(PLACES):
-            X, U, K = _state(rows, b, i, place)
-            share = (4.0 if place == 1 else 1.0) * spans[i] / 6.0
-            room = cap[i, place] - X
-            g.fill(0.0)
-            H.fill(0.0)
-            g[0] = weight / room - 0.5 * share / (X * math.sqrt(X))
-            H[0, 0] = weight / (room * room) + 0.75 * share / (X * X * math.sqrt(X))
-            for j in range(D.shape[3]):
-                p1, p2, p3 = D[i, place, 0, j], D[i, place, 1, j], D[i, place, 2, j]
-                inverse = 1.0 / limits[i, 0, j]
-                e0, e1 = p2 * inverse, p1 * inverse
-                a = e0 * X + e1 * U
-                room = 1.0 / (1.0 - a * a)
-                slope = weight * 2.0 * a * room
-                curve = weight * (4.0 * a * a * room * room + 2.0 * room)
-                g[0] += slope * e0
-                g[1] += slope * e1
-                H[0, 0] += curve * e0 * e0
-                H[1, 0] += curve * e0 * e1
-                H[1, 1] += curve * e1 * e1
-                inverse = 1.0 / limits[i, 1, j]
-                e[0], e[1], e[2] = p3 * inverse, 3.0 * p2 * inverse, p1 * inverse
-                jolt = e[0] * X + e[1] * U + e[2] * K
-                room = 1.0 / (1.0 / X - jolt * jolt)
-                r[0] = (1.0 / (X * X) + 2.0 * jolt * e[0]) * room
-                r[1], r[2] = 2.0 * jolt * e[1] * room, 2.0 * jolt * e[2] * room
-                for c in range(3):
-                    g[c] += weight * r[c]
-                    for d in range(c + 1):
-                        H[c, d] += weight * (r[c] * r[d] + 2.0 * room * e[c] * e[d])
-            H[0, 1], H[0, 2], H[1, 2] = H[1, 0], H[2, 0], H[2, 1]
-            for c in range(3):
-                for k in range(3):
-                    gradient[i + c] += g[k] * rows[i, place, k, c]
-                    for m in range(3):
-                        for d in range(c + 1):
-                            part = H[k, m] * rows[i, place, k, c] * rows[i, place, m, d]
-                            band[i + c, c - d] += part
+            row, share = rows[block, place], shares[block, place]
+            state(row, b, block * LANES, W)
+            velocity_terms(share, caps[block, place], m[block, place, 0], W)
+            for j in range(E.shape[2]):
+                joint_terms(E[block, place, j], m[block, place, j + 1], W)
+            end_place(row, share, block * LANES, W, slope, pull, band)
+    gap = W[GAP : GAP + LANES].sum()
+    for i in range(len(mb)):  # coefficients above 0, so that X is, not only at the places
+        pull[i] += 1.0 / b[i]
+        band[0, i] += mb[i] / b[i]
+        gap += mb[i] * b[i]
+    return gap, W[TIME : TIME + LANES].sum()
 
 
 @part
-def _newton_move(band: Array, gradient: Array, right: Array) -> float:
-    """Solve with the band in place (Cholesky, L D L'); return how steeply the move descends."""
-    count = len(right)
-    for i in range(count):
-        right[i] = -gradient[i]
-    for i in range(count):
+def _step_lengths(
+    rows: Array,
+    E: Array,
+    caps: Array,
+    b: Array,
+    move: Array,
+    target: float,
+    m: Array,
+    dm: Array,
+    mb: Array,
+    dmb: Array,
+    W: Array,
+    D: Array,
+) -> tuple[float, float]:
+    """Write the multipliers' changes; return how far coefficients and multipliers may go."""
+    W[LESS_ROOM : LESS_ROOM + LANES] = 1e-9
+    W[LESS_MULTIPLIER : LESS_MULTIPLIER + LANES] = 1e-9
+    for block in range(len(rows)):
+        for place in range(PLACES):
+            state(rows[block, place], b, block * LANES, W)
+            state(rows[block, place], move, block * LANES, D)
+            here, change = m[block, place], dm[block, place]
+            velocity_step(caps[block, place], here[0], change[0], target, W, D)
+            for j in range(E.shape[2]):
+                joint_step(E[block, place, j], here[j + 1], change[j + 1], target, W, D)
+    less = W[LESS_ROOM : LESS_ROOM + LANES].max()
+    fewer = W[LESS_MULTIPLIER : LESS_MULTIPLIER + LANES].max()
+    for i in range(len(mb)):
+        dmb[i] = (target - mb[i] * move[i]) / b[i] - mb[i]
+        less, fewer = max(less, -move[i] / b[i]), max(fewer, -dmb[i] / mb[i])
+    return min(1.0, _MARGIN / less), min(1.0, _MARGIN / fewer)
+
+
+@part
+def _solve(band: Array, x: Array, count: int) -> None:
+    """Solve with a band, which is factored in place (Cholesky, L D L')."""
+    d0, d1, d2 = band[0], band[1], band[2]
+    for i in range(1, count):
         if i >= 2:
-            band[i, 2] /= band[i - 2, 0]
-        if i >= 1:
-            if i >= 2:
-                band[i, 1] -= band[i, 2] * band[i - 2, 0] * band[i - 1, 1]
-            band[i, 1] /= band[i - 1, 0]
-            band[i, 0] -= band[i, 1] ** 2 * band[i - 1, 0]
-        if i >= 2:
-            band[i, 0] -= band[i, 2] ** 2 * band[i - 2, 0]
+            factor = d2[i] / d0[i - 2]
+            d1[i] -= factor * d1[i - 1] * d0[i - 2]
+            d0[i] -= factor * d2[i]
+            d2[i] = factor
+            x[i] -= factor * x[i - 2]
+        factor = d1[i] / d0[i - 1]
+        d0[i] -= factor * d1[i]
+        d1[i] = factor
+        x[i] -= factor * x[i - 1]
     for i in range(count):
-        if i >= 1:
-            right[i] -= band[i, 1] * right[i - 1]
-        if i >= 2:
-            right[i] -= band[i, 2] * right[i - 2]
-    for i in range(count - 1, -1, -1):
-        right[i] /= band[i, 0]
-        if i + 1 < count:
-            right[i] -= band[i + 1, 1] * right[i + 1]
+        x[i] /= d0[i]
+    for i in range(count - 2, -1, -1):
+        x[i] -= d1[i + 1] * x[i + 1]
         if i + 2 < count:
-            right[i] -= band[i + 2, 2] * right[i + 2]
-    descent = 0.0
-    for i in range(count):
-        descent -= gradient[i] * right[i]
-    return descent
+            x[i] -= d2[i + 2] * x[i + 2]
+
+
+@part
+def _write_state(rows: Array, b: Array, X: Array, U: Array) -> None:
+    """Write X and U at the grid."""
+    last = len(X) - 1
+    for i in range(last + 1):
+        interval, place = min(i, last - 1), 2 * (i // last)
+        row, lane = rows[interval // LANES, place], interval % LANES
+        X[i] = U[i] = 0.0
+        for c in range(3):
+            X[i] += row[c * LANES + lane] * b[interval + c]
+            U[i] += row[(3 + c) * LANES + lane] * b[interval + c]
+
+
+@kernel
+def parameter_derivatives(
+    breaks: Array,
+    coefficients: Array,
+    piece: IndexArray,
+    grid: Array,
+    start: float,
+    length: float,
+    D: Array,
+) -> None:
+    """Write the derivatives of a path by a parameter z instead of the distance along it.
+
+    The distance is ``start + length z^3 (10 - 15 z + 6 z^2)``.
+
+    Args:
+        breaks: of the path, shape (m + 1,).
+        coefficients: of the path, shape (m, d + 1, n).
+        piece: of the path in which each interval lies, shape (N,).
+        grid: rising values of z, shape (N + 1,).
+        start: distance where z is 0.
+        length: distance to where z is 1.
+        D: result, see :func:`jerk_limited_speeds`.
+    """
+    n = D.shape[3]
+    q, q1, q2, q3 = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    for i in range(len(piece)):
+        for place in range(PLACES):
+            z = grid[i] + (grid[i + 1] - grid[i]) * place / (PLACES - 1)
+            rest = 1.0 - z
+            s = start + length * z**3 * (10.0 - 15.0 * z + 6.0 * z * z)
+            s1, s2 = length * 30.0 * (z * rest) ** 2, length * 60.0 * z * rest * (1.0 - 2.0 * z)
+            s3 = length * 60.0 * (1.0 - 6.0 * z * rest)
+            slopes(coefficients, piece[i], s - breaks[piece[i]], q, q1, q2, q3)
+            for j in range(n):
+                D[i, place, 0, j] = q1[j] * s1
+                D[i, place, 1, j] = q2[j] * s1**2 + q1[j] * s2
+                D[i, place, 2, j] = q3[j] * s1**3 + 3.0 * q2[j] * s1 * s2 + q1[j] * s3
 
 
 @kernel
@@ -218,7 +328,7 @@ def jerk_limited_speeds(
     spans: Array,
     velocity: Array,
     limits: Array,
-    first_weight: float,
+    first_gap: float,
     b: Array,
     X: Array,
     U: Array,
@@ -231,60 +341,60 @@ def jerk_limited_speeds(
         spans: lengths of the intervals, shape (N,).
         velocity: limits in each interval, shape (N, n).
         limits: of acceleration and jerk in each interval, finite, shape (N, 2, n).
-        first_weight: of the barrier, as a share of the duration per place; smaller when ``b`` is
-            near the answer.
-        b: coefficients of X, shape (N + 2,); kept from an earlier call if within the limits, else
-            begun anew; result.
+        first_gap: share of the duration by which the first step's target is above the least one;
+            small when ``b`` is near the answer.
+        b: coefficients of X, shape (N + 2,): of an earlier answer, or negative for none; result.
         X: result at the grid, shape (N + 1,).
         U: result at the grid, shape (N + 1,).
 
     Returns:
-        How many Newton steps it took.
+        How many steps it took.
     """
     count, n = velocity.shape
-    rows = np.empty((count, PLACES, 3, 3))
+    blocks = (count + LANES - 1) // LANES
+    rows = np.zeros((blocks, PLACES, SPLINE_ROWS * LANES))
+    E = np.zeros((blocks, PLACES, n, JOINT_ROWS * LANES))
+    caps, shares = np.zeros((blocks, PLACES, LANES)), np.zeros((blocks, PLACES, LANES))
+    steady = np.empty(count)
     _fill_rows(spans, rows)
-    cap = np.full((count, PLACES), 1e12)
-    steady = 1e12
-    for i in range(count):
+    _fill_limits(D, velocity, limits, E, caps, steady)
+    for i in range(count):  # Simpson's rule
         for place in range(PLACES):
-            for j in range(n):
-                p1, p2, p3 = D[i, place, 0, j], D[i, place, 1, j], D[i, place, 2, j]
-                bound = (velocity[i, j] / max(abs(p1), 1e-9)) ** 2
-                cap[i, place] = min(cap[i, place], bound)
-                bound = min(bound, limits[i, 0, j] / max(abs(p2), 1e-9))
-                bound = min(bound, (limits[i, 1, j] / max(abs(p3), 1e-9)) ** (2.0 / 3.0))
-                steady = min(steady, bound)
-    gradient, move, trial = np.empty(count + 2), np.empty(count + 2), np.empty(count + 2)
-    band = np.empty((count + 2, 3))
-    if not math.isfinite(_merit(b, b, 0.0, trial, rows, D, spans, cap, limits, 0.0)):
-        b.fill(0.25 * steady)
-    duration = _merit(b, b, 0.0, trial, rows, D, spans, cap, limits, 0.0)
-    weight = first_weight * duration / (count * PLACES)
-    steps = 0
-    while weight > _LAST * duration:
-        for _ in range(_STEPS):
-            steps += 1
-            _system(b, rows, D, spans, cap, limits, weight, gradient, band)
-            before = _merit(b, b, 0.0, trial, rows, D, spans, cap, limits, weight)
-            descent = _newton_move(band, gradient, move)
-            if not descent > 0.0:
-                break
-            size = 1.0
-            while size > _SMALLEST:
-                after = _merit(b, move, size, trial, rows, D, spans, cap, limits, weight)
-                if after <= before - 0.1 * size * descent:
-                    break
-                size *= 0.6
-            if size <= _SMALLEST:
-                break
-            for i in range(count + 2):
-                b[i] += size * move[i]
-            if descent < _CENTRED * weight:
-                break
-        duration = _merit(b, b, 0.0, trial, rows, D, spans, cap, limits, 0.0)
-        weight *= _SHRINK
-    for i in range(count):
-        X[i], U[i], _ = _state(rows, b, i, 0)
-    X[count], U[count], _ = _state(rows, b, count - 1, 2)
+            shares[i // LANES, place, i % LANES] = spans[i] * (4.0 if place == 1 else 1.0) / 6.0
+    size, used = blocks * LANES + 2, count + 2
+    W, C = np.zeros(WORK_ROWS * LANES), np.zeros(WORK_ROWS * LANES)
+    c, move = np.ones(size), np.zeros(size)
+    if b[0] > 0.0:
+        c[:used] = b
+        c[:used] *= min(1.0, _WARM / _use(rows, E, caps, c, W))
+    else:
+        _guess(steady, c)
+        c[:used] *= _COLD / _use(rows, E, caps, c, W)
+    slope, pull, band = np.empty(size), np.empty(size), np.empty((3, size))
+    m = np.zeros((blocks, PLACES, n + 1, ROOMS * LANES))
+    dm = np.zeros((blocks, PLACES, n + 1, ROOMS * LANES))
+    mb, dmb = np.empty(used), np.empty(used)
+    rooms = count * PLACES * (ROOMS * n + 1) + used
+    _start(rows, E, shares, caps, c, first_gap / rooms, m, mb, W)
+    steps, short = 0, 1.0
+    while steps < _STEPS:
+        gap, time = _system(rows, E, shares, caps, c, m, mb, W, slope, pull, band)
+        if not gap > _ENOUGH * time:
+            break
+        steps += 1
+        target = max(short, _LEAST_TARGET) * gap / rooms
+        for i in range(used):
+            move[i] = target * pull[i] - slope[i]
+        _solve(band, move, used)
+        far, long = _step_lengths(rows, E, caps, c, move, target, m, dm, mb, dmb, W, C)
+        for i in range(used):
+            c[i] += far * move[i]
+            mb[i] += long * dmb[i]
+        old, change = m.reshape(m.size), dm.reshape(m.size)
+        for i in range(m.size):
+            old[i] += long * change[i]
+        # After short steps the next one is led back to where all rooms are large.
+        short = 1.0 - min(far, long)
+    b[:] = c[:used]
+    _write_state(rows, c, X, U)
     return steps

@@ -14,7 +14,8 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.jerk_limited import PLACES, jerk_limited_speeds
+from motion_nodes.kernels.jerk_lanes import PLACES
+from motion_nodes.kernels.jerk_limited import jerk_limited_speeds, parameter_derivatives
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
 from motion_nodes.trajectory.timed_path import LimitUse, TimedPath
@@ -23,15 +24,17 @@ Array = NDArray[np.float64]
 
 _QUICK = 1e-3
 """[s] Joints without jerk limit reach their greatest acceleration in this time."""
-_FIRST_WEIGHTS = (0.1, 0.01, 0.01)
-"""Of the barrier, for the first solution, and for those with tighter limits where the one before
-exceeds them between its places."""
-_SLIGHT = 1e-3
-"""Such an excess is taken back by a little more time alone."""
+_ROUNDS = 5
+"""Solutions at most: where one exceeds limits between its places, the next has tighter ones."""
+_FIRST_GAP, _NEXT_GAP = 0.3, 0.015
+"""How near to the least duration each begins to look, see the kernel."""
+_SLIGHT = 1.5e-3
+"""An excess that so much more time takes back is not worth another solution."""
 _LEAST, _PIECES_FINE = 8, 250
 """Intervals of each piece, besides those for its share of the path; fewer with more pieces."""
 _LEAST_OF_PART = 50
 """Intervals between two stops."""
+_NEWTON_STEPS = 8
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 
 
@@ -74,28 +77,22 @@ def _part(
 
     n = len(limits.names)
     D = np.empty((len(piece), PLACES, 3, n))
-    for place in range(PLACES):
-        z = grid[:-1] + spans * (place / (PLACES - 1))
-        s, s1, s2, s3 = (x[:, None] for x in _distance(z, length))
-        q1, q2, q3 = (path.evaluate(start + s[:, 0], order, piece) for order in (1, 2, 3))
-        D[:, place, 0] = q1 * s1
-        D[:, place, 1] = q2 * s1**2 + q1 * s2
-        D[:, place, 2] = q3 * s1**3 + 3.0 * q2 * s1 * s2 + q1 * s3
+    parameter_derivatives(path.breaks, path.coefficients, piece, grid, start, length, D)
     jerk = np.where(np.isinf(limits.jerk), limits.acceleration / _QUICK, limits.jerk)
     velocity = np.tile(limits.velocity, (len(piece), 1))
     bounds = np.tile(np.array([limits.acceleration, jerk]), (len(piece), 1, 1))
     X, U, b = np.empty(len(grid)), np.empty(len(grid)), np.full(len(grid) + 1, -1.0)
     s, s1, s2, _ = _distance(grid, length)
-    for first_weight in _FIRST_WEIGHTS:
-        jerk_limited_speeds(D, spans, velocity, bounds, first_weight, b, X, U)
+    for k in range(_ROUNDS):
+        gap = _NEXT_GAP if k else _FIRST_GAP
+        jerk_limited_speeds(D, spans, velocity, bounds, gap, b, X, U)
         clock, times = _quintics(start + s, s1 * np.sqrt(X), s2 * X + s1 * U, spans, X, U)
         motion = TimedPath(path, np.concatenate([[0.0], np.cumsum(times)]), clock, piece)
         use = np.maximum(motion.interval_use(limits), 1.0)
-        if use.max() < 1.0 + _SLIGHT:
+        if LimitUse(*use.max(axis=0).tolist()).stretch < 1.0 + _SLIGHT:
             break
         velocity /= use[:, 0:1]
         bounds /= use[:, 1:, None]
-        b *= (1.01 * LimitUse(*use.max(axis=0).tolist()).stretch) ** -2
     return times, clock, piece
 
 
@@ -111,14 +108,19 @@ def _distance(z: Array, length: float) -> tuple[Array, Array, Array, Array]:
 
 
 def _parameter(share: Array) -> Array:
-    """Return the parameter for shares of the length (bisection)."""
-    low, high = np.zeros(len(share)), np.ones(len(share))
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        beyond = _distance(middle, 1.0)[0] > share
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-    low[0], low[-1] = 0.0, 1.0
-    return low
+    """Return the parameter for shares of the length.
+
+    The distance is symmetric about its middle and convex before it, so Newton's method comes down
+    to the answer from the other side of it.
+    """
+    less = np.minimum(share, 1.0 - share)
+    z = np.cbrt(0.25 * less)
+    for _ in range(_NEWTON_STEPS):
+        s, s1, _, _ = _distance(z, 1.0)
+        z = z - np.divide(s - less, s1, out=np.zeros_like(z), where=s1 > 0.0)
+    z = np.where(share > 0.5, 1.0 - z, z)
+    z[0], z[-1] = 0.0, 1.0
+    return z
 
 
 def _quintics(
