@@ -16,9 +16,11 @@ from motion_nodes.cli.cartesian import cartesian
 from motion_nodes.cli.convert import convert
 from motion_nodes.cli.fk import fk
 from motion_nodes.cli.ik import ik
+from motion_nodes.cli.new import new
 from motion_nodes.cli.options import JsonOption, RobotArgument
 from motion_nodes.cli.plan import plan
 from motion_nodes.cli.record import record
+from motion_nodes.cli.spheres import spheres
 from motion_nodes.errors import MotionError
 
 app = typer.Typer(
@@ -28,7 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for _command in (fk, ik, plan, cartesian, convert, bench, record):
+for _command in (fk, ik, plan, cartesian, convert, bench, record, new, spheres):
     app.command()(_command)
 
 Robots = Annotated[
@@ -94,18 +96,21 @@ def up(
 
 @app.command()
 def demo(
-    show: Annotated[str, typer.Argument(help="journey, elbow or retract.")] = "journey",
+    show: Annotated[str, typer.Argument(help="follow, journey, elbow or retract.")] = "follow",
     headless: Annotated[bool, typer.Option(help="Run the show once, check it, exit.")] = False,
     port: Annotated[int, typer.Option(help="TCP port of the browser page.")] = 8080,
+    by: Annotated[str, typer.Option("--with", help="Who follows: rmpflow or ik.")] = "rmpflow",
 ) -> None:
     """Simulate robots, move them, show them in the browser.
 
-    journey: a Jetbot drives a square while a Franka visits poses; elbow: a Franka's elbow moves
-    while its tool stays; retract: its tool is drawn back step by step.
+    follow: a Franka follows a moving target around a moving obstacle, a Jetbot drives a square
+    beside it; drag either of them in the browser. journey: the Jetbot drives while the Franka
+    visits poses; elbow: a Franka's elbow moves while its tool stays; retract: its tool is drawn
+    back step by step.
     """
     from motion_nodes.cli.up import run_demo_suite
 
-    raise typer.Exit(run_demo_suite(show, headless=headless, port=port))
+    raise typer.Exit(run_demo_suite(show, by=by, headless=headless, port=port))
 
 
 @app.command()

@@ -33,15 +33,21 @@ def bring_up(config: BringupConfig, *, composed: bool, respawn: bool) -> int:
         return 1 if any(group.failed.values()) else 0
 
 
-def run_demo_suite(name: str, *, headless: bool, port: int) -> int:
+def run_demo_suite(name: str, *, by: str, headless: bool, port: int) -> int:
     """Run a show of the demo: robots in MuJoCo, driven by a client; return the exit code.
+
+    Args:
+        name: of the show.
+        by: who follows in the show ``follow``.
+        headless: without a person: run it once.
+        port: of the page.
 
     Raises:
         MotionError: there is no such show.
     """
     from motion_nodes.nodes.demo import run_demo, show_of
 
-    show = show_of(name)
+    show = show_of(name, by)
     config = BringupConfig(
         placements=parse_placements(show.robots),
         viewer_port=port,

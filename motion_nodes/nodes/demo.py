@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import rclpy
@@ -14,11 +14,16 @@ from rclpy.signals import SignalHandlerOptions
 from motion_nodes.errors import MotionError, did_you_mean
 from motion_nodes.nodes.demo_arm import ArmClient, show_elbow, show_retraction
 from motion_nodes.nodes.demo_client import Findings
+from motion_nodes.nodes.demo_follow import IK, RMPFLOW, TARGET_TOPICS, FollowClient, show_following
 from motion_nodes.nodes.demo_journey import DemoClient, journey
 from motion_nodes.ros import signals
 
 READY_WITHIN = 30.0
 """[s]"""
+PLANNING_READY_WITHIN = 170.0
+"""[s] The first time on a machine, the planner's kernels are compiled."""
+BOTH = ("franka:=franka", "jetbot:=jetbot@0.5,-0.5,1.5708")
+BOTH_TEXT = "a Franka and a Jetbot"
 
 
 @dataclass(frozen=True)
@@ -32,13 +37,16 @@ class Show:
     play: Callable[[Any, Findings], None]
     parts: frozenset[str]
     """What guests may take over."""
+    ready_within: float = READY_WITHIN
+    """[s]"""
 
 
 SHOWS = {
-    "journey": Show(
-        ("franka:=franka", "jetbot:=jetbot@0.5,-0.5,1.5708"), "a Franka and a Jetbot",
-        DemoClient, journey, frozenset({"base", "arm"}),
+    "follow": Show(
+        BOTH, BOTH_TEXT, FollowClient, show_following,
+        frozenset({"base", "target", "ball"}), PLANNING_READY_WITHIN,
     ),
+    "journey": Show(BOTH, BOTH_TEXT, DemoClient, journey, frozenset({"base", "arm"})),
     "elbow": Show(
         ("franka:=franka",), "a Franka", ArmClient, show_elbow, frozenset({"arm"})
     ),
@@ -47,17 +55,29 @@ SHOWS = {
     ),
 }  # fmt: skip
 """By name."""
+FOLLOWED_BY_IK = replace(
+    SHOWS["follow"], client=lambda: FollowClient(IK), parts=frozenset({"base", "target"})
+)
+"""The show "follow" by inverse kinematics, which gives way to nothing."""
 
 
-def show_of(name: str) -> Show:
+def show_of(name: str, by: str = RMPFLOW) -> Show:
     """Return a show.
 
+    Args:
+        name: of the show.
+        by: who follows in it, where somebody follows.
+
     Raises:
-        MotionError: lists the shows there are.
+        MotionError: lists what there is.
     """
     if name not in SHOWS:
         raise MotionError(f"demo '{name}' is not known.{did_you_mean(name, SHOWS)}")
-    return SHOWS[name]
+    if by not in TARGET_TOPICS:
+        raise MotionError(f"nothing follows by '{by}'.{did_you_mean(by, TARGET_TOPICS)}")
+    if name != "follow" and by != RMPFLOW:
+        raise MotionError(f"in '{name}' nothing is followed; --with is for the show 'follow'.")
+    return FOLLOWED_BY_IK if by == IK else SHOWS[name]
 
 
 def run_demo(show: Show, *, headless: bool, watch: Callable[[], bool]) -> int:
@@ -75,9 +95,10 @@ def run_demo(show: Show, *, headless: bool, watch: Callable[[], bool]) -> int:
     findings = Findings()
     client = show.client()
     try:
-        if not client.wait(lambda: client.ready or not watch(), READY_WITHIN) or not watch():
+        patience = show.ready_within
+        if not client.wait(lambda: client.ready or not watch(), patience) or not watch():
             if not signals.STOP.is_set():
-                findings.check(False, f"the suite was not ready within {READY_WITHIN:.0f} s")
+                findings.check(False, f"the suite was not ready within {patience:.0f} s")
             return 0 if findings.ok else 1
         print(f"demo: {show.robots_text} up; the show begins", flush=True)
         while watch():

@@ -53,7 +53,7 @@ class ArmClient(ClientNode):
         """Values of the arm's joints, as measured since the last :meth:`watch`."""
         self.reference: dict[str, float] = {}
         """Where the controller leads the joints; the load pulls them off by milliradians."""
-        listen = self.node.create_subscription
+        listen = self.hear
         controller = f"/{arm}/{JOINT_CONTROLLER}"
         listen(JointState, f"/{arm}/joint_states", self._hear, qos.STATES)
         listen(State, f"{controller}/controller_state", self._hear_controller, qos.NEWEST)

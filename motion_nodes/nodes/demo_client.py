@@ -6,14 +6,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
-import rclpy
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 
 from motion_nodes.ros import signals
+from motion_nodes.ros.polled import PolledSubscription
 
 FRAME = "motion_demo"
 """The ``frame_id`` of what the demo sends, by which it knows its own messages."""
+_POLL = 0.01  # [s] the fastest topics bring a few messages in this time
 
 
 @dataclass
@@ -38,12 +41,25 @@ class ClientNode:
         self.node = Node("motion_demo", use_global_arguments=False)
         self.guests: set[str] = set()
         """Robots that somebody else commands."""
+        self._heard: list[tuple[PolledSubscription[Any], Callable[[Any], object]]] = []
+
+    def hear(
+        self, kind: type, topic: str, call: Callable[[Any], object], profile: QoSProfile
+    ) -> None:
+        """Have a function called with each message of a topic, while the client spins."""
+        self._heard.append((PolledSubscription(self.node, kind, topic, profile), call))
 
     def spin(self, seconds: float) -> bool:
         """Hear messages for a while; False once a stop was asked for."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end and not signals.STOP.is_set():
-            rclpy.spin_once(self.node, timeout_sec=max(0.0, min(0.05, end - time.monotonic())))
+        while not signals.STOP.is_set():
+            for subscription, call in self._heard:
+                for message in subscription.all():
+                    call(message)
+            left = end - time.monotonic()
+            if left <= 0.0:
+                break
+            signals.STOP.wait(min(_POLL, left))
         return not signals.STOP.is_set()
 
     def wait(self, condition: Callable[[], bool], seconds: float) -> bool:

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Franka follows a moving target around a moving obstacle, a Jetbot drives beside it.
+
+Everything goes over ROS: the target to RMPflow or to inverse kinematics, the obstacle to the
+planning scene. What is checked is measured: forward kinematics and distances of the joint states
+that come back, against where target and obstacle were at their stamps. Who drags the target or the
+obstacle in the browser has it from then on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from geometry_msgs.msg import Pose, PoseStamped
+from moveit_msgs.msg import CollisionObject, PlanningScene
+from numpy.typing import NDArray
+from sensor_msgs.msg import JointState
+from shape_msgs.msg import SolidPrimitive
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Array, Sphere
+from motion_nodes.nodes.demo_base import BaseClient, Square
+from motion_nodes.nodes.demo_client import Findings
+from motion_nodes.nodes.demo_paths import DOWN, Eight, Pass
+from motion_nodes.ros import qos
+from motion_nodes.ros.names import REACTIVE_POLICY
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import Scene, world_object
+
+RMPFLOW, IK = "rmpflow", "ik"
+TARGET_TOPICS = {RMPFLOW: f"{REACTIVE_POLICY}/reference", IK: "ik_service/target_pose"}
+"""Who can follow, and the topic that it follows, below the robot's namespace."""
+
+BALL, RADIUS = "ball", 0.06  # [m]
+LAG = 0.01
+"""[m] What the tool may be behind its target, in 95 of 100 states, where no loop is late."""
+LOOPS = 3
+"""Policy, controller and simulation work one after the other; each may be late."""
+SETTLING = 2.5
+"""[s] After the target begins to move, or the obstacle was in the way."""
+APART = 0.3
+"""[m] From here on the obstacle's centre is in nobody's way."""
+_TICK = 0.02  # [s]
+_SCENE_TICK = 0.04  # [s]
+_REMEMBERED = 500  # own messages, to tell them from those of others
+_LOOK = 0.05  # [s] of simulated time between two looks at distances
+
+
+class Seen(NamedTuple):
+    """A measured state of the arm."""
+
+    at: float
+    """Its stamp [s]."""
+    q: Array
+
+
+class FollowClient(BaseClient):
+    """The endpoints of both robots, and what the arm did."""
+
+    def __init__(self, who: str = RMPFLOW, arm: str = "franka", base: str = "jetbot") -> None:
+        """Create the client.
+
+        Args:
+            who: follows the target: rmpflow or ik.
+            arm: the robot and its namespace.
+            base: namespace of the Jetbot.
+        """
+        super().__init__(base)
+        self.who, self.robot = who, load_robot(arm)
+        group = self.robot.group("arm")
+        self.joints = group.joints
+        self.kinematics = Kinematics(self.robot.tree, self.joints, base=self.robot.base_frame)
+        self.tool = group.tip or ""
+        self.frame = f"{arm}/{self.robot.base_frame}"
+        self.seen: list[Seen] = []
+        self._heard_at = 0.0
+        self._sent: deque[tuple[int, int]] = deque(maxlen=_REMEMBERED)
+        target = f"/{arm}/{TARGET_TOPICS[who]}"
+        listen, publish = self.hear, self.node.create_publisher
+        listen(JointState, f"/{arm}/joint_states", self._hear_arm, qos.STATES)
+        listen(PoseStamped, target, self._hear_target, qos.COMMANDS)
+        listen(PlanningScene, f"/{arm}/planning_scene", self._hear_scene, qos.SCENES)
+        self._target = publish(PoseStamped, target, qos.STREAM)
+        self._objects = publish(CollisionObject, f"/{arm}/collision_object", qos.SCENES)
+
+    @property
+    def ready(self) -> bool:
+        """True when both robots speak, and who follows and the scene listen."""
+        # The client itself listens to the target, too.
+        return (
+            self.base_ready
+            and bool(self.seen)
+            and self._target.get_subscription_count() > 1
+            and (self.who != RMPFLOW or self._objects.get_subscription_count() > 0)
+        )
+
+    @property
+    def now(self) -> float:
+        """Simulated time [s]."""
+        return self.seen[-1].at + min(time.monotonic() - self._heard_at, 0.1)
+
+    def lead(self, position: Array) -> None:
+        """Say where the target is now."""
+        if "target" in self.guests:
+            return
+        message = PoseStamped()
+        message.header.frame_id = self.frame
+        now = self.now
+        message.header.stamp.sec = int(now)
+        message.header.stamp.nanosec = int((now - int(now)) * 1e9)
+        message.pose = _pose(position, DOWN)
+        self._sent.append(_stamp(message))
+        self._target.publish(message)
+
+    def place(self, position: Array, *, new: bool = False) -> None:
+        """Say where the obstacle is; the first time what it is, too."""
+        if BALL in self.guests:
+            return
+        message = CollisionObject(id=BALL, operation=CollisionObject.MOVE)
+        message.header.frame_id = self.frame
+        message.pose = _pose(position)
+        message.pose.orientation.w = 1.0
+        if new:
+            message.operation = CollisionObject.ADD
+            solid = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[RADIUS])
+            message.primitives, message.primitive_poses = [solid], [_pose(np.zeros(3))]
+        self._objects.publish(message)
+
+    def remove(self) -> None:
+        """Take the obstacle away."""
+        self._objects.publish(CollisionObject(id=BALL, operation=CollisionObject.REMOVE))
+
+    def _hear_arm(self, message: JointState) -> None:
+        places = dict(zip(message.name, message.position, strict=False))
+        if all(name in places for name in self.joints):
+            stamp = message.header.stamp
+            q = np.array([places[name] for name in self.joints])
+            self.seen.append(Seen(stamp.sec + 1e-9 * stamp.nanosec, q))
+            self._heard_at = time.monotonic()
+
+    def _hear_target(self, message: PoseStamped) -> None:
+        if _stamp(message) not in self._sent:
+            self.welcome("target")
+
+    def _hear_scene(self, message: PlanningScene) -> None:
+        if any(item.id == BALL for item in message.world.collision_objects):
+            self.welcome(BALL)
+
+
+def _stamp(message: Any) -> tuple[int, int]:
+    return message.header.stamp.sec, message.header.stamp.nanosec
+
+
+def _pose(position: Array, orientation: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0)) -> Pose:
+    message = Pose()
+    message.position.x, message.position.y, message.position.z = map(float, position)
+    q = message.orientation
+    q.x, q.y, q.z, q.w = orientation
+    return message
+
+
+class Round(NamedTuple):
+    """One round of the target, in simulated time."""
+
+    begin: float
+    end: float
+    target: Callable[[float], Array]
+    """Position at a time [s]."""
+    ball: Callable[[float], Array] | None
+    """The obstacle's centre at a time [s]; None without one."""
+
+
+def show_following(client: FollowClient, findings: Findings) -> None:
+    """Lead the arm around twice, the second time with an obstacle in its way, and check it."""
+    square = Square(client)
+    eight, crossing = Eight(), Pass()
+    around = client.who == RMPFLOW
+    if around:
+        client.place(crossing.at(0.0), new=True)
+    if not _settle(client, square, eight.at(0.0)):
+        return
+    rounds = []
+    for ball in (None, crossing) if around else (None,):
+        part = _round(client, square, eight, ball)
+        if part is None:
+            return
+        rounds.append(part)
+    while not square.done:
+        square.step()
+        client.lead(eight.at(eight.whole))
+        if not client.spin(_TICK):
+            return
+    if "target" not in client.guests:
+        for part in rounds:
+            check_round(client, part, findings, eight.speed)
+    square.check(findings)
+    if around and BALL not in client.guests:
+        client.remove()
+    client.seen[:] = client.seen[-1:]
+
+
+def _settle(client: FollowClient, square: Square, position: Array) -> bool:
+    """Have the tool get to where the target begins; False when a stop is asked for."""
+    end = client.now + 15.0
+    near = 0
+    while near < 25 and client.now < end and "target" not in client.guests:
+        client.lead(position)
+        square.step()
+        X = client.kinematics.pose(client.seen[-1].q, client.tool)
+        near = near + 1 if np.linalg.norm(X[:3, 3] - position) < LAG else 0
+        if not client.spin(_TICK):
+            return False
+    return True
+
+
+def _round(
+    client: FollowClient, square: Square, eight: Eight, crossing: Pass | None
+) -> Round | None:
+    begin = client.now
+    placed = -1.0
+    while client.now - begin < eight.whole:
+        t = client.now - begin
+        client.lead(eight.at(t))
+        if crossing is not None and t - placed >= _SCENE_TICK:
+            client.place(crossing.at(t))
+            placed = t
+        square.step()
+        if not client.spin(_TICK):
+            return None
+    return Round(
+        begin,
+        client.now,
+        lambda t: eight.at(t - begin),
+        None if crossing is None else lambda t: crossing.at(t - begin),
+    )
+
+
+def check_round(client: FollowClient, part: Round, findings: Findings, speed: float) -> None:
+    """Check how far the tool was behind, and how near the arm came to the obstacle and itself."""
+    seen = [state for state in client.seen if part.begin <= state.at <= part.end]
+    poses = client.kinematics.pose_batch(np.array([state.q for state in seen]), client.tool)
+    targets = np.array([part.target(state.at) for state in seen])
+    behind = np.linalg.norm(poses[:, :3, 3] - targets, axis=1)
+    free = free_to_follow(part, np.array([state.at for state in seen]), targets)
+    if not free.any():
+        findings.check(False, "the target was never followed for long enough to be judged")
+        return
+    late = float(np.percentile(np.diff([state.at for state in seen]), 95))
+    usual, most = np.percentile(behind[free], (50, 95))
+    allowed = LAG + LOOPS * late * speed
+    findings.check(
+        bool(most < allowed),
+        f"Franka followed a target at up to {speed:.2f} m/s by {client.who}: {1e3 * usual:.1f} mm "
+        f"behind (median), {1e3 * most:.1f} mm (95 %), {1e3 * allowed:.0f} mm allowed with states "
+        f"every {1e3 * late:.0f} ms",
+    )
+    world, own = least_distances(client, part, seen)
+    if part.ball is None:
+        findings.check(own > 0.0, f"its links stayed {100 * own:.1f} cm apart or more")
+        return
+    away = float(behind[~free].max(initial=0.0))
+    findings.check(
+        world > 0.0 and own > 0.0,
+        f"a ball came through: the arm gave way by {100 * away:.0f} cm and stayed "
+        f"{100 * world:.1f} cm off it, its links {100 * own:.1f} cm apart",
+    )
+
+
+def free_to_follow(part: Round, times: Array, targets: Array) -> NDArray[np.bool_]:
+    """Return when the tool had nothing to wait for: shape (m,), bool.
+
+    Args:
+        part: the round.
+        times: shape (m,) [s].
+        targets: where the target was, shape (m, 3).
+    """
+    since = part.begin
+    free = []
+    for t, target in zip(times, targets, strict=True):
+        if part.ball is not None and np.linalg.norm(part.ball(t) - target) < APART:
+            since = t
+        free.append(t - since >= SETTLING)
+    return np.array(free, np.bool_)
+
+
+def least_distances(client: FollowClient, part: Round, seen: list[Seen]) -> tuple[float, float]:
+    """Return the least distance of the arm from the obstacle, and of its links [m]."""
+    checker = CollisionChecker(client.robot, client.joints)
+    item = world_object(BALL, Sphere(RADIUS))
+    world, own, looked = np.inf, np.inf, -np.inf
+    for state in seen:
+        if state.at - looked < _LOOK:
+            continue
+        looked = state.at
+        if part.ball is not None:
+            ball = replace(item, X_WO=from_xyz_rpy(part.ball(state.at)))
+            checker.set_scene(Scene(objects={BALL: ball}))
+            world = min(world, float(checker.sphere_distances(state.q).distance.min()))
+            checker.set_scene(Scene())
+        own = min(own, checker.distance(state.q).value)
+    return world, own
