@@ -92,10 +92,11 @@ class MoveActions:
         self._threads.add(thread)
         thread.start()
 
-    def _cancel(self, goal: Goal) -> None:
+    def _cancel(self, goal: Goal) -> bool:
         motion = self._motions.get(goal)
         if motion is not None:
             motion.stop(Stop.CLIENT)
+        return motion is not None
 
     def _on_event(self, message: String) -> None:
         if message.data != "stop":

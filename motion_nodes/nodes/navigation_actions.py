@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The actions of the base navigator, under the names that clients of Nav2 know.
 
-The core runs in the node's loop; this part runs in the executor. When a task ends the loop wakes
-the executor through a guard condition, and the result goes out. A goal that cannot be carried out
-is accepted and aborted at once, for only a result can say why.
+The core runs in the node's loop; this part runs in the executor, which the loop wakes when a task
+has ended.
 """
 
 from __future__ import annotations
@@ -12,8 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from nav2_msgs.action import FollowPath, NavigateToPose
-from rclpy.action import ActionServer, CancelResponse, GoalResponse
-from rclpy.task import Future
 
 from motion_nodes.base_motion.navigator import Ending, Task
 from motion_nodes.nodes.navigation_requests import (
@@ -23,11 +20,9 @@ from motion_nodes.nodes.navigation_requests import (
     plan_along,
     plan_to_pose,
 )
-from motion_nodes.ros import qos
+from motion_nodes.ros.action_server import Goal, GoalServer, Outcome
+from motion_nodes.ros.executor_jobs import ExecutorJobs
 from motion_nodes.ros.planar_messages import stamped_pose
-
-RESULT_TIMEOUT = 10
-"""[s] How long a result waits for its client."""
 
 Codes = FollowPath.Result
 
@@ -42,16 +37,19 @@ CODES = {
 }
 """Error code of each ending, in both actions: Nav2's NavigateToPose passes on FollowPath's."""
 
+OUTCOMES = {Ending.SUCCEEDED: Outcome.SUCCEEDED, Ending.CANCELED: Outcome.CANCELED}
+"""All others are aborted."""
+
 LOOP_SILENT = "the navigator's loop did not answer"
 
 
-@dataclass(eq=False)
-class _Goal:
-    handle: Any
-    future: Future
-    action: Any
-    task: Task | None = None
-    frame: str = ""
+@dataclass(frozen=True)
+class _Drive:
+    """What is done for a goal."""
+
+    goal: Goal
+    task: Task
+    frame: str
 
 
 class NavigationServer:
@@ -60,77 +58,55 @@ class NavigationServer:
     def __init__(self, host: NavigationHost, feedback_rate: float) -> None:
         """Create the servers; feedback goes out at ``feedback_rate`` [Hz]."""
         self._host = host
-        self._goals: list[_Goal] = []
-        self._futures: dict[bytes, Future] = {}
+        self._drives: list[_Drive] = []
         node = host.node
-        self._ended = node.create_guard_condition(self.finish)
+        self._jobs = ExecutorJobs(node)
         self._timer = node.create_timer(1.0 / feedback_rate, self._send_feedback)
         self._timer.cancel()
         self._servers = [
-            self._serve(NavigateToPose, "navigate_to_pose"),
-            self._serve(FollowPath, "follow_path"),
+            GoalServer(node, self._jobs, kind, name, begin=self._begin, cancel=self._cancel)
+            for kind, name in ((NavigateToPose, "navigate_to_pose"), (FollowPath, "follow_path"))
         ]
 
     def look(self) -> None:
         """Wake the executor when a goal's task has ended; called in the loop."""
-        if any(goal.task is not None and goal.task.ended for goal in self._goals):
-            self._ended.trigger()
+        if any(drive.task.ended for drive in self._drives):
+            self._jobs.ask(self.finish)
 
     def finish(self) -> None:
         """Answer the goals whose tasks have ended; in the executor."""
-        for goal in list(self._goals):
-            if goal.task is not None and goal.task.ended:
-                self._answer(goal, CODES[goal.task.ending], goal.task.text, goal.task.ending)
+        for drive in list(self._drives):
+            if drive.task.ended:
+                ending = drive.task.ending
+                self._end(drive, CODES[ending], drive.task.text, OUTCOMES.get(ending))
+        self._jobs.run()
 
     def destroy(self) -> None:
         """Abort what is left and take the servers down."""
-        for goal in list(self._goals):
-            self._answer(goal, Codes.UNKNOWN, "the navigator is being taken down")
-        node = self._host.node
+        for drive in list(self._drives):
+            self._end(drive, Codes.UNKNOWN, "the navigator is being taken down")
+        self._jobs.destroy()
         for server in self._servers:
             server.destroy()
-        node.destroy_timer(self._timer)
-        node.destroy_guard_condition(self._ended)
+        self._host.node.destroy_timer(self._timer)
 
-    def _serve(self, kind: Any, name: str) -> ActionServer:
-        return ActionServer(
-            self._host.node,
-            kind,
-            name,
-            execute_callback=self._execute,
-            goal_callback=self._judge,
-            handle_accepted_callback=lambda handle: self._accept(handle, kind),
-            cancel_callback=self._cancel,
-            result_timeout=RESULT_TIMEOUT,
-            goal_service_qos_profile=qos.ACTION_REQUESTS,
-            result_service_qos_profile=qos.ACTION_REQUESTS,
-            cancel_service_qos_profile=qos.ACTION_REQUESTS,
-        )
+    # ---- in the executor
 
-    def _judge(self, _request: Any) -> GoalResponse:
-        if not self._host.node.active:
-            self._host.node.warn("inactive", "goal rejected: the navigator is not active")
-            return GoalResponse.REJECT
-        return GoalResponse.ACCEPT
-
-    def _accept(self, handle: Any, action: Any) -> None:
-        goal = _Goal(handle, Future(), action)
-        self._goals.append(goal)
-        self._futures[bytes(handle.goal_id.uuid)] = goal.future
-        handle.execute()
-        label = f"{action.__name__} goal {bytes(handle.goal_id.uuid).hex()[:8]}"
+    def _begin(self, goal: Goal) -> None:
+        label = f"{goal.action_name} goal {goal.label}"
         try:
-            plan = self._plan(handle.request, action)
-            goal.frame = plan.frame
-            goal.task = self._host.node.in_loop(lambda: self._host.begin(plan, label))
-            self._timer.reset()
+            plan = self._plan(goal.request)
+            task = self._host.node.in_loop(lambda: self._host.begin(plan, label))
         except Refused as error:
             self._answer(goal, error.code, str(error))
         except TimeoutError:
             self._answer(goal, Codes.CONTROLLER_TIMED_OUT, LOOP_SILENT)
+        else:
+            self._drives.append(_Drive(goal, task, plan.frame))
+            self._timer.reset()
 
-    def _plan(self, request: Any, action: Any) -> Plan:
-        if action is FollowPath:
+    def _plan(self, request: Any) -> Plan:
+        if isinstance(request, FollowPath.Goal):
             return plan_along(self._host, request.path, request.controller_id)
         if request.behavior_tree:
             raise Refused(
@@ -140,49 +116,41 @@ class NavigationServer:
             )
         return plan_to_pose(self._host, request.pose)
 
-    def _cancel(self, handle: Any) -> CancelResponse:
-        goal = next((g for g in self._goals if g.handle.goal_id == handle.goal_id), None)
-        if goal is None or goal.task is None:
-            return CancelResponse.REJECT
-        task = goal.task
+    def _cancel(self, goal: Goal) -> bool:
+        drive = next((drive for drive in self._drives if drive.goal is goal), None)
+        if drive is None:
+            return False
         try:
-            self._host.node.in_loop(lambda: self._host.cancel(task))
+            self._host.node.in_loop(lambda: self._host.cancel(drive.task))
         except TimeoutError:
-            return CancelResponse.REJECT
-        return CancelResponse.ACCEPT
+            return False
+        return True
 
-    async def _execute(self, handle: Any) -> Any:
-        return await self._futures.pop(bytes(handle.goal_id.uuid))
-
-    def _answer(self, goal: _Goal, code: int, text: str, ending: Ending | None = None) -> None:
-        self._goals.remove(goal)
-        if not self._goals:
+    def _end(self, drive: _Drive, code: int, text: str, outcome: Outcome | None = None) -> None:
+        self._drives.remove(drive)
+        if not self._drives:
             self._timer.cancel()
-        if ending is Ending.SUCCEEDED:
-            goal.handle.succeed()
-        elif ending is Ending.CANCELED and goal.handle.is_cancel_requested:
-            goal.handle.canceled()
-        else:
-            goal.handle.abort()
+        self._answer(drive.goal, code, text, outcome or Outcome.ABORTED)
+
+    def _answer(self, goal: Goal, code: int, text: str, outcome: Outcome = Outcome.ABORTED) -> None:
         if text:
             self._host.node.get_logger().info(f"goal ended: {text}")
-        goal.future.set_result(goal.action.Result(error_code=code, error_msg=text))
+        goal.result.error_code, goal.result.error_msg = code, text
+        goal.finish(outcome, goal.result)
 
     def _send_feedback(self) -> None:
-        for goal in list(self._goals):
-            task = goal.task
-            if task is None or task.ended or not goal.handle.is_active:
-                continue
-            goal.handle.publish_feedback(self._feedback(goal, task))
+        for drive in self._drives:
+            if not drive.task.ended:
+                drive.goal.feedback(self._feedback(drive))
 
-    def _feedback(self, goal: _Goal, task: Task) -> Any:
+    def _feedback(self, drive: _Drive) -> Any:
         view = self._host.progress()
-        if goal.action is FollowPath:
+        if isinstance(drive.goal.request, FollowPath.Goal):
             return FollowPath.Feedback(distance_to_goal=view.remaining, speed=view.speed)
         message = NavigateToPose.Feedback(distance_remaining=view.remaining)
         now = self._host.node.now_ns()
-        message.current_pose = stamped_pose(view.pose, goal.frame, now)
-        _fill(message.navigation_time, task.time)
+        message.current_pose = stamped_pose(view.pose, drive.frame, now)
+        _fill(message.navigation_time, drive.task.time)
         _fill(message.estimated_time_remaining, view.time_remaining)
         return message
 

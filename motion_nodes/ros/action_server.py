@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Action servers whose goals are worked on by other threads than the executor's.
 
-The executor accepts a goal, hands it over and is free; whoever works on it reports feedback and, in
-the end, the result, from any thread. A goal that cannot be carried out is accepted and aborted, for
-only a result can say why.
+The executor accepts a goal, hands it over and is free; whoever works on it, a node's loop or a
+thread, reports feedback and, in the end, the result. A goal that cannot be carried out is accepted
+and aborted, for only a result can say why.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Goal:
         self._server = server
         self._handle = handle
         self._ended = threading.Event()
-        self._canceled = threading.Event()
         self.request = handle.request
         """What the client wants."""
         self.result = server.kind.Result()
         """To be filled in by whoever works on the goal."""
         self.feedback_type = server.kind.Feedback
+        self.action_name = server.kind.__name__
         self.label = bytes(handle.goal_id.uuid).hex()[:8]
         """Short name of the goal, for logs."""
 
@@ -52,11 +52,6 @@ class Goal:
     def ended(self) -> bool:
         """Whether it has its result."""
         return self._ended.is_set()
-
-    @property
-    def canceled(self) -> bool:
-        """Whether its client wants it to end."""
-        return self._canceled.is_set()
 
     def feedback(self, message: Any) -> None:
         """Tell the client how it goes; nothing is said after the end."""
@@ -69,10 +64,6 @@ class Goal:
             self._ended.set()
             self._server.jobs.ask(lambda: self._server.answer(self, outcome, result))
 
-    def cancel(self) -> None:
-        """Note that its client wants it to end."""
-        self._canceled.set()
-
 
 class GoalServer:
     """One action of a node."""
@@ -84,7 +75,7 @@ class GoalServer:
         kind: Any,
         name: str,
         begin: Callable[[Goal], None],
-        cancel: Callable[[Goal], None],
+        cancel: Callable[[Goal], bool],
     ) -> None:
         """Offer an action.
 
@@ -94,8 +85,8 @@ class GoalServer:
             kind: type of the action.
             name: of the action.
             begin: takes over an accepted goal; must not wait.
-            cancel: called once a goal is to end before its time; must not wait. The goal still
-                needs its result.
+            cancel: called once a goal is to end before its time, returns whether it will; must not
+                wait long. The goal still needs its result.
         """
         self.jobs = jobs
         self.kind = kind
@@ -164,11 +155,9 @@ class GoalServer:
 
     def _on_cancel(self, handle: Any) -> CancelResponse:
         found = self._goals.get(_key(handle))
-        if found is None or found[0].ended:
-            return CancelResponse.REJECT
         # What the end leads to waits until rclpy has marked the goal as being cancelled.
-        found[0].cancel()
-        self._cancel(found[0])
+        if found is None or found[0].ended or not self._cancel(found[0]):
+            return CancelResponse.REJECT
         return CancelResponse.ACCEPT
 
     async def _execute(self, handle: Any) -> Any:
