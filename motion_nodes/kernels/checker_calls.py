@@ -14,7 +14,7 @@ from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from motion_nodes.kernels.jit import part
+from motion_nodes.kernels.jit import inlined
 from motion_nodes.kernels.packed import Array
 
 _ITEM = 8
@@ -34,14 +34,14 @@ class Checker(NamedTuple):
     """Address of what both work on."""
 
 
-@part
+@inlined
 def state_free(checker: Checker, Q: Array, row: int) -> bool:
     """Return whether the configuration in a row of Q, shape (m, n), collides with nothing."""
     q = address(Q) + row * Q.shape[1] * _ITEM
     return bool(_state(checker.state, q, checker.memory) == 1)
 
 
-@part
+@inlined
 def edge_free(checker: Checker, A: Array, a: int, B: Array, b: int) -> bool:
     """Return whether nothing is in the straight way from row ``a`` of A to row ``b`` of B.
 

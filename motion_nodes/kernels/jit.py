@@ -29,15 +29,16 @@ def kernel(function: Function) -> Function:
 
     No fastmath: NaN means "no value" in places and must survive.
     """
-    folder = _folder()
-    before = config.CACHE_DIR
-    try:
-        if folder is not None:
-            config.CACHE_DIR = str(folder)
-        jit = numba.njit(cache=folder is not None, nogil=True, error_model="numpy")
-        return cast(Function, jit(function))
-    finally:
-        config.CACHE_DIR = before
+    return _kept(function)
+
+
+def bare_kernel(function: Function) -> Function:
+    """Compile a kernel that makes no arrays, of bare and inlined parts only.
+
+    Numba counts who uses an array, at each call and with atomic instructions; where kernels consist
+    of many small functions most of the time goes there. Nothing is counted in this one.
+    """
+    return _kept(function, _nrt=False)
 
 
 def part(function: Function) -> Function:
@@ -45,8 +46,34 @@ def part(function: Function) -> Function:
 
     For the many small functions that a kernel may consist of: quicker to compile, and to load.
     """
+    return _part(function)
+
+
+def bare_part(function: Function) -> Function:
+    """Compile a part that makes no arrays; see :func:`bare_kernel`."""
+    return _part(function, _nrt=False)
+
+
+def inlined(function: Function) -> Function:
+    """Compile a part that makes no arrays into each place that calls it; for the small ones."""
+    return _part(function, _nrt=False, forceinline=True)
+
+
+def _kept(function: Function, **options: bool) -> Function:
+    folder = _folder()
+    before = config.CACHE_DIR
+    try:
+        if folder is not None:
+            config.CACHE_DIR = str(folder)
+        jit = numba.njit(cache=folder is not None, nogil=True, error_model="numpy", **options)
+        return cast(Function, jit(function))
+    finally:
+        config.CACHE_DIR = before
+
+
+def _part(function: Function, **options: bool) -> Function:
     jit = numba.njit(
-        nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
+        nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True, **options
     )
     return cast(Function, jit(function))
 

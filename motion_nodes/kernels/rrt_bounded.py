@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.kernels import rrt_trees
 from motion_nodes.kernels.checker_calls import Checker, edge_free
-from motion_nodes.kernels.jit import kernel, part
+from motion_nodes.kernels.jit import bare_kernel, bare_part, inlined
 from motion_nodes.kernels.packed import Array
 from motion_nodes.kernels.path_shorten import uniform
 from motion_nodes.kernels.rrt_connect import (
@@ -57,7 +57,7 @@ class Bound(NamedTuple):
     """Greatest joint values, shape (n,)."""
 
 
-@kernel
+@bare_kernel
 def search(
     checker: Checker,
     space: Space,
@@ -83,7 +83,7 @@ def search(
     Returns:
         One of RUNNING, JOINED, EXHAUSTED, FULL.
     """
-    work = np.empty((5, space.weights.shape[0]))
+    work = trees.work
     if counts[SAMPLES] == 0:
         rrt_trees.index_roots(space, trees)
     end = counts[EDGES] * 16 + counts[SAMPLES] + budget * 16
@@ -101,7 +101,7 @@ def search(
     return RUNNING
 
 
-@part
+@inlined
 def _way(space: Space, a: Array, b: Array, out: Array) -> float:
     """Write the shortest way of the joints from a to b; return its length without the costs."""
     n = a.shape[0] - 1
@@ -115,7 +115,7 @@ def _way(space: Space, a: Array, b: Array, out: Array) -> float:
     return math.sqrt(total)
 
 
-@part
+@inlined
 def _to_go(space: Space, trees: Trees, side: int, q: Array, out: Array) -> float:
     """Return how far it is at least from a configuration to a root of a tree."""
     least = math.inf
@@ -126,7 +126,7 @@ def _to_go(space: Space, trees: Trees, side: int, q: Array, out: Array) -> float
     return least
 
 
-@part
+@bare_part
 def _sample(
     space: Space,
     trees: Trees,
@@ -176,7 +176,7 @@ def _sample(
     return inside
 
 
-@part
+@bare_part
 def _explore(
     checker: Checker,
     space: Space,
@@ -216,7 +216,7 @@ def _explore(
     return rrt_trees.add(space, trees, side, new, near)
 
 
-@part
+@bare_part
 def _connect(
     checker: Checker,
     space: Space,

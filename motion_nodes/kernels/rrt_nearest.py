@@ -21,7 +21,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from motion_nodes.kernels.checker_calls import address
-from motion_nodes.kernels.jit import part
+from motion_nodes.kernels.jit import bare_part, inlined
 from motion_nodes.kernels.packed import Array
 
 LANES = 16
@@ -94,7 +94,7 @@ def grown(index: Index) -> Index:
     return bigger
 
 
-@part
+@inlined
 def ask(index: Index, q: Array, weights: Array) -> None:
     """Write what the next question or insertion is about: q of shape (n,), unscaled."""
     for d in range(q.shape[0]):
@@ -104,11 +104,30 @@ def ask(index: Index, q: Array, weights: Array) -> None:
         index.query[d] = x
 
 
-@part
+@inlined
 def nearest(index: Index, tree: int) -> tuple[int, float]:
     """Return the node that is nearest to the query, and how far it is in the metric."""
+    if index.links[tree, 0, 0] < 0:
+        best, who = _nearest_in_leaf(index, tree, 0)
+        return int(who), math.sqrt(best)
+    return _nearest_in_boxes(index, tree)
+
+
+@inlined
+def _nearest_in_leaf(index: Index, tree: int, box: int) -> tuple[float, int]:
+    """Return squared distance and number of the node of a leaf that is nearest to the query."""
+    leaf, count = -1 - index.links[tree, box, 0], index.links[tree, box, 1]
+    start = address(index.points) + 4 * _leaf_start(index, tree, leaf)
+    blocks = (count + LANES - 1) // LANES
     query, period = address(index.query), address(index.period)
-    best, who = np.float32(np.inf), -1
+    away, place = _nearest_of_leaf(start, blocks, len(index.query), query, period)
+    return float(away), int(index.names[tree, leaf, place])
+
+
+@bare_part
+def _nearest_in_boxes(index: Index, tree: int) -> tuple[int, float]:
+    """Return the same where there is more than one leaf."""
+    best, who = np.inf, -1
     stack, top = index.stack, 1
     stack[0, 0], stack[0, 1] = 0.0, 0.0
     while top > 0:
@@ -116,14 +135,11 @@ def nearest(index: Index, tree: int) -> tuple[int, float]:
         if stack[top, 1] >= best:
             continue
         box = int(stack[top, 0])
-        child, count = index.links[tree, box, 0], index.links[tree, box, 1]
+        child = index.links[tree, box, 0]
         if child < 0:
-            leaf = -1 - child
-            start = address(index.points) + 4 * _leaf_start(index, tree, leaf)
-            blocks = (count + LANES - 1) // LANES
-            away, place = _nearest_of_leaf(start, blocks, len(index.query), query, period)
+            away, node = _nearest_in_leaf(index, tree, box)
             if away < best:
-                best, who = away, index.names[tree, leaf, place]
+                best, who = away, node
             continue
         first, second = _away(index, tree, child), _away(index, tree, child + 1)
         near = 0 if first <= second else 1
@@ -134,19 +150,19 @@ def nearest(index: Index, tree: int) -> tuple[int, float]:
     return int(who), math.sqrt(best)
 
 
-@part
+@inlined
 def _leaf_start(index: Index, tree: int, leaf: int) -> int:
     """Return where a leaf's points begin."""
     return int((tree * index.names.shape[1] + leaf) * LEAF * len(index.query))
 
 
-@part
+@inlined
 def _place(index: Index, start: int, place: int) -> int:
     """Return where the first coordinate of a place is; the next ones are LANES on."""
     return int(start + (place // LANES) * LANES * len(index.query) + place % LANES)
 
 
-@part
+@inlined
 def _away(index: Index, tree: int, box: int) -> float:
     """Return the squared distance of the query from a box."""
     total = np.float32(0.0)
@@ -162,14 +178,14 @@ def _away(index: Index, tree: int, box: int) -> float:
     return float(total)
 
 
-@part
+@inlined
 def insert(index: Index, tree: int, node: int) -> None:
     """Take in a node whose coordinates are the query; there must be room."""
     used, links, query = index.used, index.links, index.query
     if used[tree, 0] == 0:
         used[tree, 0], used[tree, 1] = 1, 1
         links[tree, 0, 0], links[tree, 0, 1] = -1, 0
-        _clear(index, tree, 0, 0)
+        _clear_box(index, tree, 0)
     box, depth = 0, 0
     while True:
         _enclose(index, tree, box, query)
@@ -181,24 +197,33 @@ def insert(index: Index, tree: int, node: int) -> None:
     leaf, place = -1 - child, links[tree, box, 1]
     if place == LEAF:
         return  # only where a leaf cannot be cut, because its nodes are one and the same
+    if place % LANES == 0:
+        _clear_places(index, tree, leaf, place, place + LANES)
     _put(index, tree, leaf, place, query, node)
     links[tree, box, 1] = place + 1
     if place + 1 == LEAF and depth < _DEPTH // 2:
         _cut(index, tree, box)
 
 
-@part
-def _clear(index: Index, tree: int, box: int, leaf: int) -> None:
-    """Make a box and a leaf hold nothing."""
+@inlined
+def _clear_box(index: Index, tree: int, box: int) -> None:
+    """Make a box hold nothing."""
     for d in range(len(index.query)):
         index.boxes[tree, box, 0, d] = _FAR
         index.boxes[tree, box, 1, d] = -_FAR
+
+
+@inlined
+def _clear_places(index: Index, tree: int, leaf: int, first: int, end: int) -> None:
+    """Put places of a leaf so far away that they are never the nearest."""
     start = _leaf_start(index, tree, leaf)
-    for k in range(start, start + LEAF * len(index.query)):
-        index.points[k] = _FAR
+    for place in range(first, end):
+        at = _place(index, start, place)
+        for d in range(len(index.query)):
+            index.points[at + d * LANES] = _FAR
 
 
-@part
+@inlined
 def _enclose(index: Index, tree: int, box: int, point: Floats) -> None:
     """Let a box reach to a point."""
     for d in range(len(point)):
@@ -206,7 +231,7 @@ def _enclose(index: Index, tree: int, box: int, point: Floats) -> None:
         index.boxes[tree, box, 1, d] = max(index.boxes[tree, box, 1, d], point[d])
 
 
-@part
+@inlined
 def _put(index: Index, tree: int, leaf: int, place: int, point: Floats, node: int) -> None:
     first = _place(index, _leaf_start(index, tree, leaf), place)
     for d in range(len(point)):
@@ -214,9 +239,9 @@ def _put(index: Index, tree: int, leaf: int, place: int, point: Floats, node: in
     index.names[tree, leaf, place] = node
 
 
-@part
+@bare_part
 def _cut(index: Index, tree: int, box: int) -> None:
-    """Part a full leaf in the middle of the longest side of its box."""
+    """Part a full leaf in the middle of the longest side of its box; the query is overwritten."""
     dimensions = len(index.query)
     axis, longest = 0, np.float32(0.0)
     for d in range(dimensions):
@@ -231,9 +256,9 @@ def _cut(index: Index, tree: int, box: int) -> None:
     leaf, child, new = -1 - index.links[tree, box, 0], index.used[tree, 0], index.used[tree, 1]
     index.used[tree, 0] += 2
     index.used[tree, 1] += 1
-    _clear(index, tree, child, new)
-    _clear(index, tree, child + 1, new)
-    point = np.empty(dimensions, np.float32)
+    _clear_box(index, tree, child)
+    _clear_box(index, tree, child + 1)
+    point = index.query
     kept, moved = 0, 0
     start = _leaf_start(index, tree, leaf)
     for place in range(LEAF):
@@ -248,8 +273,9 @@ def _cut(index: Index, tree: int, box: int) -> None:
             _put(index, tree, leaf, kept, point, index.names[tree, leaf, place])
             kept += 1
         _enclose(index, tree, child + (1 if point[axis] > cut else 0), point)
-    for place in range(kept, LEAF):
-        index.points[_place(index, start, place)] = _FAR
+    # Free places of a block that is in use must be far away; of others nobody asks.
+    _clear_places(index, tree, leaf, kept, -(-kept // LANES) * LANES)
+    _clear_places(index, tree, new, moved, -(-moved // LANES) * LANES)
     index.links[tree, box, 0], index.links[tree, box, 1] = child, axis
     index.cuts[tree, box] = cut
     index.links[tree, child, 0], index.links[tree, child, 1] = -1 - leaf, kept

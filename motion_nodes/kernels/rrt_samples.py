@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from motion_nodes.kernels.jit import part
+from motion_nodes.kernels.jit import inlined
 from motion_nodes.kernels.packed import Array
 
 
@@ -35,31 +35,27 @@ class Samples(NamedTuple):
     """How they move on, shape (n,)."""
     turn: Array
     """Share of samples near start and goals, and how much of the next one is due, shape (2,)."""
+    margin: float
+    """Of the box around start and goals, as a part of the joints' ranges."""
 
 
-def make_samples(
-    lower: Array, upper: Array, near: Array, margin: float, share: float, random_seed: int
-) -> Samples:
-    """Return sequences at their beginning.
+def make_samples(lower: Array, upper: Array, margin: float, share: float) -> Samples:
+    """Return sequences for one space; :func:`begin` them before the first sample.
 
     Args:
         lower: least values, shape (n,).
         upper: greatest values, shape (n,).
-        near: start and goals, shape (m, n).
-        margin: of the box around these, as a part of the joints' ranges.
+        margin: of the box around start and goals, as a part of the joints' ranges.
         share: of samples that are drawn from it, 0..1.
-        random_seed: equal seeds give equal sequences.
     """
     n = len(lower)
-    room = margin * (upper - lower)
-    low = np.array((lower, np.maximum(lower, near.min(axis=0) - room)))
-    high = np.array((upper, np.minimum(upper, near.max(axis=0) + room)))
     return Samples(
-        lower=low,
-        width=np.maximum(high - low, 0.0),
-        place=_beginnings(random_seed, 2 * n).reshape(2, n).copy(),
+        lower=np.array((lower, lower)),
+        width=np.array((upper - lower, upper - lower)),
+        place=np.empty((2, n)),
         steps=_steps(n),
         turn=np.array([share, 0.0]),
+        margin=margin,
     )
 
 
@@ -72,21 +68,34 @@ def _steps(n: int) -> Array:
     return root ** -np.arange(1.0, n + 1)
 
 
-@functools.lru_cache(64)
-def _beginnings(random_seed: int, count: int) -> Array:
-    """Return random numbers in [0, 1), by SplitMix64; NumPy's generators take longer to make.
+@inlined
+def begin(samples: Samples, random_seed: int) -> None:
+    """Put both sequences at their beginning; equal seeds give equal ones.
 
     Source: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators",
-    OOPSLA 2014.
+    OOPSLA 2014 (SplitMix64).
     """
-    numbers = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    z = numbers + np.uint64((random_seed * 0xD1342543DE82EF95) % 2**64)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return (z ^ (z >> np.uint64(31))) / 2.0**64 * (1.0 - 2.0**-53)
+    n, state = samples.place.shape[1], np.uint64(random_seed) * np.uint64(0xD1342543DE82EF95)
+    for k in range(2 * n):
+        state += np.uint64(0x9E3779B97F4A7C15)
+        z = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z = (z ^ (z >> np.uint64(31))) >> np.uint64(11)
+        samples.place[k // n, k % n] = np.float64(z) / 9007199254740992.0
+    samples.turn[1] = 0.0
 
 
-@part
+@inlined
+def draw_near(samples: Samples, d: int, least: float, greatest: float) -> None:
+    """Set between which values of a joint start and goals are."""
+    low, width = samples.lower[0, d], samples.width[0, d]
+    room = samples.margin * width
+    near = max(low, least - room)
+    samples.lower[1, d] = near
+    samples.width[1, d] = max(min(low + width, greatest + room) - near, 0.0)
+
+
+@inlined
 def sample(samples: Samples, out: Array) -> None:
     """Write the next sample to ``out``, shape (n,)."""
     due = samples.turn[1] + samples.turn[0]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.kernels import rrt_nearest
-from motion_nodes.kernels.jit import kernel, part
+from motion_nodes.kernels.jit import bare_kernel, inlined
 from motion_nodes.kernels.packed import Array
 from motion_nodes.kernels.rrt_nearest import Index
 
@@ -40,6 +40,8 @@ class Trees(NamedTuple):
     sizes: NDArray[np.int64]
     """Nodes in use, shape (2,)."""
     places: Index
+    work: Array
+    """For the searches, shape (5, n)."""
 
 
 def make_trees(space: Space, start: Array, goals: Array, room: int) -> Trees:
@@ -62,11 +64,11 @@ def make_trees(space: Space, start: Array, goals: Array, room: int) -> Trees:
         reach=np.empty((2, room)),
         sizes=np.array([1, len(goals)]),
         places=rrt_nearest.make_index(period, leaves),
+        work=np.empty((5, n)),
     )
     trees.nodes[START, 0] = start
     trees.nodes[GOAL, : len(goals)] = goals
     trees.parents[:, : len(goals)] = NO_PARENT
-    trees.reach[:, : len(goals)] = math.inf
     return trees
 
 
@@ -79,6 +81,7 @@ def grown(trees: Trees) -> Trees:
         reach=np.empty((2, room)),
         sizes=trees.sizes.copy(),
         places=rrt_nearest.grown(trees.places),
+        work=trees.work,
     )
     for name in ("nodes", "parents", "reach"):
         old = getattr(trees, name)
@@ -86,7 +89,7 @@ def grown(trees: Trees) -> Trees:
     return bigger
 
 
-@part
+@inlined
 def has_room(trees: Trees, tree: int, count: int) -> bool:
     """Return whether a tree can take so many more nodes."""
     room = trees.parents.shape[1]
@@ -95,7 +98,7 @@ def has_room(trees: Trees, tree: int, count: int) -> bool:
     return bool(trees.sizes[tree] + count <= room and leaves > 2 + count // rrt_nearest.LEAF)
 
 
-@part
+@inlined
 def add(space: Space, trees: Trees, tree: int, q: Array, parent: int) -> int:
     """Add a node and return its number; there must be room."""
     node = int(trees.sizes[tree])
@@ -109,23 +112,26 @@ def add(space: Space, trees: Trees, tree: int, q: Array, parent: int) -> int:
     return node
 
 
-@part
+@inlined
 def index_roots(space: Space, trees: Trees) -> None:
-    """Let the nodes that there are be found; for trees that are new."""
+    """Let the roots be found, and nothing else; for trees that are new."""
+    trees.places.used[:] = 0
     for tree in range(2):
         for node in range(trees.sizes[tree]):
+            trees.parents[tree, node] = NO_PARENT
+            trees.reach[tree, node] = math.inf
             rrt_nearest.ask(trees.places, trees.nodes[tree, node], space.weights)
             rrt_nearest.insert(trees.places, tree, node)
 
 
-@part
+@inlined
 def nearest(space: Space, trees: Trees, tree: int, q: Array) -> tuple[int, float]:
     """Return the node nearest to a configuration and how far it is in the metric."""
     rrt_nearest.ask(trees.places, q, space.weights)
     return rrt_nearest.nearest(trees.places, tree)
 
 
-@part
+@inlined
 def difference(space: Space, a: Array, b: Array, out: Array) -> float:
     """Write the shortest way from a to b to ``out``, shape (n,); return its length."""
     total = 0.0
@@ -138,7 +144,7 @@ def difference(space: Space, a: Array, b: Array, out: Array) -> float:
     return math.sqrt(total)
 
 
-@kernel
+@bare_kernel
 def path_between(space: Space, trees: Trees, a: int, b: int, out: Array) -> int:
     """Write the way from the start's root over the pair of nodes that met to a goal's root.
 
@@ -176,7 +182,7 @@ def path_between(space: Space, trees: Trees, a: int, b: int, out: Array) -> int:
     return count
 
 
-@kernel
+@bare_kernel
 def root_of(trees: Trees, tree: int, node: int) -> int:
     """Return the root of the branch on which a node is."""
     while trees.parents[tree, node] != NO_PARENT:

@@ -108,11 +108,12 @@ class AnytimeRrtConnect:
             return replace(ends, planner=self.name)
         kernel = request.checker.kernel()
         checker = Checker(kernel.state, kernel.edge, kernel.memory)
-        whence = (checker, space, ends.start, ends.goals.Q, settings.search, request.random_seed)
-        if load_kernels(TwoTrees(*whence)):
+        if load_kernels():
             began = time.perf_counter()
         started = time.perf_counter()
-        search = TwoTrees(*whence)
+        roots = (ends.start, *ends.goals.Q)
+        search = TwoTrees(space, request.checker.limits, settings.search, roots)
+        search.plant(checker, roots, request.random_seed)
         self._first = search
         status = search.search(deadline(request, began + request.timeout))
         if status is not PlanStatus.SOLVED:
@@ -143,7 +144,8 @@ class AnytimeRrtConnect:
         end = began + min(request.timeout, settings.optimization_time)
         give_up = deadline(request, end)
         least = float(space.distance(ends.goals.Q, ends.start).min()) * (1.0 + _SLACK)
-        ways = _Ways(checker, space, ends.start, ends.goals.Q, settings, request.random_seed)
+        other = TwoTrees(space, request.checker.limits, settings.search, roots)
+        ways = _Ways(checker, other, ends.start, ends.goals.Q, settings, request.random_seed)
         while best.cost > least and give_up() is None:
             better = ways.next(best, give_up)
             if better is not None and better.cost < best.cost * (1.0 - _WORTH):
@@ -161,13 +163,13 @@ class _Ways:
     def __init__(
         self,
         checker: Checker,
-        space: JointSpace,
+        search: TwoTrees,
         start: Array,
         goals: Array,
         settings: AnytimeSettings,
         random_seed: int,
     ) -> None:
-        self._checker, self._space = checker, space
+        self._checker, self._search, self._space = checker, search, search.space
         self._start, self._goals = start, goals
         self._settings, self._seed = settings, random_seed
         self._turn = 0
@@ -193,8 +195,8 @@ class _Ways:
         return _Best(path, self._space.length(path), best.goal)
 
     def _anew(self, best: _Best, over: Callable[[], PlanStatus | None]) -> _Best | None:
-        start, goals, settings = self._start, self._goals, self._settings.search
-        search = TwoTrees(self._checker, self._space, start, goals, settings, self._seed)
+        search = self._search
+        search.plant(self._checker, (self._start, *self._goals), self._seed)
         status = search.search(over)
         self.iterations += search.iterations
         if status is not PlanStatus.SOLVED:

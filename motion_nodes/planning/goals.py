@@ -135,7 +135,7 @@ def _configurations(
 
 def _exactly(checker: CollisionChecker, goal: Goal) -> _Found | None:
     """Return the plain case, a joint goal without tolerance that is free; None for all others."""
-    if not isinstance(goal, JointGoal) or not _is_zero(goal.below) or not _is_zero(goal.above):
+    if not isinstance(goal, JointGoal) or not is_exact(goal):
         return None
     q = configuration(checker, goal.q, "a joint goal")
     if not checker.limits.within(q) or not checker.is_free(q):
@@ -143,8 +143,9 @@ def _exactly(checker: CollisionChecker, goal: Goal) -> _Found | None:
     return _Found([q])
 
 
-def _is_zero(tolerance: object) -> bool:
-    return isinstance(tolerance, float) and tolerance == 0.0
+def is_exact(goal: JointGoal) -> bool:
+    """Return whether a goal is one configuration, without tolerances."""
+    return all(isinstance(x, float) and x == 0.0 for x in (goal.below, goal.above))
 
 
 def _of_joint_goal(
@@ -159,11 +160,12 @@ def _of_joint_goal(
         found.status, found.reason = PlanStatus.GOAL_OUTSIDE_LIMITS, room.trouble
         return found
     nominal, wide = room.nominal, room.wide
+    narrow = bool((room.high - room.low).max() < _SAME)  # all that is in it is one goal
     tries = min(options.samples, 200) if wide else 0
     for sample in _samples(nominal, room.low, room.high, rng, tries):
         if checker.is_free(sample):
             _add(found, sample)
-            if len(found.Q) >= options.configurations:
+            if narrow or len(found.Q) >= options.configurations:
                 break
         if time.perf_counter() > end:
             break

@@ -3,24 +3,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from motion_nodes.kernels import rrt_connect, rrt_samples, rrt_trees
+from motion_nodes.kernels import rrt_connect, rrt_samples
+from motion_nodes.kernels.by_address import table_of
 from motion_nodes.kernels.checker_calls import Checker
-from motion_nodes.kernels.rrt_connect import COUNTS, EXHAUSTED, FULL, ITERATIONS, JOINED, Rules
-from motion_nodes.model.robot import Robot
+from motion_nodes.kernels.rrt_connect import (
+    EXHAUSTED,
+    FULL,
+    ITERATIONS,
+    JOINED,
+    REACHED,
+    WAYPOINTS,
+    Rules,
+)
+from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array
+from motion_nodes.planning.goals import is_exact
 from motion_nodes.planning.joint_space import TURN, JointSpace
-from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus
+from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.search_settings import RrtConnectSettings
 from motion_nodes.planning.tree_search import SearchTree, find_ends, space_of
+from motion_nodes.scene.contacts import KernelChecker
 
 _BATCH_TIME = 1.5e-3
 """About so long a kernel runs before Python looks at clock and cancelling [s]."""
@@ -35,41 +48,69 @@ _PATIENCE = 1e-3
 
 
 class TwoTrees:
-    """One search: start and goals, two trees, and how far they have come."""
+    """One search after another in the same memory: start and goals, and the trees that grow."""
 
     def __init__(
         self,
-        checker: Checker,
         space: JointSpace,
-        start: Array,
-        goals: Array,
+        limits: JointLimits,
         settings: RrtConnectSettings,
-        random_seed: int,
+        points: ArrayLike,
     ) -> None:
-        """Plant the trees.
+        """Make the memory.
 
         Args:
-            checker: addresses; what they point to must be kept by the caller.
             space: the joints.
-            start: free, inside the limits, shape (n,).
-            goals: the same, any of which will do, shape (g, n).
+            limits: of the same joints; start and goals must keep to them.
             settings: how the trees grow.
-            random_seed: of the samples.
+            points: start and goals, or others, where a joint has no end; shape (m, n).
         """
-        lower, upper = space.bounds(start, goals)
-        near = np.concatenate((start[np.newaxis], goals))
-        self._checker = checker
-        self._space = rrt_trees.Space(space.weights.copy(), np.where(space.wraps, TURN, 0.0))
-        self._rules = _rules(settings, space, lower, upper)
-        self._samples = rrt_samples.make_samples(
-            lower, upper, near, settings.focus_margin, settings.focus, random_seed
+        self.space = space
+        lower, upper = space.bounds(points)
+        self._memory = rrt_connect.make_search(
+            space.weights,
+            np.where(space.wraps, TURN, 0.0),
+            np.array((limits.lower, limits.upper)),
+            _rules(settings, space, lower, upper),
+            rrt_samples.make_samples(lower, upper, settings.focus_margin, settings.focus),
+            _ROOM,
         )
-        room = max(_ROOM, 2 * len(goals))
-        self.trees = rrt_trees.make_trees(self._space, start, goals, room)
-        self.counts = np.zeros(COUNTS, np.int64)
+        self._table = table_of(self._memory)
+        self.counts = self._memory.counts
         self._budget = 100
         self.time = 0.0
         """Duration of the search, without making its memory [s]."""
+
+    def plant(
+        self, checker: KernelChecker | Checker, ends: Sequence[Array], random_seed: int
+    ) -> bool:
+        """Begin a search.
+
+        Args:
+            checker: must be kept by the caller until the search has ended.
+            ends: the start, then goals, any of which will do, each of shape (n,).
+            random_seed: of the samples.
+
+        Returns:
+            Whether start and goals are free and within the limits.
+        """
+        while len(ends) > self._memory.trees.parents.shape[1]:
+            self._grow()
+        nodes, sizes, table = self._memory.trees.nodes, self._memory.trees.sizes, self._table
+        nodes[0, 0] = ends[0]
+        for k in range(1, len(ends)):
+            nodes[1, k - 1] = ends[k]
+        sizes[0], sizes[1] = 1, len(ends) - 1
+        # The addresses of the checker come first.
+        table[0], table[1], table[2] = checker.state, checker.edge, checker.memory
+        self._budget, self.time = 100, 0.0
+        return bool(rrt_connect.plant(table, random_seed % 2**63))
+
+    def _grow(self) -> None:
+        checker = self._table[:3].copy()
+        self._memory = rrt_connect.grown(self._memory)
+        self._table = table_of(self._memory)
+        self._table[:3] = checker
 
     @property
     def iterations(self) -> int:
@@ -79,7 +120,13 @@ class TwoTrees:
     @property
     def sizes(self) -> tuple[int, int]:
         """Nodes of the trees from start and goals."""
-        return int(self.trees.sizes[0]), int(self.trees.sizes[1])
+        sizes = self._memory.trees.sizes
+        return int(sizes[0]), int(sizes[1])
+
+    @property
+    def length(self) -> float:
+        """Length of the path that was found, in the metric."""
+        return float(self._memory.found.length[0])
 
     def search(self, give_up: Callable[[], PlanStatus | None]) -> PlanStatus:
         """Search until the trees meet.
@@ -89,15 +136,7 @@ class TwoTrees:
         """
         while True:
             began = time.perf_counter()
-            code = rrt_connect.search(
-                self._checker,
-                self._space,
-                self.trees,
-                self._rules,
-                self._samples,
-                self.counts,
-                self._budget,
-            )
+            code = rrt_connect.search(self._table, self._budget)
             spent = time.perf_counter() - began
             self.time += spent
             if code == JOINED:
@@ -105,7 +144,7 @@ class TwoTrees:
             if code == EXHAUSTED:
                 return PlanStatus.ITERATION_LIMIT
             if code == FULL:
-                self.trees = rrt_trees.grown(self.trees)
+                self._grow()
             else:
                 factor = min(_BATCH_TIME / max(spent, 1e-6), 4.0)
                 self._budget = max(1, int(self._budget * factor))
@@ -115,18 +154,17 @@ class TwoTrees:
 
     def path(self) -> tuple[Array, int]:
         """Return the path that was found, and to which row of the goals it leads."""
-        a, b = int(self.counts[rrt_connect.MET_START]), int(self.counts[rrt_connect.MET_GOAL])
-        rows = np.empty((sum(self.sizes), self.trees.nodes.shape[2]))
-        count = rrt_trees.path_between(self._space, self.trees, a, b, rows)
-        return rows[:count].copy(), rrt_trees.root_of(self.trees, rrt_trees.GOAL, b)
+        count, goal = int(self.counts[WAYPOINTS]), int(self.counts[REACHED])
+        return self._memory.found.path[:count].copy(), goal
 
     def drawn(self) -> SearchTree:
         """Return both trees as one that can be drawn, the start's nodes first."""
         first, second = self.sizes
-        parents = self.trees.parents[:, : max(first, second)].astype(np.int64)
+        trees = self._memory.trees
+        parents = trees.parents[:, : max(first, second)].astype(np.int64)
         parents[1][parents[1] >= 0] += first
         return SearchTree(
-            np.concatenate((self.trees.nodes[0, :first], self.trees.nodes[1, :second])),
+            np.concatenate((trees.nodes[0, :first], trees.nodes[1, :second])),
             np.concatenate((parents[0, :first], parents[1, :second])),
         )
 
@@ -137,19 +175,15 @@ class _Kernels:
     ready = False
 
 
-def load_kernels(search: TwoTrees) -> bool:
+def load_kernels() -> bool:
     """Load or compile the kernels at the first call of a process, which may take ten seconds.
-
-    Args:
-        search: is begun for that, and to be thrown away if this returns True.
 
     Returns:
         Whether anything had to be done; it is no part of planning then.
     """
     if _Kernels.ready:
         return False
-    search.search(lambda: PlanStatus.CANCELLED)
-    search.path()
+    rrt_connect.load()
     _Kernels.ready = True
     return True
 
@@ -216,7 +250,7 @@ class RrtConnect:
     def __init__(self, settings: RrtConnectSettings | None = None) -> None:
         self.settings = settings or RrtConnectSettings()
         self._last: TwoTrees | None = None
-        self._spaces: dict[tuple[Robot, tuple[str, ...]], JointSpace] = {}
+        self._idle: list[tuple[object, TwoTrees]] = []
 
     def tree(self) -> SearchTree | None:
         """Return both trees of the last search as one, to draw."""
@@ -229,38 +263,69 @@ class RrtConnect:
         round may end some full turns from the goal's values, so that nothing jumps on the way. A
         start that is a goal gives a path of two equal waypoints.
         """
+        load_kernels()
         began = time.perf_counter()
-        space = self._space(request)
-        ends = find_ends(request)
-        if isinstance(ends, PlanResult):
-            return replace(ends, planner=self.name)
         kernel = request.checker.kernel()
-        checker = Checker(kernel.state, kernel.edge, kernel.memory)
-        search, status = self._search(request, checker, space, ends.start, ends.goals.Q, began)
-        del kernel  # until here it keeps alive what the addresses point to
+        planted = self._planted(request, kernel)
+        if isinstance(planted, PlanResult):
+            return planted
+        first, ends, index = planted
+        search, status = self._search(request, kernel, first, ends, began)
         self._last = search
-        if status is not PlanStatus.SOLVED:
-            return self.failed(status, request, self.settings, search, began)
-        path, goal = search.path()
-        return PlanResult(
-            status,
-            path,
-            "",
-            self.name,
-            search.iterations,
-            search.sizes,
-            space.length(path),
-            search.time,
-            time.perf_counter() - began,
-            ends.goals.index[goal],
-        )
+        if status is PlanStatus.SOLVED:
+            path, goal = search.path()
+            result = PlanResult(
+                status,
+                path,
+                "",
+                self.name,
+                search.iterations,
+                search.sizes,
+                search.length,
+                search.time,
+                time.perf_counter() - began,
+                index[goal],
+            )
+        else:
+            result = self.failed(status, request, self.settings, search, began)
+        self._keep(request, search)
+        del kernel  # until here it keeps alive what the addresses point to
+        return result
 
-    def _space(self, request: PlanRequest) -> JointSpace:
-        """Return the joints of a request; most requests are for the same ones."""
-        key = (request.checker.robot, request.checker.joint_names)
-        if key not in self._spaces:
-            self._spaces = {key: space_of(request, self.settings.distance_metric_weights)}
-        return self._spaces[key]
+    def _planted(
+        self, request: PlanRequest, kernel: KernelChecker
+    ) -> tuple[TwoTrees, Sequence[Array], Sequence[int]] | PlanResult:
+        """Return a search that has begun, its start and goals, and which goal each is."""
+        ends = _plain_ends(request)
+        if ends is not None:
+            search = self._trees(request, ends)
+            if search.plant(kernel, ends, request.random_seed):
+                return search, ends, range(len(request.goals))
+            self._keep(request, search)
+        # Something has to be looked for, or there is something to be said.
+        found = find_ends(request)
+        if isinstance(found, PlanResult):
+            return replace(found, planner=self.name)
+        ends = [found.start, *found.goals.Q]
+        search = self._trees(request, ends)
+        search.plant(kernel, ends, request.random_seed)
+        return search, ends, found.goals.index
+
+    def _trees(self, request: PlanRequest, ends: Sequence[Array]) -> TwoTrees:
+        """Return memory for a search: that of the one before, if its joints were the same."""
+        checker = request.checker
+        with contextlib.suppress(IndexError):
+            # Another thread may be at the same planner: what is taken here it will not find.
+            joints, search = self._idle.pop()
+            if joints == (checker.robot, checker.joint_names):
+                return search
+        space = space_of(request, self.settings.distance_metric_weights)
+        return TwoTrees(space, checker.limits, self.settings, np.array(ends))
+
+    def _keep(self, request: PlanRequest, search: TwoTrees) -> None:
+        """Keep memory for the next search."""
+        if search.space.bounded:  # else it depends on start and goals
+            self._idle[:] = [((request.checker.robot, request.checker.joint_names), search)]
 
     @classmethod
     def failed(
@@ -287,19 +352,12 @@ class RrtConnect:
     def _search(
         self,
         request: PlanRequest,
-        checker: Checker,
-        space: JointSpace,
-        start: Array,
-        goals: Array,
+        kernel: KernelChecker,
+        first: TwoTrees,
+        ends: Sequence[Array],
         began: float,
     ) -> tuple[TwoTrees, PlanStatus]:
-        def make(number: int) -> TwoTrees:
-            seed = request.random_seed + number
-            return TwoTrees(checker, space, start, goals, self.settings, seed)
-
-        first = make(0)
-        if load_kernels(first):
-            first, began = make(0), time.perf_counter()
+        """Search with one thread or several; return the search that succeeded, if one did."""
         give_up = deadline(request, began + request.timeout)
         if self.settings.threads == 1:
             return first, first.search(give_up)
@@ -312,11 +370,28 @@ class RrtConnect:
         status = first.search(impatient)
         if status is not PlanStatus.TIMED_OUT or give_up() is not None:
             return first, status
-        portfolio = _Portfolio(
-            [first, *(make(k) for k in range(1, self.settings.threads))], give_up
-        )
+        searches = [first]
+        for number in range(1, self.settings.threads):
+            searches.append(TwoTrees(first.space, request.checker.limits, self.settings, ends))
+            searches[-1].plant(kernel, ends, request.random_seed + number)
+        portfolio = _Portfolio(searches, give_up)
         status = portfolio.run()
         return portfolio.searches[portfolio.winner], status
+
+
+def _plain_ends(request: PlanRequest) -> list[Array] | None:
+    """Return start and goals where each is one configuration; None where they are not."""
+    shape = (len(request.checker.joint_names),)
+    ends = [request.start]
+    for goal in request.goals:
+        if not isinstance(goal, JointGoal) or not is_exact(goal):
+            return None
+        ends.append(goal.q)
+    try:
+        arrays = [np.asarray(q, np.float64) for q in ends]
+    except (TypeError, ValueError):
+        return None
+    return arrays if len(ends) > 1 and all(q.shape == shape for q in arrays) else None
 
 
 def deadline(request: PlanRequest, end: float) -> Callable[[], PlanStatus | None]:

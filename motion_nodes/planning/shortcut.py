@@ -10,10 +10,13 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import BadCommand
 from motion_nodes.kernels.checker_calls import Checker
-from motion_nodes.kernels.path_shorten import first_blocked, path_length, shorten
+from motion_nodes.kernels.path_shorten import Effort, shorten
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.search_settings import ShorteningSettings
 from motion_nodes.scene.checker import CollisionChecker
+
+_LONG = 60
+"""Paths of more waypoints are shortened round by round."""
 
 
 def shorten_path(
@@ -42,16 +45,15 @@ def shorten_path(
     """
     settings = settings or ShorteningSettings()
     n = len(checker.joint_names)
-    points = np.array(path, dtype=np.float64, order="C")
+    points = np.asarray(path, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] != n or not len(points):
         raise BadCommand(f"a path must be waypoints of {n} joint values, got {points.shape}.")
     if not np.isfinite(points).all():
         raise BadCommand("the path holds numbers that are not finite.")
     kernel = checker.kernel()
     addresses = Checker(kernel.state, kernel.edge, kernel.memory)
-    shorter = shorten_rows(
-        addresses, settings.checked_weights(n), points, settings, random_seed, timeout
-    )
+    weights = settings.checked_weights(n)
+    shorter = shorten_rows(addresses, weights, points, settings, random_seed, timeout)
     del kernel  # until here it keeps alive what the addresses point to
     return shorter
 
@@ -67,27 +69,17 @@ def shorten_rows(
     """Return a shorter path, as :func:`shorten_path`, for a checker's addresses."""
     end = time.perf_counter() + timeout
     random = np.array([random_seed % 2**64], np.uint64)
-    best = [path]
-    length = path_length(weights, path)
-    for _ in range(settings.rounds):
-        count = len(best[-1])
-        rows = np.empty((2 * count + settings.jumps, path.shape[1]))
-        rows[:count] = best[-1]
-        count = shorten(
-            checker,
-            weights,
-            rows,
-            count,
-            settings.jumps,
-            settings.corner_tries,
-            settings.least_gain * length,
-            random,
-        )
-        best.append(rows[:count])
-        before, length = length, path_length(weights, best[-1])
-        if length > before * (1.0 - settings.least_gain) or time.perf_counter() > end:
+    count, n = path.shape
+    room = 2 * count + settings.jumps
+    rows, checked = np.empty((2 * room + 2, n)), np.empty((2, room), np.int8)
+    rows[:count] = path
+    # Of a short path all rounds take less than a look at the clock is apart.
+    at_once = settings.rounds if count <= _LONG else 1
+    for done in range(0, settings.rounds, max(1, at_once)):
+        rounds = min(at_once, settings.rounds - done)
+        effort = Effort(rounds, settings.jumps, settings.corner_tries, settings.least_gain)
+        outcome = shorten(checker, weights, rows, checked, count, effort, random)
+        count = abs(outcome)
+        if outcome > 0 or time.perf_counter() > end:
             break
-    # The first one was free before.
-    while len(best) > 1 and first_blocked(checker, best[-1], len(best[-1])) >= 0:
-        best.pop()
-    return best[-1].copy()
+    return rows[:count].copy()
