@@ -164,15 +164,22 @@ class PlanningRequests:
 
     def checker(self, group: Group, scene: Scene, q: Array) -> CollisionChecker:
         """Return a checker of a group for one thread, in a scene, with all joints at ``q``."""
+        wanted, clearance = scene_for(self.robot, group.joints, scene), self.params().clearance
+        others = np.ones(len(q), bool)
+        others[group.indices] = False
         with self._making:
             made = self._checkers.get(group.name)
             if made is None:
                 made = self._checkers[group.name] = CollisionChecker(self.robot, group.joints)
-            own = made.snapshot()
-        own.set_clearance(self.params().clearance)
-        own.set_positions(q)
-        own.set_scene(scene_for(self.robot, group.joints, scene))
-        return own
+            # What is as it was keeps its tables, which take longer to make than to plan with.
+            if made.clearance != clearance:
+                made.set_clearance(clearance)
+            if (made.positions[others] != q[others]).any():
+                made.set_positions(q)
+            if made.scene is not wanted:
+                made.set_scene(wanted)
+            made.kernel()
+            return made.snapshot()
 
     def start(self, given: RobotState, *, from_present: bool = False) -> Array:
         """Return all joints where a plan begins, shape (n,): as given, else as measured.

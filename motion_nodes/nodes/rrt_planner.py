@@ -10,9 +10,10 @@ from __future__ import annotations
 import threading
 import time
 import traceback
+from collections import deque
 from typing import Any
 
-from moveit_msgs.msg import DisplayTrajectory, MoveItErrorCodes
+from moveit_msgs.msg import DisplayTrajectory, MoveItErrorCodes, RobotState, RobotTrajectory
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
 from sensor_msgs.msg import JointState
 
@@ -111,6 +112,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         base = frame_id(prefix, robot.base_frame)
         self._markers = PlannerMarkers(self, kinematics, self._state, base)
         self._whole = CollisionChecker(robot, robot.joint_names)
+        self._to_show: deque[tuple[RobotState, RobotTrajectory, PlannedMotion | None]] = deque()
         self._display = self.advertise(DisplayTrajectory, "display_planned_path", qos.LATCHED)
         self._actions = MoveActions(self)
         threads = self._threads = RequestThreads(self, params.request_threads)
@@ -146,6 +148,11 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
     def tick(self, dt: float) -> None:
         """Keep the scene, and tell of it and of the robot's state."""
         self.scenes.tick()
+        while self._to_show:
+            start, trajectory, planned = self._to_show.popleft()
+            self._display.publish(display_message(self.robot.tree.name, start, [trajectory]))
+            if planned is not None:
+                self._markers.show(planned)
         self._markers.tick(self._whole, self.scenes.world.scene)
 
     def halt(self) -> None:
@@ -175,11 +182,8 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         self.scenes.diagnose(report)
 
     def show(self, planned: PlannedMotion) -> None:
-        """Publish a plan for displays."""
-        self._display.publish(
-            display_message(self.robot.tree.name, planned.start, [planned.trajectory])
-        )
-        self._markers.show(planned)
+        """Have the loop publish a plan for displays, which nobody who waits for it pays for."""
+        self._to_show.append((planned.start, planned.trajectory, planned))
 
     def _load(self) -> None:
         begin = time.monotonic()
@@ -218,9 +222,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
             return response
         self._counts["planned"] += 1
         set_code(response.error_code, Codes.SUCCESS, note, self.get_name())
-        self._display.publish(
-            display_message(self.robot.tree.name, response.start_state, [response.solution])
-        )
+        self._to_show.append((response.start_state, response.solution, None))
         return response
 
     def _cancelled(self) -> bool:

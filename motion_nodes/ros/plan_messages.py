@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from moveit_msgs.msg import DisplayTrajectory, MoveItErrorCodes, RobotState, RobotTrajectory
+from numpy.typing import NDArray
 from trajectory_msgs.msg import JointTrajectoryPoint
 
 from motion_nodes.planning.problem import PlanStatus
@@ -39,17 +42,22 @@ def trajectory_message(trajectory: JointTrajectory, frame: str = "") -> RobotTra
     joints = message.joint_trajectory
     joints.joint_names, joints.header.frame_id = list(trajectory.joint_names), frame
     for i, time in enumerate(trajectory.times.tolist()):
-        point = JointTrajectoryPoint(positions=trajectory.positions[i].tolist())
+        point = JointTrajectoryPoint(positions=_doubles(trajectory.positions[i]))
         if trajectory.velocities is not None:
-            point.velocities = trajectory.velocities[i].tolist()
+            point.velocities = _doubles(trajectory.velocities[i])
         if trajectory.accelerations is not None:
-            point.accelerations = trajectory.accelerations[i].tolist()
+            point.accelerations = _doubles(trajectory.accelerations[i])
         whole = math.floor(time)
         point.time_from_start.sec = whole
         # Rounded down, so that it never becomes a whole second of its own.
         point.time_from_start.nanosec = int((time - whole) * 1e9)
         joints.points.append(point)
     return message
+
+
+def _doubles(values: NDArray[np.float64]) -> array[float]:
+    """Return numbers as messages take them without looking at each."""
+    return array("d", values.tobytes())
 
 
 def state_message(joints: Mapping[str, float], stamp: Any, frame: str) -> RobotState:
