@@ -50,6 +50,10 @@ class BrowserViewerParams(NodeParams):
         read_only=True,
     )
     dark: bool = param(False, doc="Dark page.", read_only=True)
+    shadows: bool = param(
+        True, doc="Shadows and reflections; off is easier on pages without a graphics card.",
+        read_only=True,
+    )  # fmt: skip
 
 
 class BrowserViewerNode(MotionNode[BrowserViewerParams]):
@@ -80,6 +84,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             port_search=params.port_search,
             rate=params.update_rate,
             dark=params.dark,
+            shadows=params.shadows,
         )
         self._diagnoses = self.poll(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
         self._wishes: deque[tuple[Any, ...]] = deque(maxlen=100)

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from diagnostic_msgs.msg import DiagnosticStatus
 from geometry_msgs.msg import PoseStamped
+from std_srvs.srv import Trigger
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.robot import Group, Robot
@@ -24,6 +26,7 @@ from motion_nodes.view.wishes import TargetWish
 FOLLOWERS = (RMPFLOW, IK, PLANNER)
 TOPICS = {RMPFLOW: "rmpflow_policy/reference", IK: "ik_service/target_pose"}
 NODES = {RMPFLOW: "rmpflow_policy", IK: "ik_service"}
+STATUS, CLEAR = "rmpflow_policy/status", "rmpflow_policy/clear_target"
 
 
 class WatchedTarget:
@@ -47,8 +50,11 @@ class WatchedTarget:
             for follower, topic in TOPICS.items()
         }
         self._heard = node.poll(PoseStamped, under(namespace, TOPICS[RMPFLOW]))
+        self._status = node.poll(DiagnosticStatus, under(namespace, STATUS))
+        self._clear = node.create_client(Trigger, under(namespace, CLEAR))
         self._planner = MoveClient(node, jobs, under(namespace, "move_action"))
-        self._words = ""
+        self._follower = RMPFLOW
+        self._words = self._policy_says = ""
 
     def show(self, viewer: BrowserViewer, q: Array) -> None:
         """Show where somebody wants the tool, and what becomes of it; ``q`` are the joints now."""
@@ -60,18 +66,25 @@ class WatchedTarget:
                 viewer.update_target(self._name, X_BF @ X_FT)
             except MotionError as error:
                 self._node.warn(f"{self._name}: target", f"{self._name}: target: {error}")
-        viewer.set_target_message(self._name, self._words or self._planner.words)
+        status = self._status.newest()
+        if status is not None:
+            self._policy_says = status.message
+        says = {RMPFLOW: self._policy_says, PLANNER: self._planner.words}
+        viewer.set_target_message(self._name, self._words or says.get(self._follower, ""))
 
     def send(self, wish: TargetWish) -> None:
         """Have a follower bring the tool to a pose."""
-        self._words = ""
+        self._words, self._follower = "", wish.follower
         if wish.follower == PLANNER:
             self._plan(wish)
             return
+        if wish.verb == "stop":
+            self._clear.call_async(Trigger.Request())
+            return
         publisher = self._topics[wish.follower]
         if not publisher.get_subscription_count():
-            self._words = f"nobody listens on {publisher.topic_name}: " + (
-                f"is {NODES[wish.follower]} running?"
+            self._words = (
+                f"nobody listens on {publisher.topic_name}: is {NODES[wish.follower]} running?"
             )
             return
         message = PoseStamped(pose=pose_message(wish.X_BT))
@@ -80,7 +93,8 @@ class WatchedTarget:
         publisher.publish(message)
 
     def destroy(self) -> None:
-        """Give the action client up."""
+        """Give the clients up."""
+        self._node.destroy_client(self._clear)
         self._planner.destroy()
 
     def _plan(self, wish: TargetWish) -> None:

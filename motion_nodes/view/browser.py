@@ -54,6 +54,7 @@ class BrowserViewer(Wishes):
         title: shown at the top of the panel.
         rate: greatest number of scene updates per second [Hz].
         dark: dark page.
+        shadows: shadows and reflections; off is easier on machines without a graphics card.
 
     Raises:
         BadConfig: for two robots of one name, or settings that cannot be used.
@@ -70,6 +71,7 @@ class BrowserViewer(Wishes):
         title: str = "motion_nodes",
         rate: float = 30.0,
         dark: bool = False,
+        shadows: bool = True,
     ) -> None:
         """Start the server and its threads."""
         names = [robot.name for robot in robots]
@@ -87,7 +89,6 @@ class BrowserViewer(Wishes):
         self._loop = self._server.get_event_loop()
         self._intents = Intents(self._repeat_twists)
         self._status = self._server.gui.add_markdown(global_line(0, ""))
-        self._health = HealthPanel(self._server.gui)
         self._robots = {
             robot.name: LiveRobot(self._server, robot, number, self._events(robot.name))
             for number, robot in enumerate(robots)
@@ -95,10 +96,11 @@ class BrowserViewer(Wishes):
         for live in self._robots.values():
             live.view.meshes.warn_of_missing()
         stage = Stage(
-            self._server, self._balls(), dark,
+            self._server, self._balls(), dark, shadows=shadows,
             least_radius=DRIVEN_RADIUS if any(robot.drive for robot in robots) else 0.0,
         )  # fmt: skip
-        self._view = ViewPanel(self._server, stage, self._balls, dark)
+        self._health = HealthPanel(self._server.gui)
+        self._view = ViewPanel(self._server, stage, self._balls, dark, shadows)
         self._watch = PageWatch(self._server, self._driving_pages, self._stop_drives_of)
         self._server.on_client_connect(self._client_came)
         self._server.on_client_disconnect(self._client_left)
@@ -345,8 +347,9 @@ class BrowserViewer(Wishes):
             # The loop is closed: the viewer is going down.
             return
 
-    def _client_came(self, _: viser.ClientHandle) -> None:
+    def _client_came(self, client: viser.ClientHandle) -> None:
         """Bring the scene up to date, which nobody did while no page was open."""
+        self._view.welcome(client)
         self._wake.set()
 
     def _client_left(self, client: viser.ClientHandle) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -25,6 +26,8 @@ LEAST_SIZE, MOST_SIZE = 0.005, 5.0
 """[m] Of an object that is added."""
 MOST_CHOICES = 100
 """Names in the list; the others can still be clicked in the picture."""
+PATIENCE = 5.0
+"""[s] In which the owner of a scene tells of an object that was added."""
 AHEAD = (0.5, 0.0, 0.3)
 """[m] Where a new object appears, in the scene frame."""
 
@@ -60,6 +63,8 @@ class ObjectEditor:
         """What is being dragged, and to where."""
         self._names: tuple[str, ...] = (NONE,)
         self._text = ""
+        self._awaited = ("", 0.0)
+        """An object that was added here and until when its owner may take to tell of it."""
         objects.picked = self._picked
         self.handles = DragHandles(
             server.scene, f"{base}/object_handles", handle_size, self._dragged
@@ -113,10 +118,12 @@ class ObjectEditor:
 
     def refresh_panel(self) -> None:
         """Renew the panel; on viser's event loop."""
+        chosen = self.choice.value
         with self._lock:
             names = (NONE, *list(self._scene.objects)[:MOST_CHOICES])
-        chosen = self.choice.value
-        if chosen != NONE and chosen not in names and chosen in self._scene.objects:
+            known = chosen in self._scene.objects
+        awaited = chosen == self._awaited[0] and time.monotonic() < self._awaited[1]
+        if chosen not in names and (known or awaited):
             names = (*names, chosen)
         if names != self._names:
             self._names = names
@@ -175,6 +182,7 @@ class ObjectEditor:
             self.take_words(str(error))
             return
         self.take_words("")
+        self._awaited = (name, time.monotonic() + PATIENCE)
         self._report(name, item)
         self._choose(name)
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robots that obey the page at once: a look at a robot with no ROS and no physics."""
+"""Robots that obey the page at once: a look at a robot with no ROS and no physics.
+
+Targets are followed by inverse kinematics, which sees no obstacles; objects of the scene are there
+to be looked at.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from motion_nodes.errors import MotionError
+from motion_nodes.ik.articulation import ArticulationIk
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
+from motion_nodes.scene.scene import WorldObject
+from motion_nodes.scene.world import World
 from motion_nodes.view.browser import BrowserViewer
-from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.view.viewed_robot import IK, ViewedRobot
+from motion_nodes.view.wishes import TargetWish
 
 PERIOD = 1.0 / 30.0
 """Time between two steps [s]."""
@@ -34,6 +43,8 @@ class PreviewRobot:
         self.q = robot.home.copy()
         self.target = robot.home.copy()
         self.X_WB = X_WB.copy()
+        self.world = World()
+        self._ik: ArticulationIk | None = None
         self._twist = (0.0, 0.0, 0.0)
         self._twist_age = math.inf
         limit = robot.limits.velocity
@@ -46,6 +57,26 @@ class PreviewRobot:
     def aim_state(self, name: str) -> None:
         """Send all joints to a named state."""
         self.target = self.robot.named_state(name).copy()
+
+    def solve(self, X_BT: Array) -> str:
+        """Send the tool to a pose in the base; return why it cannot be reached, or nothing."""
+        if self._ik is None:
+            group = next(g for g in self.robot.groups.values() if g.tip is not None)
+            self._ik = ArticulationIk(self.robot, group.name)
+        present = dict(zip(self.robot.joint_names, self.q.tolist(), strict=True))
+        goal = self._ik.goal_for(X_BT, present)
+        if not goal.success:
+            return goal.result.reason
+        for joint, value in zip(goal.names, goal.positions.tolist(), strict=True):
+            self.aim(joint, value)
+        return ""
+
+    def change(self, name: str, item: WorldObject | None) -> None:
+        """Put an object into the world, or take it away."""
+        if item is not None:
+            self.world.add(item)
+        elif name in self.world.scene.objects:
+            self.world.remove(name)
 
     def drive(self, vx: float, vy: float, wz: float) -> None:
         """Give the base a velocity in its own frame [m/s, m/s, rad/s]."""
@@ -101,7 +132,7 @@ class Preview:
             name = robot.name
             if name in self._robots:
                 name = f"{name}_{number + 1}"
-            shown.append(ViewedRobot.of(robot, name, X_WR))
+            shown.append(ViewedRobot.of(robot, name, X_WR, followers=(IK,), edits_scene=True))
             self._robots[name] = PreviewRobot(robot, X_WR)
         self.viewer = open_viewer(shown)
         self._closed = threading.Event()
@@ -109,6 +140,8 @@ class Preview:
         self.viewer.on_joint_target = self._on_joint_target
         self.viewer.on_named_state = self._on_named_state
         self.viewer.on_twist = self._on_twist
+        self.viewer.on_target = self._on_target
+        self.viewer.on_object = self._on_object
         self._thread = threading.Thread(target=self._run, name="preview", daemon=True)
         self._thread.start()
 
@@ -129,6 +162,20 @@ class Preview:
     def _on_twist(self, name: str, vx: float, vy: float, wz: float) -> None:
         with self._lock:
             self._robots[name].drive(vx, vy, wz)
+
+    def _on_target(self, name: str, wish: TargetWish) -> None:
+        robot = self._robots[name]
+        # Searched without the lock: the first time a solver is compiled.
+        try:
+            words = robot.solve(wish.X_BT)
+        except MotionError as error:
+            words = str(error)
+        self.viewer.set_target_message(name, words)
+
+    def _on_object(self, name: str, key: str, item: WorldObject | None) -> None:
+        robot = self._robots[name]
+        robot.change(key, item)
+        self.viewer.update_scene(name, robot.world.scene)
 
     def _run(self) -> None:
         """Step until closed."""

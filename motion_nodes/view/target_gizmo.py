@@ -15,7 +15,7 @@ from motion_nodes.view.drag_handles import DragHandles
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.link_poses import LinkPoses
 from motion_nodes.view.status_text import plain
-from motion_nodes.view.viewed_robot import PLANNER, ViewedRobot, checked_pose
+from motion_nodes.view.viewed_robot import PLANNER, RMPFLOW, ViewedRobot, checked_pose
 from motion_nodes.view.wishes import TargetWish
 
 TARGET_RGB = (225, 60, 130)
@@ -69,11 +69,13 @@ class TargetGizmo:
         )
         self.turn = server.gui.add_checkbox("Turn it, too", True)
         self.plan = server.gui.add_button_group("Motion", ("Plan", "Go", "Stop"), visible=False)
+        self.stop = server.gui.add_button("Stop", color="red", icon=viser.Icon.HAND_STOP)
         back = server.gui.add_button("Back to the tool", icon=viser.Icon.TARGET)
         self._words = server.gui.add_markdown("", visible=False)
         self.show.on_update(self._shown)
         self.follower.on_update(self._chosen)
         self.plan.on_click(self._pressed)
+        self.stop.on_click(self._stopped)
         back.on_click(self._back)
         self._show_plan_buttons()
 
@@ -138,6 +140,8 @@ class TargetGizmo:
 
     def _show_plan_buttons(self) -> None:
         self.plan.visible = self.follower.value == PLANNER
+        # Inverse kinematics sends the joints there at once: there is nothing to stop.
+        self.stop.visible = self.follower.value == RMPFLOW
 
     async def _shown(self, event: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
         if event.client is not None:
@@ -153,6 +157,10 @@ class TargetGizmo:
         if event.client is not None:
             verb = str(event.target.value).lower()
             self._wish(TargetWish(self.handles.pose, PLANNER, verb))
+
+    async def _stopped(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
+        if event.client is not None:
+            self._wish(TargetWish(self.handles.pose, str(self.follower.value), "stop"))
 
     async def _back(self, event: viser.GuiEvent[viser.GuiButtonHandle]) -> None:
         if event.client is not None:

@@ -127,6 +127,54 @@ class Page:
         white = Pillow.new("RGBA", image.size, "white")
         return np.asarray(Pillow.alpha_composite(white, image).convert("RGB"))
 
+    def canvas_size(self) -> tuple[int, int]:
+        """Return height and width of the 3D scene on the page [pixels]."""
+        width, height = self.driver.execute_script(
+            "const all = [...document.querySelectorAll('canvas')].map(c => "
+            "c.getBoundingClientRect()).sort((a, b) => b.width * b.height - a.width * a.height);"
+            "return [all[0].width, all[0].height];"
+        )
+        return int(height), int(width)
+
+    def drag(self, start: tuple[int, int], end: tuple[int, int], steps: int = 6) -> None:
+        """Drag from one pixel of the page to another, in so many steps, as a hand does."""
+        from selenium.webdriver.common.actions.action_builder import ActionBuilder
+
+        # Handles take hold of a mouse that they have seen coming.
+        approach = ActionBuilder(self.driver, duration=50)
+        approach.pointer_action.move_to_location(start[0] - 3, start[1] - 3)
+        approach.pointer_action.move_to_location(*start)
+        approach.perform()
+        time.sleep(POLL)
+        hand = ActionBuilder(self.driver, duration=50)
+        hand.pointer_action.pointer_down()
+        for step in range(1, steps + 1):
+            x, y = (round(a + (b - a) * step / steps) for a, b in zip(start, end, strict=True))
+            hand.pointer_action.move_to_location(x, y)
+        hand.pointer_action.pointer_up()
+        hand.perform()
+
+    def click_at(self, place: tuple[int, int]) -> None:
+        """Click on a pixel of the page."""
+        from selenium.webdriver.common.actions.action_builder import ActionBuilder
+
+        hand = ActionBuilder(self.driver, duration=50)
+        hand.pointer_action.move_to_location(*place)
+        hand.pointer_action.pointer_down()
+        hand.pointer_action.pointer_up()
+        hand.perform()
+
+    def resize(self, width: int, height: int) -> None:
+        """Give the page another size [pixels]."""
+        self.driver.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+        )
+
+    def count(self, path: str) -> int:
+        """Return how many elements there are at an XPath."""
+        return len(self._all(path))
+
     def screenshot(self, path: Path) -> Image:
         """Write the whole page, panel included, to a PNG file and return its pixels."""
         from PIL import Image as Pillow
@@ -196,10 +244,38 @@ class Page:
 
     def tab(self, name: str, folder: str = "") -> None:
         """Open a tab of the panel."""
-        path = f"{_inside(folder)}//button[@role='tab'][normalize-space()='{name}']"
-        tab = wait_for(lambda: self._find(path), f"the tab '{name}' appears")
-        self.driver.execute_script("arguments[0].click()", tab)
-        wait_for(lambda: tab.get_attribute("aria-selected") == "true", f"the tab '{name}' opens")
+        path = f"{_inside(folder)}//*[@role='tab'][normalize-space()='{name}']"
+
+        def opened() -> bool:
+            tab = self._find(path)
+            if tab is None:
+                return False
+            if tab.get_attribute("aria-selected") != "true":
+                self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", tab)
+                tab.click()
+            return tab.get_attribute("aria-selected") == "true"
+
+        wait_for(opened, f"the tab '{name}' opens")
+
+    def open_folder(self, name: str) -> None:
+        """Open a folder of the panel that is closed at first."""
+        path = f"//div[contains(@class, 'Paper')]/div[normalize-space(text())='{name}']"
+        title = wait_for(lambda: self._find(path), f"the folder '{name}' appears")
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", title)
+        title.click()
+        inside = f"{path}/following-sibling::*//*[not(*)]"
+        wait_for(
+            lambda: any(part.is_displayed() for part in self._all(inside)),
+            f"the folder '{name}' opens",
+        )
+
+    def tap_title(self, title: str) -> None:
+        """Tap the title of the panel, which opens and closes it on a phone."""
+        found = wait_for(
+            lambda: self._find(f"//*[not(*)][normalize-space()='{title}'][not(self::title)]"),
+            f"the title '{title}' appears",
+        )
+        found.click()
 
     def click(self, label: str, folder: str = "") -> None:
         """Click a button."""

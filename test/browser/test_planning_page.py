@@ -38,7 +38,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
 
 @pytest.fixture(scope="module")
 def viewer(page: Page) -> Iterator[BrowserViewer]:
-    with BrowserViewer([ViewedRobot.of(FRANKA)], port=0) as opened:
+    with BrowserViewer([ViewedRobot.of(FRANKA)], port=0, shadows=False) as opened:
         page.open(opened.url)
         wait_for(lambda: opened.client_count == 1, "the page is connected")
         yield opened
@@ -63,9 +63,9 @@ def test_the_scene_is_drawn_and_its_switch_hides_it(page: Page, viewer: BrowserV
     world.add(world_object("box", Box((0.2, 0.2, 0.5)), X, rgba=(0.9, 0.05, 0.05, 1.0)))
     viewer.update_scene("franka", world.scene)
     wait_for(lambda: red(page) > nothing + 500, "the box is drawn")
-    page.check("Scene", False, "Planning")
+    page.check("Show objects", False)
     wait_for(lambda: red(page) <= nothing, "the box is hidden")
-    page.check("Scene", True, "Planning")
+    page.check("Show objects", True)
     wait_for(lambda: red(page) > nothing + 500, "the box is back")
     before = page.wait_until_drawn()
     world.move({"box": from_xyz_rpy((0.3, -0.4, 0.25))})
@@ -79,14 +79,16 @@ def test_the_scene_is_drawn_and_its_switch_hides_it(page: Page, viewer: BrowserV
 
 def test_collision_spheres_are_shown_on_demand(page: Page, viewer: BrowserViewer) -> None:
     before = orange(page)
-    page.check("Collision spheres", True, "Planning")
+    page.check("Collision spheres", True)
     wait_for(lambda: orange(page) > before + 1000, "the spheres are drawn")
-    page.check("Collision spheres", False, "Planning")
+    page.check("Collision spheres", False)
     wait_for(lambda: orange(page) < before + 100, "the spheres are hidden")
 
 
 def test_a_plan_is_played_scrubbed_and_hidden(page: Page, viewer: BrowserViewer) -> None:
     nothing = orange(page)
+    page.tab("Plan")
+    page.wait_for_text("No plan yet")
     assert "Time" not in page.text()
     path = viewer._robots["franka"].planning.path
     goal = FRANKA.home.copy()
@@ -95,17 +97,17 @@ def test_a_plan_is_played_scrubbed_and_hidden(page: Page, viewer: BrowserViewer)
     wait_for(lambda: "Time" in page.text(), "the plan's panel appears")
     wait_for(lambda: path.ghost is not None and path.ghost.q[0] > 0.5, "the ghost plays")
     wait_for(lambda: orange(page) > nothing + 500, "the ghost is drawn")
-    page.set_slider("Time", 1.0, "Plan")
+    page.set_slider("Time", 1.0)
     wait_for(lambda: abs(path.ghost.q[0] - 0.6) < 1e-9, "the ghost is at the middle")
     # Whoever scrubs does not want it to play.
-    wait_for(lambda: not page.is_checked("Play", "Plan"), "the play is off")
+    wait_for(lambda: not page.is_checked("Play"), "the play is off")
     middle = page.wait_until_drawn()
-    page.set_slider("Time", 2.0, "Plan")
+    page.set_slider("Time", 2.0)
     wait_for(lambda: difference(page.canvas(), middle) > 0.005, "the ghost moves on the page")
     assert path.ghost.q == pytest.approx(goal)
-    page.check("Show plan", False, "Plan")
+    page.check("Show plan", False)
     wait_for(lambda: orange(page) < nothing + 200, "the plan is hidden")
-    page.check("Show plan", True, "Plan")
-    page.check("Play", True, "Plan")
+    page.check("Show plan", True)
+    page.check("Play", True)
     wait_for(lambda: path.ghost.q[0] < 0.5, "the ghost plays again")
-    page.check("Show plan", False, "Plan")
+    page.check("Show plan", False)

@@ -57,7 +57,7 @@ def viewer(page: Page) -> Iterator[BrowserViewer]:
         ViewedRobot.of(load_robot("franka")),
         ViewedRobot.of(load_robot("jetbot"), X_WR=beside),
     ]
-    with BrowserViewer(robots, port=0) as opened:
+    with BrowserViewer(robots, port=0, shadows=False) as opened:
         page.open(opened.url)
         wait_for(lambda: opened.client_count == 1, "the page is connected")
         yield opened

@@ -6,23 +6,39 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from geometry_msgs.msg import Pose
-from moveit_msgs.msg import CollisionObject, DisplayTrajectory, PlanningScene, RobotTrajectory
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from geometry_msgs.msg import Point, Pose, PoseStamped
+from moveit_msgs.action import MoveGroup
+from moveit_msgs.msg import (
+    CollisionObject,
+    DisplayTrajectory,
+    MoveItErrorCodes,
+    PlanningScene,
+    RobotTrajectory,
+)
 from moveit_msgs.srv import GetPlanningScene
+from rclpy.action import ActionServer
 from rclpy.executors import SingleThreadedExecutor
-from ros_processes import RELIABLE, RosClient
+from ros_processes import LATCHED, RELIABLE, RosClient
 from shape_msgs.msg import SolidPrimitive
-from trajectory_msgs.msg import JointTrajectoryPoint
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from visualization_msgs.msg import Marker, MarkerArray
 
 from motion_nodes.errors import BadCommand
 from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
+from motion_nodes.model.tree import Sphere
 from motion_nodes.nodes.browser_viewer import BrowserViewerNode
 from motion_nodes.ros.displayed_paths import displayed_path
+from motion_nodes.scene.scene import world_object
+from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
+from motion_nodes.view.wishes import TargetWish
 
 pytestmark = pytest.mark.timeout(120)
 FRANKA = load_robot("franka")
@@ -169,6 +185,163 @@ def test_a_plan_is_passed_by_the_ghost(cell):
 
     cell.client.wait(newest, "the plan after the bad one")
     assert cell.page._robots["jetbot"].planning is None
+
+
+def follower_answers(cell: SimpleNamespace, accept: bool) -> list[Any]:
+    """Serve /left/move_action as a planner does; return the goals that come."""
+    goals: list[Any] = []
+
+    def carry_out(handle: Any) -> Any:
+        goals.append(handle.request)
+        result = MoveGroup.Result()
+        result.error_code.val = MoveItErrorCodes.SUCCESS if accept else MoveItErrorCodes.FAILURE
+        result.error_code.message = "" if accept else "the goal touches the table"
+        handle.succeed() if accept else handle.abort()
+        return result
+
+    cell.server = ActionServer(cell.client.node, MoveGroup, "/left/move_action", carry_out)
+    return goals
+
+
+def words(cell: SimpleNamespace) -> str:
+    return cell.page._robots["left"].target._text
+
+
+X_TARGET = from_xyz_rpy((0.4, 0.1, 0.5), (np.pi, 0.0, 0.3))
+
+
+def test_a_dragged_target_goes_to_who_follows_it(cell):
+    """Where nobody listens, the page says so."""
+    for follower, topic in ((RMPFLOW, "rmpflow_policy/reference"), (IK, "ik_service/target_pose")):
+        wish = TargetWish(X_TARGET, follower)
+        if follower == IK:
+            cell.page.on_target("left", wish)
+            cell.client.wait(lambda: "is ik_service running?" in words(cell), "the page's words")
+        heard = cell.client.listen(PoseStamped, f"/left/{topic}")
+        message = cell.client.repeat(
+            lambda wish=wish: cell.page.on_target("left", wish),
+            lambda heard=heard: heard.newest,
+            f"a target on {topic}",
+        )
+        assert message.header.frame_id == "panda_link0"
+        p, q = message.pose.position, message.pose.orientation
+        sent = from_xyz_quat((p.x, p.y, p.z), (q.x, q.y, q.z, q.w))
+        np.testing.assert_allclose(sent, X_TARGET, atol=1e-12)
+        assert not words(cell)
+
+
+def test_a_target_of_others_is_shown_in_any_frame(cell):
+    gizmo = cell.page._robots["left"].target
+    target = cell.client.publisher(PoseStamped, "/left/rmpflow_policy/reference")
+
+    def tell(frame: str, x: float) -> None:
+        message = PoseStamped()
+        message.header.frame_id = frame
+        message.pose.position.x, message.pose.orientation.w = x, 1.0
+        target.publish(message)
+
+    def shown() -> Any:
+        cell.page.flush()
+        return gizmo.handles.pose[:3, 3]
+
+    tell("panda_link0", 0.45)
+    cell.client.wait(lambda: np.allclose(shown(), (0.45, 0.0, 0.0)), "the target")
+    # Link 1 is a third of a metre above the base.
+    tell("panda_link1", 0.25)
+    cell.client.wait(lambda: np.allclose(shown(), (0.25, 0.0, 0.333)), "the target above")
+    tell("panda_link0", math.nan)
+    tell("no_such_frame", 0.1)
+    cell.client.spin(0.3)
+    np.testing.assert_allclose(shown(), (0.25, 0.0, 0.333))
+
+
+def test_the_planner_is_asked_and_its_words_are_shown(cell):
+    cell.page.on_target("left", TargetWish(X_TARGET, PLANNER, "go"))
+    cell.client.wait(lambda: "is the planner running?" in words(cell), "that nobody plans")
+    for accept, said in ((False, "the goal touches the table"), (True, "done")):
+        goals = follower_answers(cell, accept)
+        verb = "go" if accept else "plan"
+        cell.client.wait(cell.node._watched["left"].target._planner._client.server_is_ready, "it")
+        cell.page.on_target("left", TargetWish(X_TARGET, PLANNER, verb))
+        cell.client.wait(lambda said=said: words(cell) == said, f"the words '{said}'")
+        goal = goals[0]
+        assert goal.request.group_name == "arm"
+        assert goal.planning_options.plan_only is (verb == "plan")
+        place = goal.request.goal_constraints[0].position_constraints[0]
+        assert (place.link_name, place.header.frame_id) == ("panda_hand_tcp", "panda_link0")
+        point = place.constraint_region.primitive_poses[0].position
+        assert (point.x, point.y, point.z) == pytest.approx(X_TARGET[:3, 3])
+        cell.server.destroy()
+
+
+def test_objects_of_the_page_become_changes_of_the_scene(cell):
+    ball = world_object("ball", Sphere(0.1), from_xyz_rpy((0.5, 0.2, 0.3)))
+    cell.page.on_object("left", "ball", ball)
+    editor = cell.page._robots["left"].planning.editor
+    cell.client.wait(lambda: "is its planner running?" in editor._text, "that nobody keeps it")
+    heard = cell.client.listen(PlanningScene, "/left/planning_scene")
+    cell.client.wait(
+        lambda: cell.node._watched["left"].planning._changes.get_subscription_count(), "it"
+    )
+    cell.page.on_object("left", "ball", ball)
+    message = cell.client.wait(lambda: heard.newest, "the new object")
+    (added,) = message.world.collision_objects
+    assert message.is_diff
+    assert message.robot_state.is_diff
+    assert (added.id, added.operation) == ("ball", CollisionObject.ADD)
+    assert added.primitives[0].dimensions[0] == pytest.approx(0.1)
+    assert not editor._text
+    # Once its owner tells of it, a drag only moves it.
+    tell(cell, added)
+    cell.client.wait(lambda: "ball" in objects(cell), "the ball drawn")
+    known = cell.node._watched["left"].planning.follower.scene.objects["ball"]
+    for item, operation in (
+        (replace(known, X_WO=from_xyz_rpy((0.1, 0.2, 0.9))), CollisionObject.MOVE),
+        (None, CollisionObject.REMOVE),
+    ):
+        heard.clear()
+        cell.page.on_object("left", "ball", item)
+        (change,) = cell.client.wait(lambda: heard.newest, "the change").world.collision_objects
+        assert (change.id, change.operation) == ("ball", operation)
+        if item is not None:
+            assert change.pose.position.z == pytest.approx(0.9)
+            assert not change.primitives
+
+
+def test_a_trajectory_and_a_search_tree_are_shown(cell):
+    planning = cell.page._robots["left"].planning
+    trajectories = cell.client.publisher(JointTrajectory, "/left/trajectory_generator/trajectory")
+    plan = displayed({0.0: [0.1], 2.5: [0.6]}, [NAMES[2]]).trajectory[0]
+    trajectories.publish(plan.joint_trajectory)
+    cell.client.wait(lambda: planning.path.duration == pytest.approx(2.5), "the trajectory")
+    marker = Marker(type=Marker.LINE_LIST, action=Marker.ADD, ns="tree")
+    marker.points = [Point(x=0.1 * k) for k in range(4)]
+    odd = Marker(type=Marker.LINE_LIST, action=Marker.ADD, points=[Point(x=math.nan), Point()])
+    tree = cell.client.node.create_publisher(MarkerArray, "/left/move_group/markers", LATCHED)
+    tree.publish(MarkerArray(markers=[marker]))
+    cell.client.spin(0.2)
+    assert not tree.get_subscription_count(), "nobody has to draw what nobody looks at"
+    planning.show_tree.value = True
+    cell.client.wait(tree.get_subscription_count, "somebody looks")
+
+    def drawn() -> int:
+        cell.page.flush()
+        return len(planning.tree.nodes)
+
+    cell.client.wait(lambda: drawn() == 1, "the tree")
+    assert planning.tree.nodes[0].points.shape == (2, 2, 3)
+    tree.publish(MarkerArray(markers=[marker, odd]))
+    cell.client.spin(0.3)
+    assert drawn() == 1, "one that is not finite changes nothing"
+    planning.show_tree.value = False
+    cell.client.wait(lambda: not tree.get_subscription_count(), "nobody looks any more")
+
+
+def test_the_health_of_nodes_is_shown(cell):
+    status = DiagnosticStatus(level=DiagnosticStatus.ERROR, name="left/arm", message="too hot")
+    out = cell.client.publisher(DiagnosticArray, "/diagnostics")
+    out.publish(DiagnosticArray(status=[status]))
+    cell.client.wait(lambda: "1 ERROR" in cell.page._health.summary(), "the error")
 
 
 def test_configured_again_it_follows_again(cell):

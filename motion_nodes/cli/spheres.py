@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion spheres``: collision spheres of a robot, seen and edited in the browser."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from motion_nodes.cli.options import RobotArgument
+
+
+def spheres(
+    robot: RobotArgument,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to save to; default: spheres.yaml of a robot given by its folder, else "
+            "./ROBOT_spheres.yaml.",
+            show_default=False,
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(help="TCP port of the browser page.")] = 8080,
+    host: Annotated[str, typer.Option(help="Address the page listens on.")] = "127.0.0.1",
+    dark: Annotated[bool, typer.Option("--dark", help="Dark page.")] = False,
+    shadows: Annotated[bool, typer.Option(help="Shadows and reflections.")] = True,
+) -> None:
+    """Edit a robot's collision spheres in the browser until Ctrl-C."""
+    from motion_nodes.model.loader import load_robot
+    from motion_nodes.robot_setup.sphere_set import SPHERES_FILE
+    from motion_nodes.view.sphere_editor import SphereEditor
+    from motion_nodes.view.sphere_session import SphereSession
+
+    loaded = load_robot(robot)
+    file = output
+    if file is None and Path(robot).expanduser().exists():
+        file = loaded.directory / (loaded.description.collision.spheres or SPHERES_FILE)
+    # A robot that is shipped is not changed under the feet of others.
+    session = SphereSession(loaded, file or Path(f"{loaded.name}_{SPHERES_FILE}"))
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: over.set())
+    with SphereEditor(session, port, host=host, dark=dark, shadows=shadows) as editor:
+        print(f"Open {editor.url} in a browser. Saves to {session.file}. Ctrl-C ends.", flush=True)
+        over.wait()
+    if session.unsaved:
+        print("There were changes that were not saved.")

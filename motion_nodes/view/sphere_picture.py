@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The picture of the sphere editor: the robot, its spheres, the chosen one with handles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import viser
+from numpy.typing import NDArray
+
+from motion_nodes.model.tree import Array
+from motion_nodes.view.drag_handles import DragHandles
+from motion_nodes.view.robot_view import RobotView
+from motion_nodes.view.shape_nodes import Look
+from motion_nodes.view.sphere_nodes import add_spheres
+from motion_nodes.view.sphere_session import SphereSession
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+OTHER_RGB, LINK_RGB, CHOSEN_RGB = (170, 190, 215), (240, 200, 60), (225, 60, 60)
+"""Of spheres of other links, of the chosen link, and of the chosen sphere."""
+GEOMETRY = Look(opacity=0.55, shadow=False)
+HANDLE_SIZE = 0.12
+"""[m]"""
+
+
+class SpherePicture:
+    """Draws a session; not thread-safe, one thread draws.
+
+    Args:
+        scene: the viser scene.
+        session: what is drawn.
+        picked: called on viser's event loop with link and number of a sphere that was clicked.
+        dragged: called there with a centre in the chosen link, and whether the drag has ended.
+    """
+
+    def __init__(
+        self,
+        scene: viser.SceneApi,
+        session: SphereSession,
+        picked: Callable[[str, int], None],
+        dragged: Callable[[Array, bool], None],
+    ) -> None:
+        """Add the robot."""
+        self._scene, self._session = scene, session
+        self._picked, self._dragged = picked, dragged
+        viewed = ViewedRobot.of(session.robot)
+        self.robot = RobotView(scene, viewed, f"/robots/{viewed.name}", GEOMETRY)
+        names = session.robot.tree.frame_names
+        self._link_nodes = {n: node.name for n, node in zip(names, self.robot.links, strict=True)}
+        self.nodes: dict[str, viser.BatchedMeshHandle] = {}
+        """By link."""
+        self._drawn: dict[str, Array] = {}
+        self._handles: dict[str, DragHandles] = {}
+
+    @property
+    def handles(self) -> DragHandles:
+        """Those of the chosen link."""
+        link = self._session.link
+        if link not in self._handles:
+            path = f"{self._link_nodes[link]}/sphere_handles"
+            self._handles[link] = DragHandles(
+                self._scene, path, HANDLE_SIZE, lambda X, end: self._dragged(X[:3, 3], end)
+            )
+        return self._handles[link]
+
+    def draw(self) -> None:
+        """Bring spheres and handles up to the session."""
+        session = self._session
+        for link in {*self._drawn, *session.spheres.links}:
+            self._draw_link(link, session.spheres.of(link))
+        chosen = session.chosen
+        for link, handles in self._handles.items():
+            if link != session.link:
+                handles.show(False)
+        if chosen is not None:
+            X = np.eye(4)
+            X[:3, 3] = chosen[:3]
+            self.handles.place(X)
+        self.handles.show(chosen is not None, turning=False)
+
+    def draw_moved(self, centre: Array) -> None:
+        """Draw the chosen sphere elsewhere while it is dragged, at a centre in its link [m]."""
+        link, index = self._session.link, self._session.index
+        node = self.nodes.get(link)
+        if node is not None and index < len(node.batched_positions):
+            positions = node.batched_positions.copy()
+            positions[index] = centre
+            node.batched_positions = positions
+            self._drawn.pop(link, None)
+
+    def _draw_link(self, link: str, spheres: Array) -> None:
+        node = self.nodes.get(link)
+        if node is not None and len(node.batched_positions) != len(spheres):
+            node.remove()
+            node = self.nodes.pop(link, None) and None
+        if not len(spheres):
+            self._drawn.pop(link, None)
+            return
+        if node is None:
+            node = self._add(link, spheres)
+        elif self._drawn.get(link) is not spheres:
+            node.batched_positions = spheres[:, :3].astype(np.float32)
+            node.batched_scales = spheres[:, 3].astype(np.float32)
+        self._drawn[link] = spheres
+        colours = self._colours(link, len(spheres))
+        if not np.array_equal(node.batched_colors, colours):
+            node.batched_colors = colours
+
+    def _add(self, link: str, spheres: Array) -> viser.BatchedMeshHandle:
+        path = f"{self._link_nodes[link]}/spheres"
+        node = add_spheres(self._scene, path, spheres, self._colours(link, len(spheres)))
+        self.nodes[link] = node
+
+        async def clicked(event: viser.SceneNodePointerEvent[viser.BatchedMeshHandle]) -> None:
+            if event.instance_index is not None:
+                self._picked(link, int(event.instance_index))
+
+        node.on_click(clicked)
+        return node
+
+    def _colours(self, link: str, count: int) -> NDArray[np.uint8]:
+        session = self._session
+        plain = LINK_RGB if link == session.link else OTHER_RGB
+        colours = np.tile(np.array(plain, dtype=np.uint8), (count, 1))
+        if link == session.link and session.index < count:
+            colours[session.index] = CHOSEN_RGB
+        return colours

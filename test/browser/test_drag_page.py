@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets and objects dragged in the picture of a real browser, and the rest of the panel."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from browser.chromium import PAGE_LIMIT, Page, chromium_page
+from browser.chromium import wait_for as wait_within
+
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
+from motion_nodes.model.tree import Array, Box, Sphere
+from motion_nodes.scene.scene import WorldObject, world_object
+from motion_nodes.scene.world import World
+from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.health_panel import Health
+from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot
+from motion_nodes.view.wishes import TargetWish
+
+pytestmark = pytest.mark.timeout(240)
+FRANKA = load_robot("franka")
+PLOT = "//div[contains(@class, 'uplot-container')]"
+SMALL = (760, 420)
+"""[pixels] The page is drawn without a graphics card here."""
+
+
+class Cell:
+    """A viewer, its page, and a world that obeys it as the owner of a scene does."""
+
+    def __init__(self, page: Page, viewer: BrowserViewer) -> None:
+        self.page, self.viewer = page, viewer
+        self.world = World()
+        self.live = viewer._robots["franka"]
+        self.targets: list[TargetWish] = []
+        self.objects: list[tuple[str, WorldObject | None]] = []
+        self.joints: list[tuple[str, float]] = []
+        self._lock = threading.Lock()
+        viewer.on_target = lambda _, wish: self.targets.append(wish)
+        viewer.on_joint_target = lambda _, joint, value: self.joints.append((joint, value))
+        viewer.on_object = self._change
+
+    def _change(self, _: str, name: str, item: WorldObject | None) -> None:
+        with self._lock:
+            if item is None:
+                self.world.remove(name)
+            else:
+                self.world.add(item)
+            self.objects.append((name, item))
+            self.viewer.update_scene("franka", self.world.scene)
+
+    def wait(self, condition: Callable[[], Any], what: str) -> Any:
+        return wait_within(condition, what, PAGE_LIMIT)
+
+    def pixel(self, p_W: Array) -> tuple[int, int]:
+        """Where a point of the world is on the page, by the page's own camera."""
+        camera = next(iter(self.viewer._server.get_clients().values())).camera
+        R_WC = from_xyz_quat((0, 0, 0), np.roll(camera.wxyz, -1))[:3, :3]
+        x, y, z = R_WC.T @ (p_W - camera.position)
+        height, width = self.page.canvas_size()
+        focal = 0.5 * height / np.tan(0.5 * camera.fov)
+        return round(0.5 * width + focal * x / z), round(0.5 * height + focal * y / z)
+
+
+@pytest.fixture(scope="module")
+def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
+    viewed = ViewedRobot.of(FRANKA, followers=(RMPFLOW, IK, PLANNER), edits_scene=True)
+    with (
+        chromium_page(tmp_path_factory.mktemp("chromium"), *SMALL) as page,
+        BrowserViewer([viewed], port=0, shadows=False) as viewer,
+    ):
+        page.open(viewer.url)
+        yield Cell(page, viewer)
+
+
+def arrow(cell: Cell, handles: Any, axis: int, share: float) -> tuple[int, int]:
+    """A place on one of the arrows of handles, as a share of its length."""
+    X = handles.pose
+    return cell.pixel(X[:3, 3] + share * handles.size * X[:3, axis])
+
+
+def test_a_target_is_dragged_along_an_arrow(cell: Cell) -> None:
+    page, handles = cell.page, cell.live.target.handles
+    page.tab("Target")
+    assert not handles.visible, "nothing to be dragged by accident"
+    page.check("Drag a target", True)
+    cell.wait(lambda: handles.visible, "the handles are there")
+    before = handles.pose
+    tool = FRANKA.tree.frame_names.index("panda_hand_tcp")
+    poses = cell.live.target._poses.in_root(FRANKA.home)
+    np.testing.assert_allclose(before, poses[tool], atol=1e-9)
+    page.wait_until_drawn()
+
+    def dragged() -> bool:
+        page.drag(arrow(cell, handles, 0, 0.7), arrow(cell, handles, 0, 1.5))
+        return bool(cell.targets)
+
+    cell.wait(dragged, "the target is asked for")
+    wish = cell.targets[-1]
+    assert (wish.follower, wish.verb) == (RMPFLOW, "follow")
+    moved = before[:3, :3].T @ (wish.X_BT[:3, 3] - before[:3, 3])
+    assert moved[0] > 0.03, "along the arrow"
+    np.testing.assert_allclose(moved[1:], 0.0, atol=1e-4)
+    np.testing.assert_allclose(wish.X_BT[:3, :3], before[:3, :3], atol=1e-6)
+
+
+def test_a_planner_is_asked_by_buttons_alone(cell: Cell) -> None:
+    page = cell.page
+    page.tab("Target")
+    cell.live.target.follower.value = PLANNER
+    count = len(cell.targets)
+    for verb in ("Plan", "Go", "Stop"):
+        page.click(verb, "franka")
+        cell.wait(lambda verb=verb: cell.targets[-1].verb == verb.lower(), f"'{verb}' is told")
+    assert len(cell.targets) == count + 3
+    np.testing.assert_allclose(cell.targets[-2].X_BT, cell.live.target.handles.pose)
+    cell.viewer.set_target_message("franka", "no path: *box* is in the way")
+    page.wait_for_text("no path: *box* is in the way")
+    cell.live.target.follower.value = RMPFLOW
+    page.check("Drag a target", False)
+    cell.wait(lambda: not cell.live.target.handles.visible, "the handles are hidden")
+
+
+def test_a_target_that_somebody_else_moves_is_shown(cell: Cell) -> None:
+    gizmo = cell.live.target
+    gizmo._was_shown = False
+    X = from_xyz_rpy((0.4, -0.2, 0.5), (np.pi, 0.0, 0.0))
+    cell.viewer.update_target("franka", X)
+    cell.wait(lambda: cell.page.is_checked("Drag a target"), "the target is shown")
+    cell.wait(lambda: gizmo.handles.visible, "the handles are there")
+    np.testing.assert_allclose(gizmo.handles.pose, X)
+    cell.page.check("Drag a target", False)
+
+
+def test_an_object_is_added_dragged_and_removed(cell: Cell) -> None:
+    page, editor = cell.page, cell.live.planning.editor
+    page.tab("Scene")
+    page.click("Add object")
+    name, item = cell.wait(lambda: cell.objects[-1:], "the object is asked for")[0]
+    assert name == "box_1"
+    assert item.parts[0].solid == Box((0.1, 0.1, 0.1))
+    cell.wait(lambda: editor.handles.visible and editor.choice.value == name, "it is chosen")
+    page.wait_until_drawn()
+    before = editor.handles.pose
+
+    def dragged() -> bool:
+        page.drag(arrow(cell, editor.handles, 2, 0.7), arrow(cell, editor.handles, 2, 1.6))
+        return len(cell.objects) > 1
+
+    cell.wait(dragged, "the object is dragged")
+    name, moved = cell.objects[-1]
+    assert name == "box_1"
+    assert moved.parts is item.parts, "moved, not made anew"
+    assert moved.X_WO[2, 3] > before[2, 3] + 0.02
+    np.testing.assert_allclose(moved.X_WO[:2, 3], before[:2, 3], atol=1e-4)
+    cell.wait(lambda: not editor.animated, "its owner has the say again")
+    node = cell.live.planning.objects._nodes["object", "box_1"]
+    np.testing.assert_allclose(node.position, cell.world.scene.objects["box_1"].X_WO[:3, 3])
+    page.click("Remove object")
+    cell.wait(lambda: cell.objects[-1] == ("box_1", None), "the object is to go")
+    cell.wait(lambda: not editor.handles.visible, "the handles are gone")
+    cell.wait(lambda: editor.choice.value == "(none)", "nothing is chosen")
+
+
+def test_a_click_on_an_object_chooses_it(cell: Cell) -> None:
+    editor = cell.live.planning.editor
+    place = from_xyz_rpy((0.3, 0.45, 0.4))
+    cell.world.add(world_object("ball", Sphere(0.12), place))
+    cell.viewer.update_scene("franka", cell.world.scene)
+    cell.wait(lambda: "ball" in editor.choice.options, "the ball is known")
+    cell.page.wait_until_drawn()
+
+    def chosen() -> bool:
+        cell.page.click_at(cell.pixel(place[:3, 3]))
+        return editor.choice.value == "ball"
+
+    cell.wait(chosen, "the ball is chosen")
+    cell.wait(lambda: editor.handles.visible, "it can be dragged")
+    cell.world.clear()
+    cell.viewer.update_scene("franka", cell.world.scene)
+    cell.wait(lambda: editor.choice.value == "(none)", "nothing is chosen")
+
+
+def test_the_gripper_slider_moves_all_fingers(cell: Cell) -> None:
+    cell.page.tab("Joints")
+    cell.page.set_slider("Gripper", 25.0)
+    fingers = {"panda_finger_joint1", "panda_finger_joint2"}
+
+    def asked() -> bool:
+        # While one types there are other values.
+        last = dict(cell.joints[-2:])
+        return set(last) == fingers and list(last.values()) == pytest.approx([0.01, 0.01])
+
+    cell.wait(asked, "both fingers are asked for")
+
+
+def test_joints_are_plotted(cell: Cell) -> None:
+    page = cell.page
+    for k in range(5):
+        cell.viewer.update_joints("franka", FRANKA.home + 0.1 * k, np.full(9, 0.1))
+    page.tab("Plots")
+    page.check("Plot joints", True)
+    cell.wait(
+        lambda: page.count("//div[contains(@class, 'uplot-container')]") == 1, "the plot appears"
+    )
+    # Nine joints, both limits and the time.
+    assert len(cell.live.plots._plot.series) == 12
+    cell.live.plots.joint.value = "panda_joint1"
+    cell.wait(lambda: len(cell.live.plots._plot.series) == 4, "one joint is plotted")
+    page.check("Plot joints", False)
+    cell.wait(
+        lambda: page.count("//div[contains(@class, 'uplot-container')]") == 0, "the plot is gone"
+    )
+
+
+def test_nodes_tell_how_they_are(cell: Cell) -> None:
+    reports = [
+        Health("franka/move_group", "OK", "running"),
+        Health("sim", "ERROR", "no <b>time</b>"),
+    ]
+    cell.viewer.update_health(reports)
+    cell.page.wait_for_text("1 ERROR of 2 nodes")
+    cell.page.open_folder("Nodes")
+    cell.page.wait_for_text("no <b>time</b>")
+
+
+def test_camera_presets_and_the_dark_page(cell: Cell) -> None:
+    page = cell.page
+    page.open_folder("View")
+    page.click("Top", "View")
+
+    def above() -> bool:
+        camera = next(iter(cell.viewer._server.get_clients().values())).camera
+        away = camera.position - camera.look_at
+        return bool(away[2] > 0.95 * np.linalg.norm(away))
+
+    cell.wait(above, "the camera looks from above")
+    page.check("Dark", True, "View")
+    scheme = "return document.documentElement.getAttribute('data-mantine-color-scheme')"
+    cell.wait(lambda: page.driver.execute_script(scheme) == "dark", "the page is dark")
+    page.check("Dark", False, "View")
+    cell.wait(lambda: page.driver.execute_script(scheme) == "light", "the page is light")
+    page.click("Fit", "View")
+    cell.wait(lambda: not above(), "the camera is back")
+
+
+def test_on_a_phone_robots_stand_above_the_panel(cell: Cell) -> None:
+    page = cell.page
+    page.resize(360, 640)
+    page.open(cell.viewer.url)
+    elbow = np.array([0.2, 0.0, 0.5])
+    cell.wait(lambda: cell.pixel(elbow)[1] < 0.4 * 640, "the robot is in the upper part")
+    across, _ = cell.pixel(elbow)
+    assert 0.2 * 360 < across < 0.8 * 360
+    # A tap on its title closes the panel, another opens it.
+    for seen in (False, True):
+        page.tap_title("motion_nodes")
+        cell.wait(lambda seen=seen: ("joint1" in page.text()) is seen, "the panel moves")
