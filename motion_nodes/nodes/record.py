@@ -39,7 +39,7 @@ def record(
     signals.stop_quietly()
     signals.nodes_exist()
     # Ctrl-C ends the loop below, not the middleware under it.
-    rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     node = Node(f"motion_record_{os.getpid()}", use_global_arguments=False)
     recorder = Recorder(node, sink.write, patterns)
     told: set[str] = set()
