@@ -21,9 +21,10 @@ from motion_nodes.scene.scene import checked_pose
 
 _AT_REST = 2e-3  # [rad/s or m/s]
 _SLOW = 0.05  # [rad/s or m/s] faster joints have not arrived
-_SAME = 2e-3  # [rad or m] at rest, targets that differ by less need not be told
-_LET_GO = 0.3  # [s] after so long at rest, who leads the robot elsewhere is taken to want it
-_ELSEWHERE = 0.01  # [rad or m]
+_SAME = 0.01  # [rad or m] at rest, targets that differ by less need not be told
+_LET_GO = 0.3  # [s] so long after the last word at rest, who moves the robot is taken to want it
+_ELSEWHERE = 0.02  # [rad or m]
+_MOVED = 0.01  # [rad/s or m/s]
 _LONGEST_STOP = 2.0  # [s]
 _NEW_TARGET = 0.05  # [m] a target that moved by more needs another plan
 _UNKNOWN = Errors(float("nan"), float("nan"), float("nan"))
@@ -297,7 +298,10 @@ class Follower:
         if self._sent is None or own is None:
             return
         if quiet is not None and now - quiet > _LET_GO and robot.led_q is not None:
-            if float(np.abs(robot.led_q - self._sent).max()) > _ELSEWHERE:
+            elsewhere = float(np.abs(robot.led_q - self._sent).max()) > _ELSEWHERE
+            if elsewhere or (
+                robot.led_qd is not None and float(np.abs(robot.led_qd).max()) > _MOVED
+            ):
                 self.wish = None
                 self._rest(Phase.IDLE, "another command leads the joints")
                 return
@@ -344,8 +348,7 @@ class Follower:
             self._sent, self._quiet_since = q, None
             return q, qd
         if self._quiet_since is None or float(np.abs(q - self._sent).max()) > _SAME:
-            self._quiet_since = now if self._quiet_since is None else self._quiet_since
-            self._sent = q
+            self._sent, self._quiet_since = q, now
             return q, np.zeros(len(q))
         return None
 

@@ -81,6 +81,10 @@ class Integrator:
         self._out = np.zeros(len(self._rows))
         self._bound = generic_bound if generic else _best_bound()
 
+    def set_max_velocity(self, velocity: Array) -> None:
+        """Keep lower limits of velocity than the joints' own, shape (n,) [rad/s or m/s]."""
+        self._columns["speed"][:] = np.minimum(np.minimum(velocity, self._limits.velocity), 1e6)
+
     def step(self, state: JointMotion, wish: Array, dt: float) -> None:
         """Advance a state by one step.
 

@@ -91,6 +91,7 @@ class RmpflowPolicy:
         self._integrator = Integrator(
             self._evaluator.limits, most, bounded_jerk=bounded_jerk, generic=generic
         )
+        self._integrator.set_max_velocity(self._evaluator.bounds.max_velocity)
         self._default_posture = frozen(robot.home[robot.indices(active)])
         self._smoothing = Smoothing(smoothing) if smoothing is not None else None
         self._progress = Progress(stuck)
@@ -139,7 +140,7 @@ class RmpflowPolicy:
         Raises:
             BadConfig: a name that is none or a value that is not allowed; then nothing changes.
         """
-        self._evaluator.set_settings(self.settings.with_parameters(values))
+        self.set_settings(self.settings.with_parameters(values))
 
     def set_settings(self, settings: RmpflowSettings) -> None:
         """Use other parameters from now on; frames of body controllers stay as they were.
@@ -148,6 +149,7 @@ class RmpflowPolicy:
             BadConfig: they do not fit the robot; then the parameters before stay.
         """
         self._evaluator.set_settings(settings)
+        self._integrator.set_max_velocity(self._evaluator.bounds.max_velocity)
 
     def set_stuck(self, stuck: StuckSettings) -> None:
         """Change when the policy counts as stuck, while it runs."""

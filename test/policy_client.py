@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of the reactive policy: targets, servo commands, obstacles; what it says and does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from control_msgs.msg import JointJog
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped, TwistStamped
+from joint_client import ARM, CONTROLLER, FRANKA, JointClient
+from moveit_msgs.msg import CollisionObject, PlanningScene, ServoStatus
+from moveit_msgs.srv import ApplyPlanningScene
+from ros_processes import values_of
+from sensor_msgs.msg import JointState
+from std_srvs.srv import SetBool, Trigger
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Array
+from motion_nodes.ros.moveit_messages import pose_message
+
+POLICY = "/rmpflow_policy"
+SERVO = "/servo_node"
+KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
+TIP = FRANKA.tool_frame
+DOWN = (np.pi, 0.0, 0.0)
+
+
+class PolicyClient:
+    """The policy of one Franka, seen from outside."""
+
+    def __init__(self, arm: JointClient) -> None:
+        self.arm, self.client = arm, arm.client
+        self.statuses = self.client.listen(DiagnosticStatus, f"{POLICY}/status")
+        self.servo_statuses = self.client.listen(ServoStatus, f"{SERVO}/status")
+        self.sent = self.client.listen(JointState, f"{CONTROLLER}/reference")
+        self._publishers: dict[str, Any] = {}
+        for kind, topic in (
+            (PoseStamped, f"{POLICY}/reference"),
+            (JointState, f"{POLICY}/posture"),
+            (TwistStamped, f"{SERVO}/delta_twist_cmds"),
+            (JointJog, f"{SERVO}/delta_joint_cmds"),
+        ):
+            self.publisher(kind, topic)
+        # A reader takes a moment longer to know its writer than the writer to know it.
+        self.client.spin(0.3)
+
+    # ---- what it is told
+
+    def publisher(self, kind: Any, topic: str) -> Any:
+        """Return a publisher that the policy hears."""
+        if topic not in self._publishers:
+            self._publishers[topic] = self.client.publisher(kind, topic)
+        return self._publishers[topic]
+
+    def target(self, xyz: Sequence[float], rpy: Sequence[float] = DOWN, frame: str = "") -> Any:
+        """Return a message of a target."""
+        message = PoseStamped(pose=pose_message(from_xyz_rpy(xyz, rpy)))
+        message.header.frame_id = frame
+        return message
+
+    def go(self, xyz: Sequence[float], rpy: Sequence[float] = DOWN, frame: str = "") -> None:
+        """Send a target."""
+        self.send(self.target(xyz, rpy, frame))
+
+    def send(self, message: Any) -> None:
+        """Send a message of a target as it is."""
+        self.publisher(PoseStamped, f"{POLICY}/reference").publish(message)
+
+    def tend(self, names: Sequence[str], positions: Sequence[float]) -> None:
+        """Send a posture."""
+        message = JointState(name=list(names), position=list(positions))
+        self.publisher(JointState, f"{POLICY}/posture").publish(message)
+
+    def twist(self, *, frame: str = "", **parts: float) -> Callable[[], None]:
+        """Return a function that sends a twist, such as ``linear_x=0.5``."""
+        message = TwistStamped()
+        message.header.frame_id = frame
+        for name, value in parts.items():
+            kind, axis = name.split("_")
+            setattr(getattr(message.twist, kind), axis, value)
+        publisher = self.publisher(TwistStamped, f"{SERVO}/delta_twist_cmds")
+        return lambda: publisher.publish(message)
+
+    def jog(self, **speeds: float) -> Callable[[], None]:
+        """Return a function that sends speeds of joints."""
+        message = JointJog(joint_names=list(speeds), velocities=list(speeds.values()))
+        publisher = self.publisher(JointJog, f"{SERVO}/delta_joint_cmds")
+        return lambda: publisher.publish(message)
+
+    def trigger(self, name: str) -> Any:
+        """Call a service without arguments."""
+        return self.client.call(Trigger, name)
+
+    def switch(self, name: str, on: bool) -> Any:
+        """Call a service that switches something."""
+        answer = self.client.call(SetBool, name, SetBool.Request(data=on))
+        assert answer.success, answer.message
+        return answer
+
+    def scene(self, *objects: CollisionObject) -> None:
+        """Have the scene hold these objects and nothing else; wait until the policy knows."""
+        message = PlanningScene()
+        message.world.collision_objects = list(objects)
+        request = ApplyPlanningScene.Request(scene=message)
+        assert self.client.call(ApplyPlanningScene, "/apply_planning_scene", request).success
+        self.client.wait(lambda: self.figure("objects") == str(len(objects)), "the scene")
+
+    def scene_moves(self, name: str, xyz: Sequence[float]) -> None:
+        """Move an object of the scene; nobody waits."""
+        message = CollisionObject(id=name, operation=CollisionObject.MOVE)
+        message.pose = pose_message(from_xyz_rpy(xyz))
+        self.publisher(CollisionObject, "/collision_object").publish(message)
+
+    def begin_anew(self) -> None:
+        """No target, no obstacles, the robot at home, the policy's parameters as they were."""
+        self.switch(f"{POLICY}/pause", False)
+        self.trigger(f"{POLICY}/reset")
+        self.trigger(f"{SERVO}/start_servo")
+        self.switch(f"{SERVO}/pause_servo", False)
+        self.wait_for("idle")
+        self.arm.go_home()
+        self.sent.clear()
+
+    # ---- what it says and does
+
+    @property
+    def text(self) -> str:
+        """Its newest status."""
+        return "" if self.statuses.newest is None else str(self.statuses.newest.message)
+
+    def wait_for(self, word: str, within: float = 20.0) -> str:
+        """Wait until a fresh status begins with a word, and return it."""
+        self.statuses.clear()
+        try:
+            self.client.wait(lambda: self.text.startswith(word), f"status '{word}'", within)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it says: {self.text}") from None
+        return self.text
+
+    def stays(self, word: str, seconds: float) -> None:
+        """Watch that the status keeps to a word."""
+        self.statuses.clear()
+        self.client.spin(seconds)
+        assert self.statuses
+        assert {message.message.partition(":")[0] for message in self.statuses.messages} == {word}
+
+    def figure(self, key: str) -> str:
+        """A figure of its diagnostics."""
+        status = self.client.diagnostics(POLICY)
+        return "" if status is None else values_of(status).get(key, "")
+
+    def wait_for_warning(self, text: str) -> None:
+        """Wait until its diagnostics show a warning."""
+        try:
+            self.client.wait(lambda: text in self.figure("last warning"), f"warning '{text}'")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the last is {self.figure('last warning')}") from None
+
+    @property
+    def q(self) -> Array:
+        """Measured positions of all joints."""
+        joints = self.arm.joints
+        return np.array([joints[name] for name in FRANKA.joint_names])
+
+    @property
+    def tool(self) -> Array:
+        """Pose of the tool, as measured."""
+        return KINEMATICS.pose(self.q, TIP)
+
+    @property
+    def tool_speed(self) -> Array:
+        """Twist of the tool, as measured."""
+        message = self.arm.states.newest
+        speeds = dict(zip(message.name, message.velocity, strict=True))
+        qd = np.array([speeds[name] for name in FRANKA.joint_names])
+        return KINEMATICS.jacobian(self.q, TIP) @ qd
+
+    @property
+    def fastest(self) -> float:
+        """Greatest speed of a joint between two sent references, by their stamps [rad/s].
+
+        A jump shows in it, however many messages between were not heard.
+        """
+        heard = self.sent.messages
+        rows = np.array([message.position for message in heard])
+        times = np.array([m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for m in heard])
+        apart = np.diff(times) > 1e-4
+        assert apart.any()
+        assert list(self.sent.newest.name) == ARM
+        return float((np.abs(np.diff(rows, axis=0))[apart] / np.diff(times)[apart, None]).max())
