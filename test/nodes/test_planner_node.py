@@ -61,6 +61,8 @@ def planner(arm):
     made.wait()
     status, result = made.move({name: HOME[name] for name in ARM}).result()
     assert status == SUCCEEDED, result.error_code.message
+    # A result may come a little before the drives are where they were led.
+    arm.rest()
     return made
 
 
