@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command on the pages about the command line runs, and ends as the page says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from motion_nodes.cli.main import app
+from motion_nodes.model.loader import load_robot
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("command_line.md", "robot_files.md")
+
+
+def blocks(page, language):
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def commands(page, language="bash"):
+    """Return the commands of a page with the exit codes that it says."""
+    found = []
+    for line in "".join(blocks(page, language)).splitlines():
+        code = re.search(r"# exit code (\d)", line)
+        found.append((line.split("#")[0].strip(), int(code.group(1)) if code else 0))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_of_the_page(motion, tmp_path, monkeypatch, page):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(load_robot("franka").directory / "franka.urdf", tmp_path)
+    for text in blocks(page, "yaml"):
+        (tmp_path / text.splitlines()[0].removeprefix("# ")).write_text(text)
+    found = commands(page)
+    assert len(found) > 5
+    for command, code in found:
+        assert command.startswith("motion ")
+        done = motion(command.removeprefix("motion "))
+        assert done.code == code, f"{command}: {done.text}"
+        assert done.out.strip()
+    for snippet in blocks(page, "python"):
+        exec(snippet, {})
+    for file in ("path.json", "slow.csv", "line.json") if page == "command_line.md" else ():
+        assert (tmp_path / file).stat().st_size > 1000
+
+
+def test_recording_as_the_page_says(tmp_path):
+    first, *recordings = commands("command_line.md", "bash suite")
+    run = [sys.executable, "-m", "motion_nodes.cli.main"]
+    with (tmp_path / "up.log").open("w") as log:
+        suite = subprocess.Popen(
+            [*run, *shlex.split(first[0])[1:]], stdout=log, stderr=log, cwd=tmp_path
+        )
+    try:
+        for command, code in recordings:
+            done = subprocess.run(
+                [*run, *shlex.split(command)[1:]],
+                capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path,
+            )  # fmt: skip
+            assert done.returncode == code, done.stdout + done.stderr
+    finally:
+        suite.send_signal(signal.SIGINT)
+        assert suite.wait(20.0) == 0
+    assert "/joint_states" in (tmp_path / "run.jsonl").read_text()
+    lines = (tmp_path / "odom.csv").read_text().splitlines()
+    assert any("pose.pose.position.x" in line for line in lines)
+
+
+def test_the_page_names_every_command():
+    text = (DOCS / "command_line.md").read_text(encoding="utf-8")
+    for command in app.registered_commands:
+        name = command.name or command.callback.__name__.replace("_", "-")
+        assert f"`motion {name}" in text, name
