@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from rmpflow_truth import Truth
 
 from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
 from motion_nodes.model.tree import Box, Sphere
@@ -15,6 +16,7 @@ from motion_nodes.scene.scene import Scene, WorldObject, world_object
 
 FRAME = 0.01  # [s]
 DURATION = 8.0  # [s]
+NEAR = 0.02  # [m]
 _COLUMN = 0.3  # radius about the base's axis that balls stay out of [m]
 _COLUMN_TOP = 0.6
 
@@ -71,10 +73,14 @@ def draw_scene(
             standing[f"box{k}"] = world_object(f"box{k}", box, pose)
         scene = MovingScene(ends[0], X, standing, [_flight(rng, k, reach) for k in range(balls)])
         checker.set_scene(Scene(objects=standing))
-        if all(checker.distance(q).value > 0.03 for q in ends):
+        if all(_is_clear(checker, q) for q in ends):
             checker.set_scene(scene.at(0.0))
-            if checker.distance(ends[0]).value > 0.03:
+            if _is_clear(checker, ends[0]):
                 return scene
+
+
+def _is_clear(checker: CollisionChecker, q: np.ndarray) -> bool:
+    return checker.is_free(q) and bool(checker.sphere_distances(q).distance.min() > 0.03)
 
 
 def _around(rng: np.random.Generator, reach: float) -> np.ndarray:
@@ -103,27 +109,41 @@ class Outcome:
     """What a run came to."""
 
     clearance: float
-    """Least distance of a sphere of the robot from any obstacle [m]."""
+    """Least distance of the robot's geometry from any obstacle [m]."""
+    apart: float
+    """Least distance of links that must not touch, by their spheres [m]."""
     error: float
     """Position of the tool at the end [m]."""
     passive: float
     """Least distance if the robot had stood still at its start [m]."""
 
 
-def run_scene(policy: RmpflowPolicy, scene: MovingScene) -> Outcome:
-    """Drive the policy through a scene; obstacles are told 100 times a second."""
+def run_scene(
+    policy: RmpflowPolicy, checker: CollisionChecker, truth: Truth, scene: MovingScene
+) -> Outcome:
+    """Drive the policy through a scene; obstacles are told 100 times a second.
+
+    Spheres hold the geometry, so it is looked at only where they are near something.
+    """
     policy.reset()
     policy.set_ignore_state_updates(True)
+    checker.set_scene(Scene())
     rest = np.zeros(len(scene.start))
     policy.set_internal_robot_joint_states(scene.start, rest)
     policy.set_end_effector_target(scene.target[:3, 3], to_quat_xyzw(scene.target))
-    least = np.inf
+    least = apart = np.inf
     for k in range(round(DURATION / FRAME)):
-        policy.set_scene(scene.at(k * FRAME))
-        policy.compute_joint_targets(scene.start, rest, frame_duration=FRAME)
-        least = min(least, policy.clearance())
+        now = scene.at(k * FRAME)
+        policy.set_scene(now)
+        q, _ = policy.compute_joint_targets(scene.start, rest, frame_duration=FRAME)
+        near = policy.clearance()
+        if near < min(NEAR, least):
+            near = truth.distance(q, now)
+        least = min(least, near)
+        if k % 5 == 0:
+            apart = min(apart, checker.distance(q).value)
     error = policy.status.position_error
-    return Outcome(least, error, _standing_still(policy, scene))
+    return Outcome(least, apart, error, _standing_still(policy, scene))
 
 
 def _standing_still(policy: RmpflowPolicy, scene: MovingScene) -> float:
