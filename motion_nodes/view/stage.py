@@ -105,7 +105,8 @@ def camera_for(
     distance = radius / np.sin(half)
     if aspect >= 1.0:
         right = np.cross((0.0, 0.0, 1.0), towards)
-        centre = centre + right / np.linalg.norm(right) * PANEL_SHIFT * radius
+        share = min(1.0, (aspect - 1.0) / (LANDSCAPE - 1.0))
+        centre = centre + right / np.linalg.norm(right) * share * PANEL_SHIFT * radius
     else:
         # There the panel is at the bottom.
         centre = centre - np.array([0.0, 0.0, SHEET_SHIFT * distance])

@@ -23,6 +23,8 @@ PAGE_LIMIT = 60.0
 LIMIT = 20.0
 """Longest wait for anything else [s]."""
 POLL = 0.1
+WITHOUT_SHADOWS = str(Path(__file__).with_name("without_shadows.yaml"))
+"""Parameters of a suite whose page is drawn in software."""
 
 FLAGS = (
     "--headless=new",
@@ -339,6 +341,29 @@ def _inside(folder: str) -> str:
         return ""
     # The folder is the paper around the paper that holds its title.
     return f"//div[contains(@class, 'Paper')][./div[normalize-space(text())='{folder}']]"
+
+
+def pixel_of(page: Page, server, p_W: np.ndarray) -> tuple[int, int]:
+    """Return where a point of the world [m], shape (3,), is on the page, by its own camera.
+
+    Args:
+        page: the only one that is open.
+        server: the viser server.
+        p_W: the point.
+    """
+    camera = next(iter(server.get_clients().values())).camera
+    w, x, y, z = camera.wxyz
+    R_WC = np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+    right, down, ahead = R_WC.T @ (p_W - camera.position)
+    height, width = page.canvas_size()
+    focal = 0.5 * height / np.tan(0.5 * camera.fov)
+    return round(0.5 * width + focal * right / ahead), round(0.5 * height + focal * down / ahead)
 
 
 def spread(image: Image) -> float:

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser.chromium import PAGE_LIMIT, Page, chromium_page
+from browser.chromium import PAGE_LIMIT, Page, chromium_page, pixel_of
 from browser.chromium import wait_for as wait_within
 
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
+from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Box, Sphere
 from motion_nodes.scene.scene import WorldObject, world_object
 from motion_nodes.scene.world import World
@@ -58,12 +58,7 @@ class Cell:
 
     def pixel(self, p_W: Array) -> tuple[int, int]:
         """Where a point of the world is on the page, by the page's own camera."""
-        camera = next(iter(self.viewer._server.get_clients().values())).camera
-        R_WC = from_xyz_quat((0, 0, 0), np.roll(camera.wxyz, -1))[:3, :3]
-        x, y, z = R_WC.T @ (p_W - camera.position)
-        height, width = self.page.canvas_size()
-        focal = 0.5 * height / np.tan(0.5 * camera.fov)
-        return round(0.5 * width + focal * x / z), round(0.5 * height + focal * y / z)
+        return pixel_of(self.page, self.viewer._server, p_W)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser.chromium import Page, chromium_page, difference, spread
+from browser.chromium import WITHOUT_SHADOWS, Page, chromium_page, difference, spread
 from nav_msgs.msg import Odometry
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ros_processes import RosClient, Suite, SuiteProcess
@@ -63,6 +63,7 @@ class Cell:
         config = BringupConfig(
             placements=parse_placements(["franka:=franka", "jetbot:=jetbot@0.5,-0.5,1.5708"]),
             viewer_port=0,
+            params_file=WITHOUT_SHADOWS,
         )
         self._commands = commands_for(nodes_for(config), composed=True)
         self.running = {name: suite.run(command) for name, command in self._commands.items()}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from browser.chromium import Page, chromium_page
+from browser.chromium import WITHOUT_SHADOWS, Page, chromium_page
 from nav_msgs.msg import Odometry
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ros_processes import RosClient, Suite
@@ -38,7 +38,9 @@ class Cell:
             self._hear(Odometry, f"/{name}/ground_truth")
             self._hear(JointState, f"/{name}/joint_states")
         words = [f"{name}:={robot}" for name, robot in ROBOTS.items()]
-        config = BringupConfig(placements=parse_placements(words), viewer_port=0)
+        config = BringupConfig(
+            placements=parse_placements(words), viewer_port=0, params_file=WITHOUT_SHADOWS
+        )
         commands = commands_for(nodes_for(config), composed=True)
         self.processes = {name: suite.run(command) for name, command in commands.items()}
         container = self.processes["container"]

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sphere editor in a real browser: chosen by a click, dragged, fitted, undone, saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser.chromium import PAGE_LIMIT, Page, chromium_page, pixel_of
+from browser.chromium import wait_for as wait_within
+
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.tree import Array
+from motion_nodes.robot_setup.sphere_set import SphereSet
+from motion_nodes.view.link_poses import LinkPoses
+from motion_nodes.view.sphere_editor import SphereEditor
+from motion_nodes.view.sphere_session import SphereSession
+
+pytestmark = pytest.mark.timeout(240)
+FRANKA = load_robot("franka")
+LINK = "panda_hand"
+SMALL = (760, 420)
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    with chromium_page(tmp_path_factory.mktemp("chromium"), *SMALL) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def editor(page: Page, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SphereEditor]:
+    session = SphereSession(FRANKA, tmp_path_factory.mktemp("robot") / "spheres.yaml")
+    session.file.write_text("# made by hand\n")
+    with SphereEditor(session, 0, shadows=False) as opened:
+        page.open(opened.url)
+        yield opened
+
+
+def wait(condition: Callable[[], Any], what: str) -> Any:
+    return wait_within(condition, what, PAGE_LIMIT)
+
+
+def place(editor: SphereEditor, centre: Array) -> Array:
+    """A point of the chosen link in the world."""
+    X_RL = LinkPoses(FRANKA.tree).in_root(FRANKA.home)
+    X = X_RL[FRANKA.tree.frame_names.index(editor.session.link)]
+    return X[:3, :3] @ centre + X[:3, 3]
+
+
+def test_a_click_on_a_sphere_chooses_it_and_its_link(page: Page, editor: SphereEditor) -> None:
+    session = editor.session
+    session.choose("panda_link0")
+    target = session.spheres.of(LINK)[0]
+    X_RL = LinkPoses(FRANKA.tree).in_root(FRANKA.home)
+    X = X_RL[FRANKA.tree.frame_names.index(LINK)]
+    centre = X[:3, :3] @ target[:3] + X[:3, 3]
+
+    def chosen() -> bool:
+        page.click_at(pixel_of(page, editor._server, centre))
+        return session.link == LINK
+
+    wait(chosen, "the hand is chosen")
+    wait(lambda: editor.link.value == LINK, "the panel shows it")
+    page.wait_for_text("of the surface")
+
+
+def test_a_sphere_is_dragged_and_that_is_undone(page: Page, editor: SphereEditor) -> None:
+    session = editor.session
+    wait(lambda: editor.picture.handles.visible, "the handles are there")
+    page.wait_until_drawn()
+    before, index = session.spheres, session.index
+    start = np.array(session.chosen[:3])
+    along = np.array([0.0, 0.0, editor.picture.handles.size])
+
+    def dragged() -> bool:
+        ends = (place(editor, start + share * along) for share in (0.7, 1.6))
+        page.drag(*(pixel_of(page, editor._server, p) for p in ends))
+        return session.spheres is not before
+
+    wait(dragged, "the sphere is moved")
+    moved = session.spheres.of(session.link)[index]
+    assert moved[2] > start[2] + 0.02
+    np.testing.assert_allclose(moved[:2], start[:2], atol=1e-4)
+    page.wait_for_text("Not saved yet")
+    while session.spheres is not before:
+        now = session.spheres
+        page.click("Undo")
+        wait(lambda now=now: session.spheres is not now, "a change is taken back")
+    wait(lambda: np.allclose(editor.picture.nodes[LINK].batched_positions[index], start),
+         "it is drawn where it was")  # fmt: skip
+
+
+def test_spheres_are_added_connected_resized_and_deleted(page: Page, editor: SphereEditor) -> None:
+    session = editor.session
+    count = len(session.spheres.of(session.link))
+
+    def has(number: int) -> Callable[[], bool]:
+        return lambda: len(session.spheres.of(session.link)) == number
+
+    page.click("Add")
+    wait(has(count + 1), "one more")
+    wait(lambda: editor.sphere.value == str(count + 1), "the new one is chosen")
+    page.set_slider("Radius", 0.123)
+    wait(lambda: session.chosen[3] == pytest.approx(0.123), "it is resized")
+    editor.other.value = "1"
+    page.click("Connect")
+    wait(has(count + 3), "two between")
+    page.click("Delete")
+    wait(has(count + 2), "one less")
+    assert len(editor.picture.nodes[session.link].batched_positions) == count + 2
+
+
+def test_what_is_fitted_covers_the_link_and_is_saved(page: Page, editor: SphereEditor) -> None:
+    session = editor.session
+    editor.accuracy.value = 15.0
+    before = session.spheres
+    page.click("Fit to the geometry")
+    wait(lambda: session.spheres is not before, "spheres are fitted")
+    assert session.coverage().surface > 0.99
+    page.wait_for_text("100.0 % of the surface")
+    page.click("Save")
+    page.wait_for_text("the file before is spheres.yaml.1")
+    saved = SphereSet.read(session.file)
+    np.testing.assert_allclose(saved.of(LINK), session.spheres.of(LINK), atol=1e-6)
+    assert Path(f"{session.file}.1").read_text() == "# made by hand\n"
+
+
+def test_what_cannot_be_done_is_said(page: Page, editor: SphereEditor) -> None:
+    session = editor.session
+    session.file = session.file.parent / "gone" / "spheres.yaml"
+    page.click("Save")
+    page.wait_for_text("cannot be written")

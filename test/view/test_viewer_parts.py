@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of the viewer without a page: history, health, colours of distances, handles, camera."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from view.toy_robot import pose
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.tree import Box, Sphere
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import world_object
+from motion_nodes.scene.world import World
+from motion_nodes.view.health_panel import SILENT_AFTER, Health
+from motion_nodes.view.joint_history import ALL, PERIOD, WINDOW, JointHistory
+from motion_nodes.view.marker_view import Drawing
+from motion_nodes.view.object_editor import solid_of
+from motion_nodes.view.preview import Preview
+from motion_nodes.view.sphere_nodes import COLOURS, DISTANCES, distance_colours
+from motion_nodes.view.stage import FIELD_OF_VIEW, VIEW_DIRECTION, camera_for
+from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot
+from motion_nodes.view.wishes import TargetWish
+
+FRANKA = load_robot("franka")
+NAMES = FRANKA.joint_names
+
+
+@pytest.fixture
+def history():
+    slides = tuple("finger" in name for name in NAMES)
+    return JointHistory(FRANKA.limits, slides)
+
+
+def test_samples_are_thinned_and_old_ones_forgotten(history):
+    for k in range(1000):
+        history.add(0.05 * k, np.full(9, 0.05 * k), np.zeros(9))
+    assert len(history) == round(WINDOW / PERIOD)
+    curves = history.curves(49.95, "position", NAMES[0])
+    assert curves.times[-1] == pytest.approx(0.0, abs=PERIOD)
+    assert (np.diff(curves.times) > 0.99 * PERIOD).all()
+    assert curves.times[0] >= -WINDOW
+    np.testing.assert_allclose(curves.values[0] - 49.95, curves.times)
+
+
+def test_a_joint_is_shown_between_its_limits(history):
+    history.add(0.0, FRANKA.home, np.full(9, 0.1))
+    position = history.curves(0.0, "position", "panda_joint4")
+    i = NAMES.index("panda_joint4")
+    assert position.limits == (FRANKA.limits.lower[i], FRANKA.limits.upper[i])
+    assert position.values[0] == pytest.approx(FRANKA.home[i])
+    assert position.unit == "rad"
+    finger = history.curves(0.0, "velocity", "panda_finger_joint1")
+    assert finger.unit == "m/s"
+    limit = FRANKA.limits.velocity[NAMES.index("panda_finger_joint1")]
+    assert finger.limits == (-limit, limit)
+
+
+def test_all_joints_are_shown_in_percent_of_their_limits(history):
+    history.add(0.0, FRANKA.limits.lower, FRANKA.limits.velocity)
+    history.add(1.0, FRANKA.limits.upper, -0.5 * FRANKA.limits.velocity)
+    position = history.curves(1.0, "position", ALL)
+    assert position.names == NAMES
+    np.testing.assert_allclose(np.array(position.values), [[0.0, 100.0]] * 9, atol=1e-9)
+    velocity = history.curves(1.0, "velocity", ALL)
+    np.testing.assert_allclose(np.array(velocity.values), [[100.0, -50.0]] * 9, atol=1e-9)
+    assert velocity.limits == (-100.0, 100.0)
+
+
+def test_joints_without_limits_are_left_out_of_all():
+    jetbot = load_robot("jetbot")
+    history = JointHistory(jetbot.limits, (False,) * len(jetbot.joint_names))
+    assert history.curves(0.0, "position", ALL).names == ()
+    history.add(0.0, np.full(len(jetbot.joint_names), np.nan), np.zeros(len(jetbot.joint_names)))
+    assert history.curves(0.0, "position", jetbot.joint_names[0]).limits == ()
+
+
+def test_the_worst_node_stands_first_and_silence_is_told(open_viewer, toy, monkeypatch):
+    viewer = open_viewer(ViewedRobot(toy))
+    panel = viewer._health
+    assert panel.summary() == ""
+    viewer.update_health([Health("b", "OK", "running"), Health("a", "OK", "running")])
+    assert panel.summary() == "2 nodes OK"
+    viewer.update_health([Health("b", "WARN", "late"), Health("c|d", "ERROR", "x | y")])
+    assert [report.name for report in panel._reports()] == ["c|d", "b", "a"]
+    assert panel.summary() == "1 ERROR, 1 WARN of 3 nodes"
+    panel.refresh()
+    lines = panel.table.content.splitlines()
+    assert len(lines) == 5
+    assert all(line.replace("\\|", "").count("|") == 4 for line in lines), "a table all the same"
+    later = time.monotonic() + SILENT_AFTER + 1.0
+    monkeypatch.setattr("motion_nodes.view.health_panel.time.monotonic", lambda: later)
+    assert panel.summary() == "3 SILENT of 3 nodes"
+
+
+def test_colours_go_from_red_to_blue():
+    np.testing.assert_array_equal(distance_colours(np.array([-1.0, 0.0, np.nan])), [COLOURS[0]] * 3)
+    np.testing.assert_array_equal(distance_colours(np.array([DISTANCES[-1], np.inf])),
+                                  [COLOURS[-1]] * 2)  # fmt: skip
+    red = distance_colours(np.linspace(0.02, 0.3, 20))[:, 0].astype(int)
+    assert (np.diff(red) <= 5).all()
+
+
+def test_spheres_have_the_colours_of_their_distances(open_viewer):
+    """The oracle is the checker with generated code."""
+    viewer = open_viewer(ViewedRobot.of(FRANKA))
+    planning = viewer._robots["franka"].planning
+    world = World()
+    world.add(world_object("box", Box((0.1, 0.4, 0.4)), pose((0.45, 0.1, 0.4), (0.0, 0.3, 0.2))))
+    viewer.update_scene("franka", world.scene)
+    planning.show_spheres.value = True
+    viewer.flush()
+    checker = CollisionChecker(FRANKA)
+    checker.set_scene(world.scene)
+    expected = distance_colours(checker.sphere_distances(FRANKA.home).distance)
+    drawn = np.concatenate([node.batched_colors for node in planning.spheres.nodes])
+    assert len({tuple(row) for row in drawn.tolist()}) > 5
+    assert np.abs(drawn.astype(int) - expected.astype(int)).max() <= 25, "one step of the scale"
+    world.clear()
+    planning.spheres._due = 0.0
+    viewer.update_scene("franka", world.scene)
+    viewer.flush()
+    assert all(node.batched_colors.shape == (3,) for node in planning.spheres.nodes)
+
+
+def event(phase, wxyz, position):
+    return SimpleNamespace(phase=phase, target=SimpleNamespace(wxyz=wxyz, position=position))
+
+
+def drive(coroutine):
+    with pytest.raises(StopIteration):
+        coroutine.send(None)
+
+
+def test_handles_that_are_held_are_not_moved_by_others(open_viewer):
+    viewer = open_viewer(ViewedRobot.of(FRANKA, followers=(RMPFLOW, IK)))
+    wishes = []
+    viewer.on_target = lambda *wish: wishes.append(wish)
+    handles = viewer._robots["franka"].target.handles
+    handles.place(pose((0.1, 0.2, 0.3)))
+    drive(handles._moved(event("start", (1, 0, 0, 0), (0.1, 0.2, 0.3))))
+    drive(handles._moved(event("update", (2, 0, 0, 0), (0.4, 0.2, 0.3))))
+    handles.place(pose((9.0, 9.0, 9.0)))
+    np.testing.assert_allclose(handles.pose, pose((0.4, 0.2, 0.3)))
+    for bad in ((np.nan, 0.0, 0.0), (np.inf, 0.0, 0.0)):
+        drive(handles._moved(event("update", (1, 0, 0, 0), bad)))
+    drive(handles._moved(event("update", (0, 0, 0, 0), (0.5, 0.2, 0.3))))
+    np.testing.assert_allclose(handles.pose, pose((0.4, 0.2, 0.3)))
+    handles._held_until = 0.0
+    handles.place(pose((0.0, 0.0, 1.0)))
+    np.testing.assert_allclose(handles.pose, pose((0.0, 0.0, 1.0)))
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda v: v.update_target("franka", np.eye(3)), r"\(4, 4\)"),
+        (lambda v: v.update_target("franka", np.full((4, 4), np.nan)), "NaN"),
+        (lambda v: Drawing(np.zeros((3, 3)), (0, 0, 0)), r"\(3, 3\)"),
+        (lambda v: Drawing(np.full((2, 3), np.nan), (0, 0, 0)), "not finite"),
+    ],
+)
+def test_bad_targets_and_drawings(open_viewer, call, text):
+    viewer = open_viewer(ViewedRobot.of(FRANKA, followers=(PLANNER,)))
+    with pytest.raises(BadCommand, match=text):
+        call(viewer)
+
+
+def test_who_has_no_followers_has_no_target(open_viewer):
+    viewer = open_viewer(ViewedRobot.of(FRANKA))
+    with pytest.raises(BadCommand, match="no followers"):
+        viewer.update_target("franka", np.eye(4))
+    viewer.set_target_message("franka", "nothing to be said here")
+    assert not viewer.wants_tree("franka")
+
+
+def test_sizes_of_new_objects():
+    assert solid_of("sphere", (0.2, 0.3, 0.4)) == Sphere(0.1)
+    assert solid_of("box", (0.2, 0.3, 0.4)) == Box((0.2, 0.3, 0.4))
+    cylinder = solid_of("cylinder", (0.2, 0.3, 0.4))
+    assert (cylinder.radius, cylinder.length) == (0.1, 0.4)
+
+
+@pytest.mark.parametrize("aspect", [2.0, 1.0, 0.5])
+def test_all_robots_are_in_sight_on_wide_and_narrow_pages(aspect):
+    balls = [(np.array([0.0, 0.0, 0.4]), 0.5), (np.array([1.0, -1.0, 0.1]), 0.2)]
+    position, look_at = camera_for(balls, VIEW_DIRECTION, 0.0, aspect)
+    ahead = (look_at - position) / np.linalg.norm(look_at - position)
+    right = np.cross(ahead, (0.0, 0.0, 1.0))
+    right /= np.linalg.norm(right)
+    down = np.cross(ahead, right)
+    half = np.tan(FIELD_OF_VIEW / 2)
+    for centre, _ in balls:
+        away = centre - position
+        depth = away @ ahead
+        assert depth > 0.0
+        assert abs(away @ right) / depth < half * aspect
+        assert abs(away @ down) / depth < half
+        if aspect < 1.0:
+            assert away @ down < 0.0, "above the panel at the bottom"
+
+
+def test_preview_follows_targets_and_keeps_objects(open_viewer):
+    preview = Preview([FRANKA], 1.0, lambda shown: open_viewer(*shown))
+    try:
+        robot, viewer = preview._robots["franka"], preview.viewer
+        tool = pose((0.45, 0.1, 0.4), (np.pi, 0.0, 0.0))
+        viewer.on_target("franka", TargetWish(tool, IK))
+        aimed = robot.target.copy()
+        assert np.abs(aimed - FRANKA.home).max() > 0.05
+        viewer.on_target("franka", TargetWish(pose((9.0, 0.0, 0.0)), IK))
+        np.testing.assert_array_equal(robot.target, aimed)
+        assert viewer._robots["franka"].target._text
+        box = world_object("box", Box((0.1, 0.1, 0.1)), pose((0.4, 0.0, 0.2)))
+        viewer.on_object("franka", "box", box)
+        viewer.on_object("franka", "box", replace(box, X_WO=pose((0.5, 0.0, 0.2))))
+        assert robot.world.scene.objects["box"].X_WO[0, 3] == 0.5
+        viewer.on_object("franka", "box", None)
+        viewer.on_object("franka", "box", None)
+        assert not robot.world.scene.objects
+    finally:
+        preview.close()
+
+
+def test_a_dark_page_has_a_dark_floor_and_shadows_can_be_switched_off(open_viewer, toy):
+    viewer = open_viewer(ViewedRobot(toy), shadows=False)
+    stage = viewer._view._stage
+    light = stage.floor.cell_color
+    stage.darken(True)
+    assert max(stage.floor.cell_color) < min(light)
