@@ -11,8 +11,9 @@ alone, without making its memory: vamp by its own clock, ours with the way from 
 kernel and back. End to end is one call to plan and one to shorten from Python; ours checks start
 and goals as well. Making the world is not counted, nor is the first call of each process.
 
-``--exact`` adds a run with true cylinders, ``--verify`` looks at each short path with other code
-at ten times the resolution, ``--anytime`` shows length against time.
+``--exact`` adds a run with true cylinders, and has coal look at paths that were planned there as
+the node plans them, our own second look included. ``--verify`` looks at each short path with other
+code at ten times the resolution, ``--anytime`` shows length against time.
 """
 
 from __future__ import annotations
@@ -142,6 +143,29 @@ def _figures(answers: Iterable[Answer]) -> list[float]:
     ]
 
 
+def coal(report: Report, problems: ProblemSet, step: int) -> None:
+    """Show what coal says of our paths."""
+    # Imported here: pinocchio and coal are needed for this only.
+    from planning_proof import FINER, prove
+
+    proof = prove(problems, step)
+    report.table(
+        "Paths as the node plans them, looked at by coal",
+        ["problems", "solved %", "searched again %", "configurations", "touching paths"],
+        [
+            [
+                proof.problems,
+                100.0 * proof.solved / proof.problems,
+                100.0 * proof.again / proof.problems,
+                proof.configurations,
+                proof.touching,
+            ]
+        ],
+        f"The robot's spheres, true shapes, {FINER} times as many configurations as were planned "
+        "with.",
+    )
+
+
 def anytime(report: Report, problems: ProblemSet, step: int) -> None:
     """Show the length of the best path against time, on some of the problems."""
     lengths: dict[str, list[list[float]]] = {}
@@ -186,6 +210,7 @@ def main(options: argparse.Namespace) -> int:
         table(report, f"The same with {options.threads} threads", two, peer)
     if options.exact:
         table(report, "With true cylinders", ours(problems, rounds, False, 1, options.verify), [])
+        coal(report, problems, options.proof_step)
     if options.anytime:
         anytime(report, problems, options.step)
     report.write(options.json)
@@ -198,7 +223,8 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=5, help="seeds a problem")
     parser.add_argument("--threads", type=int, default=1, help="of a further run side by side")
     parser.add_argument("--vamp-python", metavar="FILE", help="a Python that has vamp")
-    parser.add_argument("--exact", action="store_true", help="true cylinders as well")
+    parser.add_argument("--exact", action="store_true", help="true cylinders as well, and coal")
+    parser.add_argument("--proof-step", type=int, default=1, help="each so many-th path for coal")
     parser.add_argument("--verify", action="store_true", help="look at each path again")
     parser.add_argument("--anytime", action="store_true", help="length against time")
     parser.add_argument("--step", type=int, default=7, help="each so many-th problem for that")

@@ -20,13 +20,14 @@ Check = Callable[[np.ndarray], bool]
 """Returns whether a configuration of the arm is free."""
 
 
-def with_coal(robot: Robot, scene: Scene, spheres: bool = True) -> Check:
+def with_coal(robot: Robot, scene: Scene, spheres: bool = True, depth: float = 0.0) -> Check:
     """Return pinocchio's check of all pairs, one by one, up to the first collision.
 
     Args:
         robot: the robot.
-        scene: spheres and boxes.
+        scene: spheres, boxes and cylinders.
         spheres: whether the robot is its spheres; else the shapes of its URDF.
+        depth: as deep may two shapes be in each other [m].
     """
     model = pin.buildModelFromXML(robot.urdf)
     geometry = pin.GeometryModel()
@@ -64,6 +65,8 @@ def with_coal(robot: Robot, scene: Scene, spheres: bool = True) -> Check:
         for b in range(first, first + len(scene.objects)):
             geometry.addCollisionPair(pin.CollisionPair(a, b))
     data, geometry_data = model.createData(), geometry.createData()
+    for request in geometry_data.collisionRequests:
+        request.security_margin = -depth
     full = robot.home.copy()
 
     def free(q: np.ndarray) -> bool:
