@@ -25,9 +25,10 @@ import math
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from planning_problems import ProblemSet, find_problems
@@ -91,16 +92,19 @@ def ours(
 
 def vamps(problems: ProblemSet, rounds: int, python: str | None) -> list[Answer]:
     """Return vamp's answers; none where it cannot be imported."""
+    return [Answer(**row) for row in _ask_vamp(python, str(problems.file), str(rounds))]
+
+
+def _ask_vamp(python: str | None, *words: str) -> list[dict[str, Any]]:
     if python is None and importlib.util.find_spec("vamp") is None:
         progress("without vamp: it cannot be imported, and no --vamp-python was given")
         return []
-    script = Path(__file__).with_name("planning_vamp.py")
-    words = [python or sys.executable, str(script), str(problems.file), str(rounds)]
-    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
+    command = [python or sys.executable, str(Path(__file__).with_name("planning_vamp.py")), *words]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         progress(f"without vamp: it ended with code {done.returncode}")
         return []
-    return [Answer(**json.loads(line)) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def table(report: Report, title: str, mine: list[Answer], peer: list[Answer]) -> None:
@@ -166,10 +170,11 @@ def coal(report: Report, problems: ProblemSet, step: int) -> None:
     )
 
 
-def anytime(report: Report, problems: ProblemSet, step: int) -> None:
-    """Show the length of the best path against time, on some of the problems."""
-    lengths: dict[str, list[list[float]]] = {}
-    for problem in problems.problems[::step]:
+def anytime(report: Report, problems: ProblemSet, step: int, python: str | None) -> None:
+    """Show the length of the best path against time, on some of the problems, beside AORRTC."""
+    peer = _ask_vamp(python, str(problems.file), "1", str(step))
+    ours_, theirs = [], []
+    for number, problem in enumerate(problems.problems[::step]):
         seen: list[tuple[float, float]] = []
 
         def note(result: PlanResult, seen: list[tuple[float, float]] = seen) -> None:
@@ -178,20 +183,32 @@ def anytime(report: Report, problems: ProblemSet, step: int) -> None:
         planner = AnytimeRrtConnect(AnytimeSettings(optimization_time=MOMENTS[-1]), note)
         checker = problems.checker(problem, True)
         goals = tuple(JointGoal(goal) for goal in problem.goals)
-        if not lengths:
+        if not ours_:
             planner.plan(PlanRequest(checker, problem.start, goals, timeout=300.0))
             AnytimeRrtConnect(AnytimeSettings(optimization_time=60.0 * 5e-3)).plan(
                 PlanRequest(checker, problem.start, goals)
             )
             seen.clear()
         planner.plan(PlanRequest(checker, problem.start, goals))
-        at = [min((c for t, c in seen if t <= moment), default=math.nan) for moment in MOMENTS]
-        lengths.setdefault(problem.family, []).append(at)
-    rows = [[f, *np.nanmean(rows, axis=0).tolist()] for f, rows in lengths.items()]
-    together = np.concatenate([np.array(rows) for rows in lengths.values()])
-    rows.append(["all", *np.nanmean(together, axis=0).tolist()])
-    columns = ["family", *(f"{1e3 * moment:g} ms" for moment in MOMENTS)]
+        ours_.append((problem.family, _best_at(seen)))
+        if peer:
+            theirs.append((problem.family, _best_at(peer[number]["seen"])))
+    rows = []
+    for family in [*dict.fromkeys(name for name, _ in ours_), "all"]:
+        row: list[Any] = [family]
+        for found in (ours_, theirs):
+            lengths = np.array([x for name, x in found if family in (name, "all")])
+            # Where a moment comes before the first path of some, a mean would be of easy ones.
+            row += lengths.mean(axis=0).tolist() if len(lengths) else [math.nan] * len(MOMENTS)
+        rows.append(row)
+    names = [f"{1e3 * moment:g} ms" for moment in MOMENTS]
+    columns = ["family", *names, *(f"AORRTC {name}" for name in names)]
     report.table("Anytime: mean length of the best path [rad]", columns, rows)
+
+
+def _best_at(seen: Sequence[tuple[float, float]]) -> list[float]:
+    """Return the length of the best path at each moment, NaN before the first one."""
+    return [min((cost for t, cost in seen if t <= moment), default=math.nan) for moment in MOMENTS]
 
 
 def main(options: argparse.Namespace) -> int:
@@ -212,7 +229,7 @@ def main(options: argparse.Namespace) -> int:
         table(report, "With true cylinders", ours(problems, rounds, False, 1, options.verify), [])
         coal(report, problems, options.proof_step)
     if options.anytime:
-        anytime(report, problems, options.step)
+        anytime(report, problems, options.step, options.vamp_python)
     report.write(options.json)
     return 0
 
