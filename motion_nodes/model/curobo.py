@@ -21,6 +21,7 @@ from motion_nodes.model.decode import decode
 from motion_nodes.model.xrdf import (
     AddFrame,
     CSpace,
+    FieldNames,
     FixedTransform,
     GeometryGroup,
     Modifier,
@@ -37,6 +38,15 @@ _LOG = logging.getLogger(__name__)
 
 GROUP = "collision_spheres"
 """Name of the group of spheres in the XRDF that is made of a file."""
+
+NAMES = FieldNames(
+    joints="kinematics.cspace.joint_names",
+    home="kinematics.cspace.default_joint_position (or retract_config) and lock_joints",
+    tools="kinematics.tool_frames (or ee_link)",
+    geometry="kinematics.collision_spheres",
+    base="kinematics.base_link",
+    frames="kinematics.extra_links",
+)
 
 _Positive = Annotated[float, Meta(gt=0.0)]
 _Spheres = dict[Name, tuple[SphereEntry, ...]]

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from motion_nodes.errors import BadDescription
+from motion_nodes.model import curobo, lula
 from motion_nodes.model.assemble import assemble
-from motion_nodes.model.curobo import is_curobo, parse_curobo
-from motion_nodes.model.lula import is_lula, parse_lula
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.srdf_file import read_srdf
 from motion_nodes.model.srdf_robot import describe_srdf
@@ -50,7 +49,7 @@ def format_of(file: Path) -> str | None:
     data = read_yaml(file)
     if file.suffix == ".xrdf" or data.get("format") == "xrdf":
         return "xrdf"
-    return "lula" if is_lula(data) else "curobo" if is_curobo(data) else None
+    return "lula" if lula.is_lula(data) else "curobo" if curobo.is_curobo(data) else None
 
 
 def read_foreign(file: Path, urdf: Path | None = None, name: str = "") -> ForeignRobot:
@@ -82,14 +81,17 @@ def read_foreign(file: Path, urdf: Path | None = None, name: str = "") -> Foreig
     data = read_yaml(file)
     wanted = ""
     if kind == "curobo":
-        curobo = parse_curobo(data, file)
-        xrdf, wanted = curobo.xrdf, curobo.urdf_path
+        found = curobo.parse_curobo(data, file)
+        xrdf, wanted = found.xrdf, found.urdf_path
+    elif kind == "lula":
+        xrdf = lula.parse_lula(data, str(file))
     else:
-        xrdf = parse_xrdf(data, str(file)) if kind == "xrdf" else parse_lula(data, str(file))
+        xrdf = parse_xrdf(data, str(file))
     urdf_file = _urdf_beside(file, wanted) if urdf is None else urdf
-    text = modified_urdf(read_urdf_text(urdf_file), xrdf.modifiers, str(file))
+    names = {"lula": lula.NAMES, "curobo": curobo.NAMES}.get(kind)
+    text = modified_urdf(read_urdf_text(urdf_file), xrdf.modifiers, str(file), names)
     tree = read_urdf(text, str(urdf_file))
-    described = describe(xrdf, tree, name=name, urdf=urdf_file.name, where=str(file))
+    described = describe(xrdf, tree, name=name, urdf=urdf_file.name, where=str(file), names=names)
     return ForeignRobot(kind, urdf_file, text, tree, described)
 
 

@@ -21,6 +21,7 @@ from motion_nodes.model.base_description import Name
 from motion_nodes.model.decode import decode
 from motion_nodes.model.xrdf import (
     CSpace,
+    FieldNames,
     GeometryGroup,
     Modifier,
     SphereEntry,
@@ -34,6 +35,13 @@ _LOG = logging.getLogger(__name__)
 
 GROUP = "collision_spheres"
 """Name of the group of spheres in the XRDF that is made of a file."""
+
+NAMES = FieldNames(
+    joints="cspace",
+    home="default_q or cspace_to_urdf_rules",
+    geometry="collision_spheres",
+    base="root_link",
+)
 
 _UNUSED = ("api_version", "composite_task_spaces", "active_task_spaces", "subtree_root_link")
 _Positive = Annotated[float, Meta(gt=0.0)]

@@ -158,6 +158,18 @@ class Xrdf:
         return tuple(found.values())
 
 
+@dataclass(frozen=True)
+class FieldNames:
+    """What the fields are called in the file that an :class:`Xrdf` was read from, for errors."""
+
+    joints: str = "cspace.joint_names"
+    home: str = "default_joint_positions"
+    tools: str = "tool_frames"
+    geometry: str = "geometry"
+    base: str = "set_base_frame"
+    frames: str = "add_frame"
+
+
 def with_clones(geometry: dict[str, GeometryGroup], group: str) -> tuple[str, ...]:
     """Return a group and those that it clones, each once."""
     found: list[str] = []

@@ -22,6 +22,7 @@ from motion_nodes.model.robot import Group, Robot
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.xrdf import (
     CSpace,
+    FieldNames,
     GeometryGroup,
     Modifier,
     SelfCollision,
@@ -45,7 +46,13 @@ class DescribedRobot:
 
 
 def describe(
-    xrdf: Xrdf, tree: KinematicTree, *, name: str, urdf: str, where: str
+    xrdf: Xrdf,
+    tree: KinematicTree,
+    *,
+    name: str,
+    urdf: str,
+    where: str,
+    names: FieldNames | None = None,
 ) -> DescribedRobot:
     """Return what a robot.yaml would say.
 
@@ -59,12 +66,14 @@ def describe(
         name: of the robot.
         urdf: name of the URDF's file.
         where: the file, for errors and warnings.
+        names: what the fields are called there; None: as in an XRDF.
 
     Raises:
         BadDescription: a joint or link that the URDF does not have; a default position outside of
             its limits.
     """
-    _check_names(xrdf, tree, where)
+    names = names or FieldNames()
+    _check_names(xrdf, tree, where, names)
     joints = tuple(joint for joint in tree.joint_names if joint in xrdf.cspace.joint_names)
     ends = {tool: _last_link(tree, tool, joints, where) for tool in xrdf.tool_frames}
     groups, tool = _groups(tuple(dict.fromkeys(ends.values())), tree, joints)
@@ -80,7 +89,7 @@ def describe(
             dict(zip(xrdf.cspace.joint_names, xrdf.cspace.acceleration_limits, strict=False)),
             dict(zip(xrdf.cspace.joint_names, xrdf.cspace.jerk_limits, strict=False)),
         ),
-        named_states={"home": _home(xrdf, tree, where)},
+        named_states={"home": _home(xrdf, tree, where, names)},
         drives=guessed_drives.guessed_drives(tree),
         collision=CollisionDescription(
             spheres=SPHERES_FILE if spheres else None, ignore=_ignored(xrdf, tree, spheres, where)
@@ -146,30 +155,33 @@ def _main_group(robot: Robot) -> Group:
     return found
 
 
-def _check_names(xrdf: Xrdf, tree: KinematicTree, where: str) -> None:
+def _check_names(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames) -> None:
     """Refuse joints and links that there are not."""
     for name in xrdf.cspace.joint_names:
         if name not in tree.joint_names:
             why = "is no joint of the URDF that can be moved by itself"
             hint = did_you_mean(name, tree.joint_names)
-            raise BadDescription(f"{where}: cspace.joint_names: '{name}' {why}.{hint}")
-    links: list[tuple[str, Iterable[str]]] = [("tool_frames", xrdf.tool_frames)]
-    links += [(f"geometry.{name}", group.spheres) for name, group in xrdf.geometry.items()]
-    for path, names in links:
-        for link in names:
+            raise BadDescription(f"{where}: {names.joints}: '{name}' {why}.{hint}")
+    links: list[tuple[str, Iterable[str]]] = [(names.tools, xrdf.tool_frames)]
+    for name, group in xrdf.geometry.items():
+        links.append(
+            (names.geometry + (f".{name}" if len(xrdf.geometry) > 1 else ""), group.spheres)
+        )
+    for path, given in links:
+        for link in given:
             if link not in tree.links:
                 hint = did_you_mean(link, tree.frame_names)
                 raise BadDescription(f"{where}: {path}: '{link}' is not a link of the URDF.{hint}")
 
 
-def _home(xrdf: Xrdf, tree: KinematicTree, where: str) -> dict[str, float]:
+def _home(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames) -> dict[str, float]:
     """Return the default positions of all joints that have one."""
     home = {}
     for name, value in xrdf.default_joint_positions.items():
-        path = f"{where}: default_joint_positions.{name}"
+        path = f"{where}: {names.home}: {name}"
         joint = tree.joints.get(name)
         if joint is None:
-            raise BadDescription(f"{path}: is no joint.{did_you_mean(name, tree.joint_names)}")
+            raise BadDescription(f"{path} is no joint.{did_you_mean(name, tree.joint_names)}")
         if name not in tree.joint_names:
             why = "is fixed" if joint.mimic is None else f"mimics {joint.mimic.joint}"
             _LOG.warning("%s has no effect: the joint %s", path, why)

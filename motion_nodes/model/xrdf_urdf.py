@@ -11,10 +11,12 @@ from lxml import etree  # type: ignore[import-untyped]
 from motion_nodes.errors import BadDescription, did_you_mean
 from motion_nodes.model.poses import from_xyz_quat, to_rpy
 from motion_nodes.model.urdf import parse_xml
-from motion_nodes.model.xrdf import AddFrame, Modifier, RemoveMimic
+from motion_nodes.model.xrdf import AddFrame, FieldNames, Modifier, RemoveMimic
 
 
-def modified_urdf(urdf: str, modifiers: Sequence[Modifier], where: str) -> str:
+def modified_urdf(
+    urdf: str, modifiers: Sequence[Modifier], where: str, names: FieldNames | None = None
+) -> str:
     """Return a URDF with frames added, another root, and joints that no longer mimic.
 
     They are carried out one after the other, as they stand in the file.
@@ -22,7 +24,8 @@ def modified_urdf(urdf: str, modifiers: Sequence[Modifier], where: str) -> str:
     Args:
         urdf: text of the URDF.
         modifiers: of an XRDF.
-        where: the XRDF, for errors.
+        where: the file, for errors.
+        names: what the modifiers are called there; None: as in an XRDF.
 
     Raises:
         BadDescription: a link or joint that there is not, or one that there is already.
@@ -31,13 +34,14 @@ def modified_urdf(urdf: str, modifiers: Sequence[Modifier], where: str) -> str:
         return urdf
     root = parse_xml(urdf, where)
     for i, modifier in enumerate(modifiers):
-        path = f"{where}: modifiers[{i}]"
+        path = f"{where}: modifiers[{i}]." if names is None else f"{where}: "
+        words = names or FieldNames()
         if modifier.add_frame is not None:
-            _add_frame(root, modifier.add_frame, f"{path}.add_frame")
+            _add_frame(root, modifier.add_frame, path + words.frames)
         elif modifier.set_base_frame is not None:
-            _set_base(root, modifier.set_base_frame, f"{path}.set_base_frame")
+            _set_base(root, modifier.set_base_frame, path + words.base)
         elif modifier.remove_mimic_attributes is not None:
-            _let_move(root, modifier.remove_mimic_attributes, f"{path}.remove_mimic_attributes")
+            _let_move(root, modifier.remove_mimic_attributes, path + "remove_mimic_attributes")
     etree.indent(root)
     return str(etree.tostring(root, encoding="unicode")) + "\n"
 

@@ -54,6 +54,10 @@ def test_a_urdf_with_a_lula_file_is_a_robot(tmp_path, caplog):
         ("[slew, lift]", "[slew, slew]", "'slew' stands twice"),
         ("default_q:", "default_p:", "is no XRDF, Lula, cuRobo or SRDF file"),
         ("jerk_limits:", "jerk_limit:", "Did you mean 'jerk_limits'"),
+        ("root_link: foot", "root_link: feet", "root_link: 'feet' is not a link of the URDF"),
+        ("[slew, lift]", "[slew, lifd]", "cspace: 'lifd' is no joint of the URDF"),
+        ("value: 0.02", "value: 2", "cspace_to_urdf_rules: grip is 2; the URDF allows 0 to 0.05"),
+        ("  - stick:", "  - stik:", "collision_spheres: 'stik' is not a link of the URDF"),
     ],
 )
 def test_mistakes_in_lula_files_are_told(tmp_path, right, wrong, words):
