@@ -65,10 +65,10 @@ class NodeSpec:
     def stands_alone(self) -> bool:
         """True for a node that shares its process with no other.
 
-        The simulation plays the robots; and a planner at work holds Python's lock again and again,
-        so that loops beside it would come late.
+        The simulation plays the robots; and what plans or times motions holds Python's lock again
+        and again, so that loops beside it would come late.
         """
-        return self.is_simulation or self.executable == "rrt_planner"
+        return self.is_simulation or self.executable in ("rrt_planner", "trajectory_generator")
 
     def ros_args(self) -> list[str]:
         """Return the ROS arguments that say all this on a command line."""
@@ -196,6 +196,10 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
         specs.append(_spec(config, "ik_service", "ik_service", place.namespace, framed))
     if robot.arm_joints and (robot.directory / RMPFLOW_FILE).is_file():
         specs.append(_spec(config, "rmpflow_policy", REACTIVE_POLICY, place.namespace, framed))
+    if robot.arm_joints:
+        specs.append(
+            _spec(config, "trajectory_generator", "trajectory_generator", place.namespace, framed)
+        )
     if robot.base is not None:
         driven = framed | {"stamped_cmd_vel": config.stamped_cmd_vel}
         executable, name = BASE_EXECUTABLES[robot.kind], BASE_CONTROLLERS[robot.kind]

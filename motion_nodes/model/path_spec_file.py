@@ -35,7 +35,7 @@ from typing import Literal
 
 from motion_nodes.errors import BadDescription
 from motion_nodes.model.decode import decode
-from motion_nodes.model.yaml_file import read_yaml
+from motion_nodes.model.yaml_file import parse_yaml, read_yaml
 
 _Three = tuple[float, float, float]
 _Four = tuple[float, float, float, float]
@@ -152,8 +152,23 @@ def read_path_spec(file: Path | str) -> PathSpecEntry:
         BadDescription: it cannot be read, is no YAML, or something in it is missing, unknown or of
             a wrong form; the text names file and place.
     """
-    where = str(file)
-    data = read_yaml(Path(file))
+    return _checked(read_yaml(Path(file)), str(file))
+
+
+def parse_path_spec(text: str, where: str) -> PathSpecEntry:
+    """Read a path from YAML text.
+
+    Args:
+        text: the content of such a file.
+        where: for errors.
+
+    Raises:
+        BadDescription: as :func:`read_path_spec`.
+    """
+    return _checked(parse_yaml(text, where), where)
+
+
+def _checked(data: object, where: str) -> PathSpecEntry:
     spec = decode(data, PathSpecEntry, where)
     _one_of(spec, where, "")
     for i, part in enumerate(spec.composite.parts if spec.composite else ()):

@@ -23,6 +23,7 @@ NODES = {
     "rmpflow_policy": "RmpflowPolicyNode",
     "robot_state": "RobotStateNode",
     "rrt_planner": "RrtPlannerNode",
+    "trajectory_generator": "TrajectoryGeneratorNode",
 }
 """Executable (also the module's name) -> class."""
 

@@ -22,6 +22,7 @@ from motion_nodes.planning.task_space_path_spec import TaskSpacePathSpec
 from motion_nodes.trajectory.blended_path import FreeCheck
 from motion_nodes.trajectory.generator import JointTrajectoryGenerator
 from motion_nodes.trajectory.retime import scaled_limits, time_optimal
+from motion_nodes.trajectory.through_waypoints import WaypointOptions
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
 
@@ -34,20 +35,31 @@ class TaskSpaceTrajectoryGenerator(JointTrajectoryGenerator):
     that sets limits of joints is inherited.
     """
 
-    def __init__(self, robot: Robot, group: str, is_free: FreeCheck | None = None) -> None:
+    def __init__(
+        self,
+        robot: Robot,
+        group: str,
+        is_free: FreeCheck | None = None,
+        *,
+        config: PathConversionConfig | None = None,
+        options: WaypointOptions | None = None,
+    ) -> None:
         """Begin with the limits of a robot's group.
 
         Args:
             robot: that moves.
             group: a chain of it.
             is_free: asked about the joints' whole way; None: all of it is.
+            config: how paths of the tool become paths of the joints; None: the default.
+            options: of which scalings and jerk limits count; None: all of the limits.
         """
         chain = IkChain.of_group(robot, group)
         super().__init__(robot.limits.select(chain.joint_names))
         self._robot, self._is_free = robot, is_free
         self._chains = {chain.tip: chain}
         self._base, self._default = chain.base, chain.tip
-        self._config = PathConversionConfig()
+        self._config = config or PathConversionConfig()
+        self._options = options or WaypointOptions()
         self.last: ConvertedPath | None = None
         """What became of the last path: how far it was followed, and why no further."""
 
@@ -126,7 +138,12 @@ class TaskSpaceTrajectoryGenerator(JointTrajectoryGenerator):
             no further, and :attr:`last` has the joint values up to there.
         """
         converter = PathConverter(self._chain(frame), self._config, self._is_free)
-        limits = scaled_limits(self.limits.select(converter.chain.joint_names), 1.0, 1.0)
+        limits = scaled_limits(
+            self.limits.select(converter.chain.joint_names),
+            self._options.velocity_scaling,
+            self._options.acceleration_scaling,
+            self._options.jerk_limited,
+        )
 
         def make() -> TimedPath:
             if isinstance(spec, CompositePathSpec):
@@ -138,6 +155,10 @@ class TaskSpaceTrajectoryGenerator(JointTrajectoryGenerator):
             return time_optimal(self.last.path, limits)
 
         return self._attempt(make)
+
+    def joints_of(self, frame: str | None = None) -> tuple[str, ...]:
+        """Return the joints that lead a frame along a path; None: the group's tip."""
+        return self._chain(frame).joint_names
 
     def _chain(self, frame: str | None) -> IkChain:
         """Return the chain to a frame, made once: those of the group's joints that move it."""

@@ -13,19 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from motion_nodes.errors import BadConfig, did_you_mean
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import checked_waypoints
-from motion_nodes.trajectory.retime import (
-    check_inside,
-    distinct_waypoints,
-    scaled_limits,
-    time_optimal,
-)
-from motion_nodes.trajectory.saturation import SaturationSettings, saturated_spline
-from motion_nodes.trajectory.spline import (
-    position_excess,
-    segment_shares,
-    spline_path,
-    timestamped_trajectory,
-)
+from motion_nodes.trajectory.saturation import SaturationSettings
+from motion_nodes.trajectory.spline import timestamped_trajectory
+from motion_nodes.trajectory.through_waypoints import WaypointOptions, through_waypoints
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
 from motion_nodes.trajectory.validate import check_point_count
@@ -33,6 +23,7 @@ from motion_nodes.trajectory.validate import check_point_count
 Array = NDArray[np.float64]
 
 METHODS = ("time_optimal", "saturation")
+"""Those whose motions meet all waypoints."""
 
 
 class JointTrajectoryGenerator:
@@ -47,8 +38,8 @@ class JointTrajectoryGenerator:
 
         Args:
             limits: of the joints; velocities must be finite.
-            method: ``time_optimal``: as fast as the limits allow along a spline through the
-                waypoints; ``saturation``: a cubic spline over time that reaches a limit somewhere.
+            method: ``time_optimal`` or ``saturation``, see
+                :class:`~motion_nodes.trajectory.through_waypoints.WaypointOptions`.
 
         Raises:
             BadConfig: for an unknown method.
@@ -81,7 +72,8 @@ class JointTrajectoryGenerator:
         """
         points = checked_waypoints(waypoints, self.limits.names, least=2)
         check_point_count(len(points))
-        return self._attempt(lambda: self._through(points))
+        options = WaypointOptions(self.method, saturation=self.settings)
+        return self._attempt(lambda: through_waypoints(points, self.limits, options))
 
     def compute_timestamped_c_space_trajectory(
         self, waypoints: ArrayLike, times: ArrayLike, interpolation_mode: str = "cubic_spline"
@@ -106,27 +98,6 @@ class JointTrajectoryGenerator:
         except Infeasible as error:
             self.failure = str(error)
             return None
-
-    def _through(self, points: Array) -> TimedPath:
-        check_inside(points, self.limits)
-        points = distinct_waypoints(points)
-        if self.method == "saturation":
-            motion = saturated_spline(points, self.limits, self.settings)
-            if motion is None:
-                raise Infeasible(
-                    "no spline within the limits was found in "
-                    f"{self.settings.max_dilation_iterations} dilations"
-                )
-            path = motion.path
-        else:
-            limits = scaled_limits(self.limits, 1.0, 1.0)
-            shares = segment_shares(points, "centripetal", limits.velocity)
-            path = spline_path(limits.names, points, shares)
-            motion = time_optimal(path, limits)
-        problem = position_excess(path, self.limits)
-        if problem is not None:
-            raise Infeasible(problem + "; give waypoints nearer to each other there")
-        return motion
 
     def set_c_space_position_limits(self, lower: ArrayLike, upper: ArrayLike) -> None:
         """Set position limits [rad or m], each of shape (n,)."""

@@ -19,6 +19,7 @@ from motion_nodes.kernels.jerk_limited import jerk_limited_speeds, parameter_der
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
 from motion_nodes.trajectory.timed_path import LimitUse, TimedPath
+from motion_nodes.trajectory.trajectory import Infeasible
 
 Array = NDArray[np.float64]
 
@@ -30,6 +31,9 @@ _FIRST_GAP, _NEXT_GAP = 0.3, 0.015
 """How near to the least duration each begins to look, see the kernel."""
 _SLIGHT = 1.5e-3
 """An excess that so much more time takes back is not worth another solution."""
+MOST_PIECES = 12_000
+"""Longer paths would take minutes: polynomials of splines have one per waypoint, lines with rounded
+corners two."""
 _LEAST, _PIECES_FINE = 8, 250
 """Intervals of each piece, besides those for its share of the path; fewer with more pieces."""
 _LEAST_OF_PART = 50
@@ -45,7 +49,16 @@ def jerk_limited(path: JointPath, limits: JointLimits, intervals: int) -> TimedP
         path: with continuous second derivatives between its stops.
         limits: of its joints; velocities and accelerations finite.
         intervals: of the grid, besides some for each piece.
+
+    Raises:
+        Infeasible: it consists of more than :data:`MOST_PIECES`.
     """
+    if len(path.coefficients) > MOST_PIECES:
+        raise Infeasible(
+            f"the path consists of {len(path.coefficients)} pieces; with jerk limits at most "
+            f"{MOST_PIECES} are timed. Thin the waypoints out, time them in parts, or leave jerk "
+            "limits out"
+        )
     besides = _LEAST * len(path.coefficients)
     intervals = max(intervals // 2, intervals - besides) // (len(path.stops) + 1)
     intervals = max(_LEAST_OF_PART, intervals)

@@ -127,9 +127,21 @@ def distinct_waypoints(points: Array) -> Array:
 
 
 def scaled_limits(
-    limits: JointLimits, velocity: float, acceleration: float, jerk_limited: bool = True
+    limits: JointLimits,
+    velocity: float,
+    acceleration: float,
+    jerk_limited: bool = True,
+    *,
+    accelerations_needed: bool = True,
 ) -> JointLimits:
     """Return limits multiplied by shares (0 means 1), checked to be of use.
+
+    Args:
+        limits: as they are.
+        velocity: share of those of the velocity.
+        acceleration: share of those of acceleration and jerk.
+        jerk_limited: whether there shall be limits of jerk.
+        accelerations_needed: whether accelerations without limit are refused.
 
     Raises:
         BadConfig: for a share outside 0 to 1, for a limit that is missing or not positive.
@@ -139,8 +151,9 @@ def scaled_limits(
         if not 0.0 <= share <= 1.0:
             raise BadConfig(f"{name} scaling is {share}; allowed is above 0 to 1, and 0 for 1")
         shares.append(share or 1.0)
-    for what in ("velocity", "acceleration"):
-        _check_limit(what, getattr(limits, what), limits.names)
+    _check_limit("velocity", limits.velocity, limits.names)
+    if accelerations_needed:
+        _check_limit("acceleration", limits.acceleration, limits.names)
     jerk = limits.jerk if jerk_limited else np.full(len(limits.names), np.inf)
     for name, value in zip(limits.names, jerk, strict=True):
         if not value > 0.0:

@@ -26,6 +26,7 @@ def test_an_arm_gets_joint_control_and_no_base():
         "/joint_trajectory_controller",
         "/ik_service",
         "/rmpflow_policy",
+        "/trajectory_generator",
         "/controller_manager",
         "/move_group",
         "/browser_viewer",
@@ -105,12 +106,13 @@ def test_ros_args_carry_names_parameters_and_files():
     assert args[-1] == "a.b.state:=warn"
 
 
-def test_composed_means_one_process_beside_the_simulation_and_the_planner():
+def test_composed_means_one_process_beside_the_simulation_and_those_that_plan():
     specs = nodes_for(config("a:=jetbot", "b:=franka"))
     composed = commands_for(specs, composed=True)
-    assert set(composed) == {"mujoco_sim", "b/move_group", "container"}
+    alone = {"mujoco_sim", "b/move_group", "b/trajectory_generator"}
+    assert set(composed) == {*alone, "container"}
     listed = json.loads(composed["container"][-1])
-    assert len(listed) == len(specs) - 2
+    assert len(listed) == len(specs) - len(alone)
     alone = commands_for(specs, composed=False)
     assert len(alone) == len(specs)
     assert "b/joint_trajectory_controller" in alone

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motions through waypoints of the joints, by a method that is chosen by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.blended_path import CornerBlending, blended_path
+from motion_nodes.trajectory.retime import (
+    check_inside,
+    distinct_waypoints,
+    scaled_limits,
+    time_optimal,
+)
+from motion_nodes.trajectory.saturation import SaturationSettings, saturated_spline
+from motion_nodes.trajectory.spline import position_excess, segment_shares, spline_path
+from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.trajectory.trajectory import Infeasible
+
+Array = NDArray[np.float64]
+
+METHODS = ("time_optimal", "lines", "saturation")
+
+
+@dataclass(frozen=True)
+class WaypointOptions:
+    """How waypoints become a motion."""
+
+    method: str = "time_optimal"
+    """``time_optimal``: as fast as the limits allow along a spline through the waypoints;
+    ``lines``: the same along straight lines with rounded corners; ``saturation``: a cubic spline
+    over time that reaches a limit somewhere."""
+    jerk_limited: bool = True
+    """Whether limits of jerk are respected, where there are any."""
+    velocity_scaling: float = 1.0
+    """Share of the velocity limits to use, above 0 to 1; 0 means 1."""
+    acceleration_scaling: float = 1.0
+    """Share of the acceleration and jerk limits to use; 0 means 1."""
+    blending: CornerBlending = field(default_factory=CornerBlending)
+    """How the corners between lines may be rounded."""
+    saturation: SaturationSettings = field(default_factory=SaturationSettings)
+    """Settings of the method of that name."""
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown method."""
+        if self.method not in METHODS:
+            raise BadConfig(f"method '{self.method}'.{did_you_mean(self.method, METHODS)}")
+
+
+def through_waypoints(points: Array, limits: JointLimits, options: WaypointOptions) -> TimedPath:
+    """Return the motion through waypoints, at rest at both ends.
+
+    Args:
+        points: finite, shape (k, n), k >= 2; those equal to the one before are left out.
+        limits: of the n joints.
+        options: the method and what belongs to it.
+
+    Raises:
+        Infeasible: waypoints, or a spline between them, outside the limits; nothing to move.
+        BadConfig: a limit that is missing or not positive, a scaling out of range.
+    """
+    check_inside(points, limits)
+    points = distinct_waypoints(points)
+    scaled = scaled_limits(
+        limits,
+        options.velocity_scaling,
+        options.acceleration_scaling,
+        options.jerk_limited,
+        accelerations_needed=options.method != "saturation",
+    )
+    if options.method == "lines":
+        return time_optimal(
+            blended_path(limits.names, points, scaled.velocity, options.blending), scaled
+        )
+    if options.method == "saturation":
+        motion = saturated_spline(points, scaled, options.saturation)
+        if motion is None:
+            raise Infeasible(
+                "no spline within the limits was found in "
+                f"{options.saturation.max_dilation_iterations} dilations"
+            )
+    else:
+        shares = segment_shares(points, "centripetal", scaled.velocity)
+        motion = time_optimal(spline_path(limits.names, points, shares), scaled)
+    problem = position_excess(motion.path, limits)
+    if problem is not None:
+        raise Infeasible(problem + "; give waypoints nearer to each other there")
+    return motion

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trajectory generator, asked by another process: waypoints, paths of the tool, bad input."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from diagnostic_msgs.msg import DiagnosticStatus
+from joint_client import ARM, FRANKA
+from moveit_msgs.msg import Constraints, GenericTrajectory, JointConstraint, MoveItErrorCodes
+from moveit_msgs.srv import GetMotionPlan
+from nav_msgs.msg import Path
+from planner_client import state
+from ros_processes import BEST_EFFORT, LATCHED, Heard, RosClient
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.poses import to_quat_xyzw
+
+Codes = MoveItErrorCodes
+NODE = "/trajectory_generator"
+LIMITS = FRANKA.limits.select(ARM)
+HOME = FRANKA.home[FRANKA.indices(ARM)]
+WAY = HOME + np.array(
+    [[0, 0, 0, 0, 0, 0, 0], [0.3, 0.1, 0, -0.1, 0, 0.1, 0.2], [0.5, -0.1, 0.1, 0.1, 0, 0, 0.4]]
+)
+WITHIN = 60.0
+"""[s] For the first request, which loads kernels or compiles them."""
+
+
+def waypoints(points: Any, names: Any = ARM, times: Any = None) -> JointTrajectory:
+    message = JointTrajectory(joint_names=list(names))
+    for i, row in enumerate(np.asarray(points).tolist()):
+        point = JointTrajectoryPoint(positions=row)
+        if times is not None:
+            point.time_from_start.sec = int(times[i])
+            point.time_from_start.nanosec = round(1e9 * (times[i] % 1.0))
+        message.points.append(point)
+    return message
+
+
+def arrays(message: JointTrajectory) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Times, positions, velocities, accelerations."""
+    times = [p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in message.points]
+    q, v, a = (
+        np.array([getattr(point, channel) for point in message.points])
+        for channel in ("positions", "velocities", "accelerations")
+    )
+    return np.array(times), q, v, a
+
+
+class Generator:
+    """The node as its clients see it."""
+
+    def __init__(self, client: RosClient) -> None:
+        self.client = client
+        self.trajectory = client.listen(JointTrajectory, f"{NODE}/trajectory", LATCHED)
+        self.tool_path = client.listen(Path, f"{NODE}/tool_path", LATCHED)
+        self.status: Heard = client.listen(DiagnosticStatus, f"{NODE}/status")
+        self._waypoints = client.publisher(JointTrajectory, f"{NODE}/waypoints")
+        self._spec = client.publisher(String, f"{NODE}/path_spec")
+
+    def ask(self, message: JointTrajectory | str) -> DiagnosticStatus:
+        """Send waypoints or a path and return the first word on it."""
+        for heard in (self.status, self.trajectory, self.tool_path):
+            heard.clear()
+        if isinstance(message, str):
+            self._spec.publish(String(data=message))
+        else:
+            self._waypoints.publish(message)
+        self.client.wait(lambda: len(self.status), "a status", WITHIN)
+        status = self.status.messages[0]
+        if status.level == DiagnosticStatus.OK:
+            self.client.wait(lambda: len(self.trajectory), "a trajectory")
+        return status
+
+    def refusal(self, message: JointTrajectory | str) -> str:
+        """Return why it is refused; nothing else may come of it."""
+        status = self.ask(message)
+        assert status.level == DiagnosticStatus.ERROR
+        assert not len(self.trajectory)
+        return status.message
+
+    def retime(self, points: Any = None, names: Any = ARM, **fields: Any) -> Any:
+        """Ask the service."""
+        call = GetMotionPlan.Request()
+        request = call.motion_plan_request
+        if points is not None:
+            reference = GenericTrajectory(joint_trajectory=[waypoints(points, names)])
+            request.reference_trajectories = [reference]
+        for name, value in fields.items():
+            setattr(request, name, value)
+        answer = self.client.call(GetMotionPlan, f"{NODE}/retime_path", call, WITHIN)
+        return answer.motion_plan_response
+
+
+@pytest.fixture(scope="module")
+def generator(module_suite: Any, module_client: RosClient) -> Generator:
+    module_suite.node("mock_sim", robots=["franka"])
+    nodes = [
+        ("articulation_controller", "joint_trajectory_controller"),
+        ("trajectory_generator", "trajectory_generator"),
+    ]
+    module_suite.container(
+        [
+            {
+                "executable": executable,
+                "ros_args": ["--ros-args", "-r", f"__node:={name}", "-p", "robot:=franka",
+                             "-p", "use_sim_time:=true"],
+            }
+            for executable, name in nodes
+        ]
+    )  # fmt: skip
+    module_client.wait_for_diagnosis(NODE, "", within=30.0)
+    return Generator(module_client)
+
+
+def check_motion(message: JointTrajectory, scale: float = 1.0) -> None:
+    """At rest at both ends, times that rise, limits kept."""
+    t, q, v, a = arrays(message)
+    assert t[0] == 0.0
+    assert (np.diff(t) > 0.0).all()
+    assert not v[[0, -1]].any()
+    limits = LIMITS.select(tuple(message.joint_names))
+    assert (np.abs(v) <= scale * limits.velocity + 1e-6).all()
+    assert (np.abs(a) <= scale * limits.acceleration + 1e-6).all()
+    assert q.shape == v.shape == a.shape == (len(t), len(message.joint_names))
+
+
+def test_waypoints_without_times_become_the_fastest_motion_through_them(generator):
+    status = generator.ask(waypoints(WAY))
+    assert status.level == DiagnosticStatus.OK, status.message
+    message = generator.trajectory.newest
+    check_motion(message)
+    t, q, _, _ = arrays(message)
+    np.testing.assert_allclose(q[[0, -1]], WAY[[0, -1]], atol=1e-9)
+    for row in WAY:
+        assert np.abs(q - row).max(axis=1).min() < 0.02
+    values = {entry.key: entry.value for entry in status.values}
+    assert float(values["duration [s]"]) == pytest.approx(t[-1], abs=1e-6)
+
+
+def test_the_tool_path_is_that_of_the_motion(generator):
+    generator.ask(waypoints(WAY))
+    generator.client.wait(lambda: len(generator.tool_path), "the tool's path")
+    path = generator.tool_path.newest
+    assert path.header.frame_id == FRANKA.base_frame
+    kinematics = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
+    q = FRANKA.home.copy()
+    q[FRANKA.indices(ARM)] = WAY[-1]
+    end = path.poses[-1].pose.position
+    expected = kinematics.pose(q, FRANKA.group("arm").tip)[:3, 3]
+    np.testing.assert_allclose([end.x, end.y, end.z], expected, atol=1e-6)
+
+
+def test_waypoints_with_times_are_met_at_their_times(generator):
+    times = [0.0, 1.0, 2.5]
+    assert generator.ask(waypoints(WAY, times=times)).level == DiagnosticStatus.OK
+    t, q, _, _ = arrays(generator.trajectory.newest)
+    assert t[-1] == pytest.approx(2.5)
+    np.testing.assert_allclose(q[np.argmin(abs(t - 1.0))], WAY[1], atol=1e-9)
+
+
+def test_a_linear_motion_and_methods_are_chosen_by_parameter(generator):
+    client = generator.client
+    assert client.set_parameters(NODE, interpolation="linear").successful
+    generator.ask(waypoints(WAY, times=[0.0, 1.0, 2.5]))
+    t, q, _, _ = arrays(generator.trajectory.newest)
+    np.testing.assert_allclose(q[np.argmin(abs(t - 0.5))], WAY[:2].mean(axis=0), atol=1e-9)
+    durations = []
+    for settings in (
+        {"method": "time_optimal"},
+        {"method": "time_optimal", "jerk_limited": False},
+        {"method": "saturation", "jerk_limited": True},
+        {"method": "lines", "blend_deviation": 0.0},
+    ):
+        assert client.set_parameters(NODE, **settings).successful
+        assert generator.ask(waypoints(WAY)).level == DiagnosticStatus.OK
+        durations.append(arrays(generator.trajectory.newest)[0][-1])
+    assert durations[1] < durations[0] < durations[2]
+    assert durations[3] > durations[0]  # it stops at the corner
+    assert not client.set_parameters(NODE, method="fastest").successful
+    assert not client.set_parameters(
+        NODE, saturation__max_segment_iterations=0, saturation__max_aggregate_iterations=0
+    ).successful
+    defaults = {"method": "time_optimal", "interpolation": "cubic_spline", "blend_deviation": 0.01}
+    assert client.set_parameters(NODE, **defaults).successful
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (waypoints(WAY[:1]), "1 waypoint given; a motion needs at least 2"),
+        (waypoints(WAY[[0, 0, 0]]), "all 3 waypoints are equal"),
+        (waypoints(WAY + np.nan), "waypoint 0 has nan for joint"),
+        (waypoints(WAY, names=ARM[:6]), "point 0 has 7 positions for 6 joints"),
+        (waypoints(WAY, names=("elbow", *ARM[1:])), "elbow"),
+        (waypoints(WAY, names=(ARM[1], *ARM[1:])), "more than once"),
+        (waypoints(WAY, times=[0.0, 2.0, 1.0]), "time of waypoint 2 .* is not after"),
+        (waypoints(WAY, times=[0.0, 0.05, 0.1]), "cannot be kept to their times"),
+        (waypoints(WAY + 5.0), "its limits are"),
+        (JointTrajectory(joint_names=list(ARM)), "no points"),
+        (JointTrajectory(), "names no joints"),
+        ("[", "is not YAML"),
+        ("", "this is nothing"),
+        ("task_space: {start: 3}", "path_spec"),
+        ("c_space: {start: [0, 0], waypoints: [[0, 1]]}", "waypoints have shape"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_told_and_changes_nothing(generator, message, words):
+    assert re.search(words, generator.refusal(message))
+
+
+def tool_line(way: tuple[float, float, float]) -> str:
+    """A straight path of the tool from where it is at home."""
+    kinematics = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
+    X = kinematics.pose(FRANKA.home, FRANKA.group("arm").tip)
+    begin, end = X[:3, 3].tolist(), (X[:3, 3] + way).tolist()
+    return (
+        f"task_space:\n  start: {{position: {begin}, quat_xyzw: {to_quat_xyzw(X).tolist()}}}\n"
+        f"  pieces:\n    - translation: {{position: {end}}}\n"
+    )
+
+
+def test_a_path_of_the_tool_is_followed_within_its_deviation(generator):
+    status = generator.ask(tool_line((0.0, 0.1, -0.1)))
+    assert status.level == DiagnosticStatus.OK, status.message
+    message = generator.trajectory.newest
+    check_motion(message)
+    generator.client.wait(lambda: len(generator.tool_path), "the tool's path")
+    points = [p.pose.position for p in generator.tool_path.newest.poses]
+    xyz = np.array([[p.x, p.y, p.z] for p in points])
+    way = (xyz[-1] - xyz[0]) / np.linalg.norm(xyz[-1] - xyz[0])
+    off = (xyz - xyz[0]) - np.outer((xyz - xyz[0]) @ way, way)
+    assert np.linalg.norm(off, axis=1).max() < 3e-3
+    np.testing.assert_allclose(xyz[-1] - xyz[0], [0.0, 0.1, -0.1], atol=1e-4)
+
+
+def test_a_path_out_of_reach_says_how_far_it_can_be_followed(generator):
+    assert "was followed for" in generator.refusal(tool_line((2.0, 0.0, 0.0)))
+
+
+def test_a_motion_into_the_table_of_the_robot_itself_is_refused(generator):
+    folded = WAY[[0, 0]].copy()
+    folded[1] = [0.0, 1.7, 0.0, -3.0, 0.0, 0.1, 0.0]
+    assert "touches" in generator.refusal(waypoints(folded))
+
+
+def test_a_path_is_retimed_with_scalings(generator):
+    answer = generator.retime(WAY)
+    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    check_motion(answer.trajectory.joint_trajectory)
+    full = arrays(answer.trajectory.joint_trajectory)[0][-1]
+    half = generator.retime(
+        WAY, max_velocity_scaling_factor=0.5, max_acceleration_scaling_factor=0.25
+    )
+    check_motion(half.trajectory.joint_trajectory, 0.5)
+    assert arrays(half.trajectory.joint_trajectory)[0][-1] > 1.5 * full
+
+
+def test_waypoints_may_be_constraints_and_begin_at_a_state(generator):
+    rows = [
+        Constraints(
+            joint_constraints=[
+                JointConstraint(joint_name=name, position=value)
+                for name, value in zip(ARM, row.tolist(), strict=True)
+            ]
+        )
+        for row in WAY[1:]
+    ]
+    call = GetMotionPlan.Request()
+    call.motion_plan_request.trajectory_constraints.constraints = rows
+    call.motion_plan_request.start_state = state(dict(zip(ARM, WAY[0].tolist(), strict=True)))
+    answer = generator.client.call(GetMotionPlan, f"{NODE}/retime_path", call, WITHIN)
+    plan = answer.motion_plan_response
+    assert plan.error_code.val == Codes.SUCCESS, plan.error_code.message
+    q = arrays(plan.trajectory.joint_trajectory)[1]
+    np.testing.assert_allclose(q[[0, -1]], WAY[[0, -1]], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("points", "fields", "code", "words"),
+    [
+        (None, {}, Codes.INVALID_MOTION_PLAN, "give the waypoints once"),
+        (WAY[:1], {}, Codes.INVALID_MOTION_PLAN, "at least 2"),
+        (WAY + math.inf, {}, Codes.INVALID_MOTION_PLAN, "has inf"),
+        (WAY, {"max_velocity_scaling_factor": 2.0}, Codes.INVALID_MOTION_PLAN, "is 2.0; allowed"),
+        (WAY, {"group_name": "leg"}, Codes.INVALID_GROUP_NAME, "leg"),
+        (WAY, {"planner_id": "saturate"}, Codes.INVALID_MOTION_PLAN, "Did you mean 'saturation'"),
+        (WAY, {"goal_constraints": [Constraints()]}, Codes.INVALID_GOAL_CONSTRAINTS, "planning"),
+    ],
+)  # fmt: skip
+def test_requests_that_cannot_be_served_have_a_code_and_words(
+    generator, points, fields, code, words
+):
+    answer = generator.retime(points, **fields)
+    assert answer.error_code.val == code
+    assert words in answer.error_code.message
+    assert not answer.trajectory.joint_trajectory.points
+
+
+def test_with_execute_the_robot_goes_there(generator):
+    client = generator.client
+    joints = client.listen(JointState, "/joint_states", BEST_EFFORT)
+
+    def away() -> float:
+        """How far the joint that is farthest from the last waypoint is from it."""
+        place = dict(zip(joints.newest.name, joints.newest.position, strict=True))
+        return float(max(abs(place[name] - x) for name, x in zip(ARM, WAY[-1], strict=True)))
+
+    assert client.set_parameters(NODE, execute=True).successful
+    try:
+        elsewhere = generator.ask(waypoints(WAY[1:] + 0.2))
+        client.wait(lambda: generator.status.newest.level != DiagnosticStatus.OK, "a refusal")
+        assert elsewhere.level == DiagnosticStatus.OK
+        assert "plan from where the robot is" in generator.status.newest.message
+        generator.ask(waypoints(WAY))
+        client.wait(
+            lambda: "carried out to its end" in generator.status.newest.message, "its end", 20.0
+        )
+        client.wait(lambda: len(joints) and away() < 0.01, "the robot there")
+        generator.ask(waypoints(WAY[::-1]))
+        client.wait(lambda: len(generator.status) == 2, "its end", 20.0)
+        assert "carried out to its end" in generator.status.newest.message
+    finally:
+        assert client.set_parameters(NODE, execute=False).successful
