@@ -29,14 +29,20 @@ sys.path[:0] = [str(ROOT), str(ROOT / "test")]
 
 import numpy as np  # noqa: E402
 import rclpy  # noqa: E402
-from geometry_msgs.msg import TwistStamped  # noqa: E402
+from geometry_msgs.msg import Pose, TwistStamped  # noqa: E402
+from moveit_msgs.action import MoveGroup  # noqa: E402
+from moveit_msgs.msg import CollisionObject, ObjectColor, PlanningScene  # noqa: E402
 from nav_msgs.msg import Odometry  # noqa: E402
+from rclpy.action import ActionClient  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from rclpy.signals import SignalHandlerOptions  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
+from shape_msgs.msg import SolidPrimitive  # noqa: E402
 
+from motion_nodes.model.poses import from_xyz_rpy  # noqa: E402
 from motion_nodes.nodes.demo_tour import SquareDrive  # noqa: E402
 from motion_nodes.ros import qos  # noqa: E402
+from motion_nodes.ros.move_client import pose_constraints  # noqa: E402
 
 chromium = importlib.import_module("browser.chromium")
 """The browser harness of the tests."""
@@ -71,7 +77,7 @@ class Program:
         found: list[str] = []
 
         def said() -> bool:
-            found[:] = re.findall(r"open (http://\S+) in a browser", self._log.read_text())
+            found[:] = re.findall(r"[Oo]pen (http://\S+) in a browser", self._log.read_text())
             return bool(found)
 
         self.wait(said, "the page is served", START)
@@ -197,7 +203,89 @@ def jetbot_square(path: Path) -> None:
         page.screenshot(path)
 
 
+def boxes() -> PlanningScene:
+    """Return a wall and a table before the arm, as a change of its planning scene."""
+    message = PlanningScene(is_diff=True)
+    message.robot_state.is_diff = True
+    for name, size, place, rgb in (
+        ("wall", (0.04, 0.3, 0.5), (0.5, 0.0, 0.25), (0.55, 0.6, 0.75)),
+        ("table", (0.5, 1.0, 0.04), (0.65, 0.0, 0.05), (0.75, 0.7, 0.6)),
+    ):
+        item = CollisionObject(id=name, operation=CollisionObject.ADD)
+        item.header.frame_id = "panda_link0"
+        item.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=list(size))]
+        item.primitive_poses = [Pose()]
+        item.pose.position.x, item.pose.position.y, item.pose.position.z = place
+        message.world.collision_objects.append(item)
+        colour = ObjectColor(id=name)
+        colour.color.r, colour.color.g, colour.color.b, colour.color.a = (*rgb, 0.8)
+        message.object_colors.append(colour)
+    return message
+
+
+def viewer(path: Path) -> None:
+    """A plan around a wall: the ghost on its way, the search tree, spheres by their distance."""
+    start = {"panda_joint1": -0.6, "panda_joint2": 0.35, "panda_joint4": -1.9}
+    with program_and_page(["up", "franka:=franka"]) as (program, page):
+        node = program.node
+        arm = program.hear(JointState, "/franka/joint_states")
+        out = node.create_publisher(
+            JointState, "/franka/joint_trajectory_controller/reference", qos.STREAM
+        )
+        scenes = node.create_publisher(PlanningScene, "/franka/planning_scene", qos.SCENES)
+        planner = ActionClient(node, MoveGroup, "/franka/move_action")
+        program.wait(
+            lambda: (
+                out.get_subscription_count() > 0
+                and scenes.get_subscription_count() > 0
+                and planner.server_is_ready()
+            ),
+            "controller and planner listen", START,
+        )  # fmt: skip
+        scenes.publish(boxes())
+        out.publish(JointState(name=list(start), position=list(start.values())))
+
+        def there() -> bool:
+            now = dict(zip(arm().name, arm().position, strict=True))
+            return all(abs(now[joint] - value) < 0.01 for joint, value in start.items())
+
+        program.wait(there, "the arm is beside the wall", START)
+        page.tab("Scene", "franka")
+        page.check("Collision spheres", True)
+        page.tab("Plan", "franka")
+        page.check("Search tree", True)
+        time.sleep(2.0)
+        X = from_xyz_rpy((0.55, 0.38, 0.3), (np.pi, 0.0, 0.0))
+        goal = MoveGroup.Goal()
+        goal.request.group_name = "arm"
+        goal.request.goal_constraints = [pose_constraints("panda_hand_tcp", "panda_link0", X)]
+        goal.planning_options.plan_only = True
+        planner.send_goal_async(goal)
+        page.wait_for_text("Time [s]", START)
+        page.check("Play", False)
+        page.set_slider("Time", 1.0)
+        page.wait_until_drawn()
+        page.screenshot(path)
+        planner.destroy()
+
+
+def spheres(path: Path) -> None:
+    """The sphere editor, with one sphere of the hand chosen."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Program(["spheres", "franka"], Path(folder) / "log")
+        try:
+            with chromium.chromium_page(Path(folder), *SIZE) as page:
+                page.open(program.address())
+                page.wait_for_text("of the surface", START)
+                page.wait_until_drawn()
+                page.screenshot(path)
+        finally:
+            program.close()
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
+    "viewer": viewer,
+    "spheres": spheres,
     "demo": demo,
     "franka": franka,
     "jetbot_square": jetbot_square,

@@ -265,11 +265,14 @@ class Page:
         title = wait_for(lambda: self._find(path), f"the folder '{name}' appears")
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", title)
         title.click()
-        inside = f"{path}/following-sibling::*//*[not(*)]"
-        wait_for(
-            lambda: any(part.is_displayed() for part in self._all(inside)),
-            f"the folder '{name}' opens",
-        )
+        heights = [title.find_element("xpath", "..").size["height"]]
+
+        def at_rest() -> bool:
+            # It opens slowly, and what is clicked meanwhile is not where it was.
+            heights.append(title.find_element("xpath", "..").size["height"])
+            return heights[0] < heights[-1] == heights[-2]
+
+        wait_for(at_rest, f"the folder '{name}' opens")
 
     def tap_title(self, title: str) -> None:
         """Tap the title of the panel, which opens and closes it on a phone."""

@@ -57,6 +57,7 @@ def orange(page: Page) -> int:
 
 
 def test_the_scene_is_drawn_and_its_switch_hides_it(page: Page, viewer: BrowserViewer) -> None:
+    page.tab("Scene")
     nothing = red(page)
     world = World()
     X = from_xyz_rpy((0.55, 0.1, 0.25))
@@ -78,6 +79,7 @@ def test_the_scene_is_drawn_and_its_switch_hides_it(page: Page, viewer: BrowserV
 
 
 def test_collision_spheres_are_shown_on_demand(page: Page, viewer: BrowserViewer) -> None:
+    page.tab("Scene")
     before = orange(page)
     page.check("Collision spheres", True)
     wait_for(lambda: orange(page) > before + 1000, "the spheres are drawn")
