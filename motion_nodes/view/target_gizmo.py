@@ -51,7 +51,7 @@ class TargetGizmo:
         self._rows = names.index(viewed.scene_frame or names[0]), names.index(viewed.tool)
         self._lock = threading.Lock()
         self._heard: Array | None = None
-        self._heard_any = self._was_shown = self._to_tool = False
+        self._heard_any = self._was_shown = self._to_tool = self._known = False
         self._mark: viser.SceneNodeHandle | None = None
         self._text = ""
         path = f"{base}/target"
@@ -99,7 +99,7 @@ class TargetGizmo:
             heard, self._heard = self._heard, None
             to_tool, self._to_tool = self._to_tool, False
         if heard is not None:
-            self._heard_any = True
+            self._heard_any = self._known = True
             self.handles.place(heard)
         elif to_tool:
             self.handles.place(self._tool(q))
@@ -146,7 +146,7 @@ class TargetGizmo:
     async def _shown(self, event: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
         if event.client is not None:
             self._was_shown = True
-            if self.show.value:
+            if self.show.value and not self._known:
                 self._put_at_tool()
             self._redraw()
 
