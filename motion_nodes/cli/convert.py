@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -95,12 +96,29 @@ def _write_folder(source: str, folder: Path, urdf: Path | None) -> None:
             f"{source} is a robot folder already: {robot.directory}. Copy it, or name a file to "
             "write, such as robot.xrdf."
         )
-    found = read_foreign(file, urdf, robot_name(folder.name))
+    found = read_foreign(file, urdf, robot_name(folder.name), _mended_urdf)
     place = found.urdf_file.parent
     text = with_meshes_from(found.urdf, place, folder.absolute(), str(found.urdf_file))
     comment = f"Made from {file.name} and {found.urdf_file.name}. Drives are guessed: see sources."
     parts = found.described
     write_robot_folder(folder, parts.description, text, parts.spheres, comment=comment)
+
+
+def _mended_urdf(file: Path) -> str:
+    """Return the URDF in a file with what this suite cannot use mended, and tell what that was."""
+    from lxml import etree  # type: ignore[import-untyped]
+
+    from motion_nodes.robot_setup.findings import Findings
+    from motion_nodes.robot_setup.repair import repair
+    from motion_nodes.robot_setup.source import read_source
+
+    root, path = read_source(file)
+    findings = Findings()
+    repair(root, path, findings)
+    for finding in findings:
+        note = f"motion: {file.name}: {finding.topic} {finding.kind}: {finding.text}"
+        print(note, file=sys.stderr)
+    return str(etree.tostring(root, encoding="unicode")) + "\n"
 
 
 def _text(source: str, kind: str, urdf: Path | None, group: str | None) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +53,12 @@ def format_of(file: Path) -> str | None:
     return "lula" if lula.is_lula(data) else "curobo" if curobo.is_curobo(data) else None
 
 
-def read_foreign(file: Path, urdf: Path | None = None, name: str = "") -> ForeignRobot:
+def read_foreign(
+    file: Path,
+    urdf: Path | None = None,
+    name: str = "",
+    read_text: Callable[[Path], str] = read_urdf_text,
+) -> ForeignRobot:
     """Read a file of another system and the URDF that it goes with.
 
     Args:
@@ -60,6 +66,7 @@ def read_foreign(file: Path, urdf: Path | None = None, name: str = "") -> Foreig
         urdf: None: the one that a cuRobo file names, or the one beside the file: of the same name,
             or the only one there.
         name: of the robot; empty: that of the file.
+        read_text: returns the URDF in a file; one may mend it on the way.
 
     Raises:
         BadDescription: names the file, the place in it, what is given and what is allowed.
@@ -73,7 +80,7 @@ def read_foreign(file: Path, urdf: Path | None = None, name: str = "") -> Foreig
     name = robot_name(name or file.stem)
     if kind == "srdf":
         urdf_file = _urdf_beside(file) if urdf is None else urdf
-        text = read_urdf_text(urdf_file)
+        text = read_text(urdf_file)
         tree = read_urdf(text, str(urdf_file))
         semantics = read_srdf(file, tree)
         described = describe_srdf(semantics, tree, name=name, urdf=urdf_file.name, where=str(file))
@@ -89,7 +96,7 @@ def read_foreign(file: Path, urdf: Path | None = None, name: str = "") -> Foreig
         xrdf = parse_xrdf(data, str(file))
     urdf_file = _urdf_beside(file, wanted) if urdf is None else urdf
     names = {"lula": lula.NAMES, "curobo": curobo.NAMES}.get(kind)
-    text = modified_urdf(read_urdf_text(urdf_file), xrdf.modifiers, str(file), names)
+    text = modified_urdf(read_text(urdf_file), xrdf.modifiers, str(file), names)
     tree = read_urdf(text, str(urdf_file))
     described = describe(xrdf, tree, name=name, urdf=urdf_file.name, where=str(file), names=names)
     return ForeignRobot(kind, urdf_file, text, tree, described)

@@ -84,6 +84,20 @@ def test_a_folder_keeps_what_the_modifiers_changed_and_finds_its_meshes(motion, 
     assert not list((tmp_path / "robots").glob(".*")), "nothing half-written is left"
 
 
+def test_a_urdf_that_cannot_be_used_is_mended_and_that_is_told(motion, tmp_path):
+    broken = 'effort="40"/>'
+    assert broken in xrdf_samples.URDF
+    file = xrdf_samples.write_pair(tmp_path, "crane.xrdf", xrdf_samples.XRDF)
+    (tmp_path / "crane.urdf").write_text(xrdf_samples.URDF.replace(broken, 'effort="0"/>'))
+    refused = motion(f"describe {file}")
+    assert refused.code == 2
+    assert "joint 'lift': limit effort is 0" in refused.err
+    done = motion(f"convert {file} {tmp_path}/crane")
+    assert done.code == 0, done.text
+    assert "limits.effort guessed" in done.err
+    assert load_robot(tmp_path / "crane").limits.select(["lift"]).effort[0] > 0.0
+
+
 def test_robots_of_other_systems_work_in_all_commands(motion, tmp_path):
     file = xrdf_samples.write_pair(tmp_path, "crane.xrdf", xrdf_samples.XRDF)
     assert motion(f"fk {file} --json").data["frames"].keys() == {"tcp"}
