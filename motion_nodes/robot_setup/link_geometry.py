@@ -23,6 +23,7 @@ from motion_nodes.scene.mesh_file import read_mesh
 
 _FACETS = 48  # around a round shape; its chords are 0.2 % of the radius inside
 _GREATEST_GRID = 1_500_000  # cells of a grid
+_MOST_SAMPLES = 40_000  # of a surface, roughly
 
 
 class LinkGeometry:
@@ -50,6 +51,9 @@ class LinkGeometry:
         extent = np.maximum(high - low, 1e-9)
         wanted = spacing or float(extent.max()) / 32.0
         # Neither the grid nor the samples may grow without bound.
+        a, b, c = (self.corners[:, k] for k in range(3))
+        area = 0.5 * float(np.linalg.norm(np.cross(b - a, c - a), axis=1).sum())
+        wanted = max(wanted, math.sqrt(area / _MOST_SAMPLES) / 0.4)
         while np.prod(extent / wanted + 5.0) > _GREATEST_GRID:
             wanted *= 1.2
         self.spacing = wanted
@@ -95,11 +99,16 @@ class LinkGeometry:
         return np.stack((points.min(axis=0), points.max(axis=0)))
 
     @functools.cached_property
+    def dense(self) -> Array:
+        """Points of all triangles [m], shape (d, 3); any other is within 0.29 of the spacing."""
+        return frozen(dense_points(self.corners, 0.5 * self.spacing))
+
+    @functools.cached_property
     def surface(self) -> Array:
         """Samples of the outer surface [m], shape (s, 3); walls deep inside are left out."""
         from scipy import ndimage
 
-        points = dense_points(self.corners, 0.5 * self.spacing)
+        points = self.dense
         # 0.29 of the spacing to a dense point, 0.69 from there to the one that its cell keeps.
         cells = np.floor(points / (0.4 * self.spacing)).astype(np.int64)
         points = points[_first_of_each(cells)]
@@ -115,7 +124,7 @@ class LinkGeometry:
 
         low = self.bounds[0] - 2.5 * self.spacing
         shape = np.ceil((self.bounds[1] - low) / self.spacing).astype(int) + 4
-        points = dense_points(self.corners, 0.5 * self.spacing)
+        points = self.dense
         shell = np.zeros(shape, bool)
         shell[tuple(np.floor((points - low) / self.spacing).astype(int).T)] = True
         # Closing before filling also shuts the small holes that real meshes have.
@@ -164,6 +173,17 @@ class LinkGeometry:
         """
         distance = np.asarray(self._samples_tree.query(points)[0], dtype=np.float64)
         return np.where(self.is_solid(points), distance, -distance)
+
+    def touched_by(self, points: Array, within: float) -> bool:
+        """Return whether one of some points is inside, or as near to the surface as ``within``."""
+        low, high = self.bounds
+        near = points[((points > low - within) & (points < high + within)).all(axis=1)]
+        if not len(near):
+            return False
+        if self.is_solid(near).any():
+            return True
+        distance = self._samples_tree.query(near, distance_upper_bound=within)[0]
+        return bool(np.isfinite(distance).any())
 
     def is_solid(self, points: Array) -> NDArray[np.bool_]:
         """Return whether points lie in a solid element, shape (m,)."""

@@ -93,7 +93,7 @@ def new_robot(
         output: the folder to make; default: one of the robot's name here.
         package_paths: packages, or folders of packages, for ``package://``.
         spheres_accuracy: how far spheres may reach beyond the geometry [m]; default: according to
-            the robot's size, 1 to 3 cm.
+            each link's size, 4 to 30 mm.
         allow_missing_meshes: whether links whose collision meshes are missing go unchecked.
         force: whether a folder that exists may be moved aside.
         seed: of all that is tried at random.
@@ -127,8 +127,7 @@ def new_robot(
         tree = _tree(root, file)
     left_out = {*base.driven, *base.steering, *base.passive}
     groups = guess_groups(tree, left_out, findings)
-    accuracy = spheres_accuracy or _accuracy(geometries)
-    spheres, coverage = _fit(geometries, accuracy, say)
+    spheres, coverage = _fit(geometries, spheres_accuracy, say)
     rng = np.random.default_rng(seed)
     say("working out drives")
     limits = drive_guess.motion_limits(tree, findings)
@@ -165,8 +164,7 @@ def new_robot(
     if spheres.links:
         texts[SPHERES_FILE] = yaml_text(
             {link: (s.round(6) + 0.0).tolist() for link, s in spheres.links.items()},
-            f"{_LICENCE}Collision spheres, fitted to within {accuracy:.3g} m: link -> [x, y, z, "
-            "radius] [m].",
+            f"{_LICENCE}Collision spheres, fitted to the geometry: link -> [x, y, z, radius] [m].",
         )
     if ready and groups.main is not None:
         settings = rmpflow_settings(
@@ -230,24 +228,29 @@ def _geometries(
     return geometries
 
 
-def _accuracy(geometries: Mapping[str, LinkGeometry]) -> float:
-    """Return how exact spheres should be [m]: a seventh of a typical part, 0.5 to 3 cm."""
-    if not geometries:
-        return 0.02
-    extents = [float(np.median(np.ptp(g.bounds, axis=0))) for g in geometries.values()]
-    return float(np.clip(round(np.median(extents) / 7.0, 3), 0.005, 0.03))
+def _accuracies(geometries: Mapping[str, LinkGeometry], given: float | None) -> dict[str, float]:
+    """Return how exact the spheres of each link should be [m].
+
+    A seventh of its width, 4 to 30 mm; a small part is not drowned in what is given for all.
+    """
+    chosen = {}
+    for link, geometry in geometries.items():
+        extents = np.sort(np.ptp(geometry.bounds, axis=0))
+        if given is None:
+            chosen[link] = float(np.clip(extents[1] / 7.0, 0.004, 0.03))
+        else:
+            chosen[link] = min(given, max(0.2 * float(extents[2]), 0.5 * given))
+    return chosen
 
 
 def _fit(
-    geometries: Mapping[str, LinkGeometry], accuracy: float, say: Progress
+    geometries: Mapping[str, LinkGeometry], given: float | None, say: Progress
 ) -> tuple[SphereSet, dict[str, Coverage]]:
     spheres, coverage = SphereSet(), {}
+    accuracies = _accuracies(geometries, given)
     for k, (link, geometry) in enumerate(geometries.items()):
         say(f"fitting spheres to {link} ({k + 1} of {len(geometries)})")
-        size = float(np.ptp(geometry.bounds, axis=0).max())
-        # A small part is not drowned in the accuracy of the large ones.
-        own = min(accuracy, max(0.2 * size, 0.5 * accuracy))
-        spheres = spheres.generate(link, geometry, accuracy=own)
+        spheres = spheres.generate(link, geometry, accuracy=accuracies[link])
         coverage[link] = spheres.coverage(link, geometry)
     return spheres, coverage
 

@@ -28,7 +28,8 @@ MARGIN = 0.01
 """Pairs that stay farther apart than this never meet [m]."""
 _ALWAYS, _OFTEN = 0.95, 0.5  # shares of the configurations
 _LOOKED_AT = 24  # overlaps of spheres that are looked at in the geometry
-_POINTS = 700
+_POINTS = 500
+_PAIRS_TRIED = 1_500_000
 
 
 @dataclass
@@ -83,7 +84,7 @@ def find_self_collisions(
     bodies = link_bodies(robot)
     pairs = checked_pairs(robot, bodies, AllowedCollisions())
     rng = np.random.default_rng(seed)
-    count = int(np.clip(4e7 / max(1, len(pairs)), 500, samples))
+    count = int(np.clip(_PAIRS_TRIED / max(1, len(pairs)), 500, samples))
     Q = np.vstack((robot.home, random_configurations(robot, count, rng, still)))
     kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=True)
     X = kinematics.frames_batch(Q)
@@ -152,6 +153,8 @@ def _choose_home(
 
 def _distances(a: Body, b: Body, X_a: Array, X_b: Array) -> Array:
     """Return the least distance of the spheres of two bodies in each configuration, shape (m,)."""
+    from scipy.spatial.distance import cdist
+
     # Seen from a, so that only the spheres of b have to be moved.
     R = np.swapaxes(X_a[:, :3, :3], 1, 2)
     X_ab_R = R @ X_b[:, :3, :3]
@@ -164,9 +167,8 @@ def _distances(a: Body, b: Body, X_a: Array, X_b: Array) -> Array:
     for start in range(0, len(near), step):
         rows = near[start : start + step]
         centres = np.einsum("mij,sj->msi", X_ab_R[rows], b.spheres[:, :3]) + X_ab_p[rows, None]
-        gaps = np.linalg.norm(centres[:, :, None] - a.spheres[None, None, :, :3], axis=3)
-        gaps -= b.spheres[None, :, None, 3] + a.spheres[None, None, :, 3]
-        distance[rows] = gaps.min(axis=(1, 2))
+        gaps = cdist(centres.reshape(-1, 3), a.spheres[:, :3]) - a.spheres[:, 3]
+        distance[rows] = (gaps.min(axis=1).reshape(len(rows), -1) - b.spheres[:, 3]).min(axis=1)
     return np.asarray(distance)
 
 
@@ -196,6 +198,6 @@ def _geometry_touches(
         R = np.swapaxes(X_2[rows, :3, :3], 1, 2)
         in_world = np.einsum("mij,pj->mpi", X_1[rows, :3, :3], points) + X_1[rows, None, :3, 3]
         seen = np.einsum("mij,mpj->mpi", R, in_world - X_2[rows, None, :3, 3])
-        if (geometries[other].depth(seen.reshape(-1, 3)) > -near).any():
+        if geometries[other].touched_by(seen.reshape(-1, 3), near):
             return True
     return False

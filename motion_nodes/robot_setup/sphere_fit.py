@@ -15,9 +15,9 @@ _CANDIDATES = 800
 _TARGETS = 3000  # points that have to be held while spheres are chosen
 _GROWTH = 0.35
 """Part of the accuracy by which spheres may grow to take in points that are left over."""
-_GAP = 0.5
-"""How far beyond samples spheres reach, as a part of the spacing. No point of the surface is
-farther than the spacing from a sample, and what is between those of one sphere it holds anyway."""
+_GAP = 0.3
+"""How far beyond samples spheres reach at first, as a part of the spacing; what is between the
+samples of one sphere it holds anyway, and what is between those of two is looked at afterwards."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def fit_spheres(geometry: LinkGeometry, accuracy: float) -> Array:
     )
     # What a sphere will grow by afterwards is taken off before.
     radii = np.maximum(geometry.depth(centres), 0.0) + (1.0 - _GROWTH) * accuracy
-    spheres = _fitted(_greedy(centres, radii, targets, _GROWTH * accuracy), geometry)
+    spheres = _fitted(_greedy(centres, radii, targets, _GROWTH * accuracy), geometry, accuracy)
     return frozen(spheres[np.argsort(-spheres[:, 3], kind="stable")])
 
 
@@ -86,7 +86,7 @@ def fit_count(geometry: LinkGeometry, count: int) -> Array:
     if count < 1:
         raise BadConfig(f"{count} spheres cannot hold a link; ask for 1 or more.")
     size = float(np.ptp(geometry.bounds, axis=0).max())
-    best = _fitted(np.array([[*geometry.bounds.mean(axis=0), size]]), geometry)
+    best = _fitted(np.array([[*geometry.bounds.mean(axis=0), size]]), geometry, size)
     low, high = size / 100.0, size
     for _ in range(9):
         middle = float(np.sqrt(low * high))
@@ -163,8 +163,11 @@ def _greedy(centres: Array, radii: Array, targets: Array, growth: float) -> Arra
     return np.column_stack((centres, radii))[taken]
 
 
-def _fitted(spheres: Array, geometry: LinkGeometry) -> Array:
-    """Return the spheres without those that are not needed, each as large as it has to be."""
+def _fitted(spheres: Array, geometry: LinkGeometry, accuracy: float) -> Array:
+    """Return the spheres without those that are not needed, each as large as it has to be.
+
+    A smaller sphere about another middle is taken if it reaches no farther out.
+    """
     points = np.concatenate((geometry.surface, geometry.elements))
     gap = _GAP * geometry.spacing
     gaps = np.repeat([gap, 0.0], [len(geometry.surface), len(geometry.elements)])
@@ -192,8 +195,24 @@ def _fitted(spheres: Array, geometry: LinkGeometry) -> Array:
         )
         for chosen in (centres, middles)
     )
-    better = after < before
-    return np.column_stack((np.where(better[:, None], middles, centres), np.minimum(before, after)))
+    reach = before - np.maximum(geometry.depth(centres), 0.0)
+    moved_reach = after - np.maximum(geometry.depth(middles), 0.0)
+    better = (after < before) & (moved_reach <= np.maximum(reach, accuracy))
+    chosen = np.where(better[:, None], middles, centres)
+    return _grown(np.column_stack((chosen, np.where(better, after, before))), geometry)
+
+
+def _grown(spheres: Array, geometry: LinkGeometry) -> Array:
+    """Return spheres that also hold what is between the samples: the nearest one grows."""
+    spheres = spheres.copy()
+    for points in np.array_split(geometry.dense, 1 + len(geometry.dense) // 50_000):
+        missed = points[outside(spheres, points) > 0.0]
+        if len(missed):
+            beyond = np.stack([np.linalg.norm(missed - s[:3], axis=1) - s[3] for s in spheres])
+            most = np.zeros(len(spheres))
+            np.maximum.at(most, beyond.argmin(axis=0), beyond.min(axis=0))
+            spheres[:, 3] += most
+    return spheres
 
 
 def _middles(groups: list[Array]) -> Array:
