@@ -121,11 +121,35 @@ class PolicyClient:
         self.trigger(f"{POLICY}/reset")
         self.trigger(f"{SERVO}/start_servo")
         self.switch(f"{SERVO}/pause_servo", False)
+        if self.figure("objects") not in ("", "0"):
+            self.scene()
         self.wait_for("idle")
         self.arm.go_home()
         self.sent.clear()
 
     # ---- what it says and does
+
+    def quiet(self) -> None:
+        """Wait until nothing has been sent for a second."""
+        for _ in range(10):
+            self.sent.clear()
+            self.client.spin(1.0)
+            if not self.sent:
+                return
+        raise AssertionError(f"it goes on sending; it says: {self.text}")
+
+    def rest(self) -> None:
+        """Wait until the joints are led nowhere, and rest."""
+        self.arm.clear()
+
+        def still() -> bool:
+            reports = self.arm.reports
+            if len(reports) < 3 or len(self.arm.states) < 3:
+                return False
+            led = np.abs(np.nan_to_num(reports.newest.reference.velocities)).max()
+            return bool(led < 1e-6) and self.arm.speed() < 1e-3
+
+        self.client.wait(still, "the joints to rest")
 
     @property
     def text(self) -> str:

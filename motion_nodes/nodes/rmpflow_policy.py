@@ -146,7 +146,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self._reports = PolicyReports(self, onlooker, self._base)
         jobs = self._jobs_of_executor = ExecutorJobs(self)
         self._escape = Escape(self, jobs, params.planner)
-        self._news = self._make_news()
+        self._news: PolicyNews | None = self._make_news()
         self._idle_view: PolicyView | None = None
         self._looked_at = -np.inf
 
@@ -177,7 +177,8 @@ class RmpflowPolicyNode(RobotNode[Any]):
             self._writer.position[:], self._writer.velocity[:] = targets
             self._writer.send(now_ns)
         self._see_to_escape(now)
-        self._news = self._make_news()
+        if self._news is None:
+            self._news = self._make_news()
 
     def halt(self) -> None:
         """Bring the arm to rest, in one message, and take the markers away."""
@@ -208,8 +209,8 @@ class RmpflowPolicyNode(RobotNode[Any]):
 
     def diagnose(self, report: Report) -> None:
         """Say what the policy does, and what it lacks."""
-        news = self._news
-        report.note("WARN" if news.phase.value in ("stuck", "stopped") else "OK", news.text)
+        text = self._follower.text
+        report.note("WARN" if text.startswith(("stuck", "stopped")) else "OK", text)
         trouble = self._state.trouble(self.params.state_timeout)
         if trouble:
             report.note("WARN" if self._state.received else "OK", trouble)
@@ -331,7 +332,10 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self._scene_now = scene_follower.world.scene
         inputs = self._inputs
         refusal = "stopped" if not inputs.servo_on else "paused" if inputs.servo_paused else ""
-        self._reports.tell(self._news, self._idle_view, refusal)
+        # The loop leaves news behind only where the last were taken.
+        news, self._news = self._news, None
+        if news is not None:
+            self._reports.tell(news, self._idle_view, refusal)
 
     def _slow_crashed(self, error: BaseException) -> None:
         self.get_logger().fatal(f"the scene is no longer followed: {error!r}")

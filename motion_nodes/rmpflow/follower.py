@@ -25,6 +25,7 @@ _SAME = 0.01  # [rad or m] at rest, targets that differ by less need not be told
 _LET_GO = 0.3  # [s] so long after the last word at rest, who moves the robot is taken to want it
 _ELSEWHERE = 0.02  # [rad or m]
 _MOVED = 0.01  # [rad/s or m/s]
+_BEHIND = 0.02  # [rad or m] a controller that is further behind has not arrived
 _LONGEST_STOP = 2.0  # [s]
 _NEW_TARGET = 0.05  # [m] a target that moved by more needs another plan
 _UNKNOWN = Errors(float("nan"), float("nan"), float("nan"))
@@ -56,6 +57,7 @@ class Follower:
         self._sent: Array | None = None
         self._quiet_since: float | None = None
         self._owed = self._stopping_for = 0.0
+        self._behind = 0.0
 
     # ---- inputs
 
@@ -280,7 +282,7 @@ class Follower:
         self.phase = Phase.PAUSED if idle and self.paused else phase
         self.reason, self.errors = reason, _UNKNOWN
         self._sent = self._quiet_since = None
-        self._owed = 0.0
+        self._owed = self._behind = 0.0
 
     def _look_at_age(self, now: float) -> None:
         wish, settings = self.wish, self.settings
@@ -297,6 +299,8 @@ class Follower:
         own, quiet = self.policy.get_internal_robot_joint_states(), self._quiet_since
         if self._sent is None or own is None:
             return
+        if robot.led_q is not None:
+            self._behind = float(np.abs(robot.led_q - own[0]).max())
         if quiet is not None and now - quiet > _LET_GO and robot.led_q is not None:
             elsewhere = float(np.abs(robot.led_q - self._sent).max()) > _ELSEWHERE
             if elsewhere or (
@@ -359,7 +363,7 @@ class Follower:
             self.phase, self.reason = Phase.FOLLOWING, ""
             return
         self.errors = errors_of(place, self.policy.tool_pose(q), q)
-        slow = float(np.abs(qd).max()) < _SLOW
+        slow = float(np.abs(qd).max()) < _SLOW and self._behind < _BEHIND
         # What has arrived may be pushed a little before it counts as under way again.
         if slow and self._is_near(2.0 if self.phase is Phase.ARRIVED else 1.0):
             self.phase, self.reason = Phase.ARRIVED, ""

@@ -24,6 +24,8 @@ class MovingScene:
         self._robot, self._tool, self._evaluator = robot, tool, evaluator
         self.X_WB: Array = frozen(np.eye(4))
         """Pose of the robot's base frame in the world."""
+        self.X_BW: Array = self.X_WB
+        """Pose of the world in the base frame."""
         self.reset()
 
     def reset(self) -> None:
@@ -51,7 +53,7 @@ class MovingScene:
 
     def set_base(self, X_WB: Array) -> None:
         """Say where the base is in the world, shape (4, 4)."""
-        self.X_WB = X_WB
+        self.X_WB, self.X_BW = X_WB, inverse(X_WB)
         self._refresh()
 
     def set_twists(self, twists: Mapping[str, Array]) -> None:
@@ -72,5 +74,5 @@ class MovingScene:
 
     def _refresh(self) -> None:
         self._twists = {**self._motion.twists(self._time), **self._given}
-        packed = self._packer.packed(self.scene, inverse(self.X_WB), self._twists)
+        packed = self._packer.packed(self.scene, self.X_BW, self._twists)
         self._evaluator.set_obstacles(packed)

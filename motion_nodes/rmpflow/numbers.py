@@ -29,8 +29,9 @@ def joint_numbers(values: ArrayLike, names: tuple[str, ...], what: str) -> Array
         BadCommand: too few or too many; names the joints whose number is not finite.
     """
     numbers = _numbers(values, len(names), what, f" for {', '.join(names)}" if names else "")
-    bad = [name for name, x in zip(names, numbers, strict=True) if not np.isfinite(x)]
-    if bad:
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        bad = [name for name, good in zip(names, finite, strict=True) if not good]
         raise BadCommand(f"{what} of {', '.join(bad)} is not a finite number.")
     return numbers
 

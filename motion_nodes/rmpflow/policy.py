@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import BadCommand, BadConfig
-from motion_nodes.model.poses import from_xyz_quat, inverse
+from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.rmpflow_file import read_rmpflow
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
@@ -451,7 +451,7 @@ class RmpflowPolicy:
 
     def _refresh_goal(self) -> None:
         """Restate the targets in the base frame."""
-        X_BW = inverse(self._surroundings.X_WB)
+        X_BW = self._surroundings.X_BW
         p, R = self._position, self._rotation
         position = None if p is None else X_BW[:3, :3] @ p + X_BW[:3, 3]
         rotation = None if R is None else X_BW[:3, :3] @ R

@@ -47,7 +47,7 @@ def test_without_a_planners_help_the_trap_holds(policy):
     policy.scene(*walls())
     policy.go(TARGET)
     assert "no nearer" in policy.wait_for("stuck")
-    policy.arm.rest()
+    policy.rest()
     assert policy.tool[0, 3] < 0.5
     policy.stays("stuck", 1.0)
 
