@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planner over DDS: round trips of plan_kinematic_path, and how soon a stop is a stop.
 
-Run: ``python benchmarks/bench_planner_node.py`` (about two minutes). Random free configurations of
-the Franka from its home, in an empty world and among 40 boxes; then motions that are stopped by the
-topic trajectory_execution_event and by a cancel, from the message to the controller's report that
-the trajectory has ended.
+Run: ``python benchmarks/bench_planner_node.py`` (about two minutes). Random configurations of the
+Franka, free in the world they are asked for in, from its home: in an empty world and among 40
+boxes; then motions that are stopped by the topic trajectory_execution_event and by a cancel, from
+the message to the controller's report that the trajectory has ended.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import subprocess
 import time
 from typing import Any
 
-import numpy as np
 import rclpy
 from action_msgs.msg import GoalStatus, GoalStatusArray
 from child_processes import ChildFailed, isolate, node_command, running, script_command
@@ -22,6 +21,7 @@ from geometry_msgs.msg import Pose
 from goal_client import ACTION, GoalClient
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import CollisionObject, Constraints, JointConstraint
+from plan_client import EDGE, boxes
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from report import Report, Spread, arguments, progress
@@ -35,9 +35,9 @@ STOPS = 20
 ENDED = (GoalStatus.STATUS_CANCELED, GoalStatus.STATUS_ABORTED)
 
 
-def ask(clients: int) -> tuple[Spread, Spread, float, float]:
+def ask(clients: int, objects: int) -> tuple[Spread, Spread, float, float]:
     """Return round trips and planning times [ms], plans per second and the share of successes."""
-    command = script_command("plan_client.py", str(COUNT))
+    command = script_command("plan_client.py", str(COUNT), str(objects))
     children = [
         subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(clients)
     ]
@@ -52,17 +52,14 @@ def ask(clients: int) -> tuple[Spread, Spread, float, float]:
     return Spread.of(took), Spread.of(planning), len(took) / duration, good
 
 
-def boxes(count: int) -> list[CollisionObject]:
-    """Return boxes around the robot, off its home."""
-    rng = np.random.default_rng(8)
+def messages(count: int) -> list[CollisionObject]:
+    """Return boxes as messages."""
     made = []
-    for i in range(count):
-        angle, radius = rng.uniform(0.5, 2.0 * np.pi - 0.5), rng.uniform(0.6, 0.9)
-        item = CollisionObject(id=f"box_{i}", operation=CollisionObject.ADD)
-        place = item.pose.position
-        place.x, place.y = float(radius * np.cos(angle)), float(radius * np.sin(angle))
-        place.z = float(rng.uniform(0.0, 1.0))
-        item.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[0.08] * 3)]
+    for name, place in boxes(count):
+        item = CollisionObject(id=name, operation=CollisionObject.ADD)
+        at = item.pose.position
+        at.x, at.y, at.z = place
+        item.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[EDGE] * 3)]
         item.primitive_poses = [Pose()]
         made.append(item)
     return made
@@ -129,11 +126,11 @@ def main() -> None:
         stopper.moves.wait_for_servers()
         rows = []
         for world, objects in (("empty", 0), ("40 boxes", 40)):
-            for item in boxes(objects):
+            for item in messages(objects):
                 stopper.objects.publish(item)
             for clients in (1, 4):
                 progress(f"{world}, {clients} clients")
-                trip, planning, rate, good = ask(clients)
+                trip, planning, rate, good = ask(clients, objects)
                 rows.append(
                     [world, clients, trip.p50, trip.p99, planning.p50, planning.p99, rate,
                      100.0 * good]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One client of plan_kinematic_path: asks in a row and prints how long each took.
 
-Run by bench_planner_node.py: ``python plan_client.py COUNT``; prints JSON with the round trips and
-the planning times that the answers tell [ms], when the first began and the last ended [s,
+Run by bench_planner_node.py, ``python plan_client.py COUNT BOXES``: prints JSON of the round trips
+and the planning times that the answers tell [ms], when the first began and the last ended [s,
 monotonic], and how many succeeded.
 """
 
@@ -20,14 +20,36 @@ from moveit_msgs.srv import GetMotionPlan
 from rclpy.executors import SingleThreadedExecutor
 
 from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.model.tree import Box
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import Scene, world_object
+
+EDGE = 0.08
+"""Of each box [m]."""
 
 
-def requests(count: int) -> list[Any]:
-    """Return requests for random configurations of the Franka, from its home."""
+def boxes(count: int) -> list[tuple[str, tuple[float, float, float]]]:
+    """Return names and places of boxes around the robot, off its home."""
+    rng = np.random.default_rng(8)
+    made = []
+    for i in range(count):
+        angle, radius = rng.uniform(0.5, 2.0 * np.pi - 0.5), rng.uniform(0.6, 0.9)
+        x, y = float(radius * np.cos(angle)), float(radius * np.sin(angle))
+        made.append((f"box_{i}", (x, y, float(rng.uniform(0.0, 1.0)))))
+    return made
+
+
+def requests(count: int, box_count: int) -> list[Any]:
+    """Return requests for random configurations of the Franka that are free, from its home."""
     robot = load_robot("franka")
     arm = robot.group("arm")
-    checker = CollisionChecker(robot, arm.joints)
+    objects = [
+        world_object(name, Box((EDGE,) * 3), from_xyz_quat(place, (0.0, 0.0, 0.0, 1.0)))
+        for name, place in boxes(box_count)
+    ]
+    scene = Scene({item.name: item for item in objects})
+    checker = CollisionChecker(robot, arm.joints, scene=scene)
     rng = np.random.default_rng(5)
     made: list[Any] = []
     while len(made) < count:
@@ -53,7 +75,7 @@ def requests(count: int) -> list[Any]:
 
 def main() -> None:
     """Ask, and print."""
-    asked = requests(int(sys.argv[1]))
+    asked = requests(int(sys.argv[1]), int(sys.argv[2]))
     rclpy.init()
     node = rclpy.create_node(f"plan_client_{int(time.time_ns() % 1_000_000)}")
     executor = SingleThreadedExecutor()

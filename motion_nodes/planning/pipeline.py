@@ -133,8 +133,9 @@ class MotionPlan:
 def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan:
     """Plan a motion.
 
-    A path that the second look refuses, because it touches something between two configurations
-    that the planner checked, is searched anew with the resolution of the second look.
+    A motion that the second look refuses, because it touches something between two configurations
+    that were checked, is planned anew with the resolution of the second look, on its way and at its
+    rounded corners.
 
     Raises:
         BadCommand, BadConfig, UnknownFrame: the request is not well formed: wrong lengths, numbers
@@ -178,11 +179,13 @@ class _Run:
         self._planner_name, self._notes = name, [note] if note else []
         self._words = ""
         self._tree: SearchTree | None = None
+        self._corner_step = CornerBlending.resolution
 
     def run(self) -> MotionPlan:
         """Go all the way, a second time if the second look says so."""
         result, motion, refused = self._once(self._request, self._options)
         if refused:
+            self._corner_step /= FINER
             checker = self._request.checker.snapshot()
             checker.set_resolution(checker.resolution / FINER)
             again = replace(self._request, checker=checker, timeout=self._left())
@@ -262,7 +265,7 @@ class _Run:
             self._notes.append("the robot is at the goal already: there is nothing to move")
             return None
         with self._stage("retime"):
-            blending = CornerBlending(options.blend, checker.are_free)
+            blending = CornerBlending(options.blend, checker.are_free, self._corner_step)
             motion = retime(
                 path,
                 checker.limits,

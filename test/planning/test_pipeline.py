@@ -232,3 +232,24 @@ def test_every_planner_has_settings_of_its_own_and_plans() -> None:
         result = make_planner(name).plan(request)
         assert result.success, (name, result.reason)
         assert math.isfinite(result.cost)
+
+
+def test_a_corner_that_grazes_between_two_looks_is_rounded_more_carefully() -> None:
+    """Among these boxes the path is free, but the first motion's corner is 0.3 mm in one."""
+    rng = np.random.default_rng(8)
+    world = World()
+    for number in range(40):
+        angle, radius = rng.uniform(0.5, 2.0 * np.pi - 0.5), rng.uniform(0.6, 0.9)
+        place = (radius * np.cos(angle), radius * np.sin(angle), rng.uniform(0.0, 1.0))
+        world.add(world_object(f"box_{number}", Box((0.08, 0.08, 0.08)), at(*place)))
+    robot = franka()
+    checker = CollisionChecker(robot, "arm", scene=world.scene)
+    start = robot.home[robot.group("arm").indices]
+    goal = np.array(
+        [0.2505104637491229, 1.0106442366023503, 2.892404152828816, -2.3368046560068043,
+         -2.698978701068385, 3.6834611146737943, -2.884053666556085]
+    )  # fmt: skip
+    result = plan(PlanRequest(checker, start, (JointGoal(goal),), timeout=60.0))
+    assert result.success, result.reason
+    assert result.trajectory is not None
+    assert greatest_depth(result.trajectory.positions, checker) < 1e-4
