@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sets of spheres: fitted ones hold the geometry, edits return new sets, files come back equal."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from motion_nodes.errors import BadCommand, BadConfig, BadDescription, UnknownFrame
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.tree import Box, Cylinder, Shape, Sphere
+from motion_nodes.robot_setup.link_geometry import LinkGeometry, dense_points
+from motion_nodes.robot_setup.sphere_fit import fit_count, fit_spheres, measure, outside
+from motion_nodes.robot_setup.sphere_set import SphereSet
+
+
+def no_mesh(filename: str) -> Path:
+    raise AssertionError(filename)
+
+
+def geometry_of(*solids: object) -> LinkGeometry:
+    X = np.eye(4)
+    X[:3, :3] = [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
+    X[:3, 3] = (0.1, -0.2, 0.3)
+    geometry = LinkGeometry.of_shapes([Shape(s, X) for s in solids], no_mesh)  # type: ignore[arg-type]
+    assert geometry is not None
+    return geometry
+
+
+CASES = [
+    (Box((0.2, 0.1, 0.3)), 0.2 * 0.1 * 0.3),
+    (Cylinder(0.06, 0.4), np.pi * 0.06**2 * 0.4),
+    (Sphere(0.1), 4.0 / 3.0 * np.pi * 0.1**3),
+]
+
+
+@pytest.mark.parametrize(("solid", "volume"), CASES)
+def test_a_solid_has_its_volume(solid: object, volume: float) -> None:
+    assert geometry_of(solid).volume == pytest.approx(volume, rel=0.15)
+
+
+@pytest.mark.parametrize("solid", [case[0] for case in CASES])
+@pytest.mark.parametrize("accuracy", [0.015, 0.03])
+def test_fitted_spheres_hold_a_solid_and_reach_little_beyond_it(
+    solid: object, accuracy: float
+) -> None:
+    geometry = geometry_of(solid)
+    spheres = fit_spheres(geometry, accuracy)
+    # Judged by points that the fit has not seen.
+    points = dense_points(geometry.corners[::5], 0.004)
+    assert (outside(spheres, points) <= 1e-4).mean() > 0.995
+    assert outside(spheres, points).max() < 0.1 * accuracy
+    found = measure(spheres, geometry)
+    assert found.volume > 0.95
+    assert found.reach < 1.8 * accuracy
+
+
+def test_finer_spheres_are_more_and_reach_less() -> None:
+    geometry = geometry_of(Box((0.3, 0.2, 0.1)))
+    coarse, fine = (measure(fit_spheres(geometry, a), geometry) for a in (0.05, 0.015))
+    assert fine.count > coarse.count
+    assert fine.reach < coarse.reach
+    assert fine.excess_volume < coarse.excess_volume
+
+
+def test_a_sphere_is_one_sphere() -> None:
+    (sphere,) = fit_spheres(geometry_of(Sphere(0.1)), 0.02)
+    np.testing.assert_allclose(sphere[:3], (0.1, -0.2, 0.3), atol=0.005)
+    assert 0.1 <= sphere[3] < 0.115
+
+
+def test_measured_figures_are_those_of_a_ball_around_a_ball() -> None:
+    geometry = geometry_of(Sphere(0.1))
+    found = measure(np.array([[0.1, -0.2, 0.3, 0.12]]), geometry)
+    assert found.surface == found.volume == 1.0
+    assert found.excess_volume == pytest.approx(1.2**3 - 1.0, rel=0.1)
+    assert found.reach == pytest.approx(0.02, abs=0.003)
+    half = measure(np.array([[0.1, -0.2, 0.4, 0.1]]), geometry)
+    # Two unit balls a radius apart: a cap of height 1/2 each, 5/16 of a ball.
+    assert half.volume == pytest.approx(5.0 / 16.0, abs=0.04)
+    assert half.gap == pytest.approx(0.1, abs=0.005)
+
+
+def test_a_number_of_spheres_is_kept_to() -> None:
+    geometry = geometry_of(Cylinder(0.05, 0.4))
+    for count in (1, 4, 12):
+        spheres = fit_count(geometry, count)
+        assert 1 <= len(spheres) <= count
+        assert outside(spheres, geometry.surface).max() < 1e-6
+
+
+def test_an_open_tube_counts_as_solid() -> None:
+    closed = geometry_of(Cylinder(0.05, 0.3))
+    middle = closed.corners.mean(axis=1)
+    lid = middle[:, 2] > middle[:, 2].max() - 1e-9
+    opened = LinkGeometry(closed.corners[~lid])
+    assert opened.volume > 0.8 * closed.volume
+
+
+def test_every_edit_returns_another_set() -> None:
+    start = SphereSet({"a": np.array([[0.0, 0.0, 0.0, 0.1], [0.4, 0.0, 0.0, 0.3]])})
+    more = start.add("a", (1.0, 0.0, 0.0), 0.2).add("b", (0.0, 0.0, 0.0), 0.5)
+    assert (start.count, more.count) == (2, 4)
+    assert more.move("a", 0, (0.0, 1.0, 0.0)).of("a")[0].tolist() == [0.0, 1.0, 0.0, 0.1]
+    assert more.resize("a", 1, 0.7).of("a")[1, 3] == 0.7
+    assert more.remove("a", [0, 2]).of("a").tolist() == [[0.4, 0.0, 0.0, 0.3]]
+    assert "b" not in more.remove("b", 0).links
+    row = start.connect("a", 0, 1, 3).of("a")[2:]
+    np.testing.assert_allclose(row, [[0.1, 0, 0, 0.15], [0.2, 0, 0, 0.2], [0.3, 0, 0, 0.25]])
+    assert more.scale(2.0, "b").of("b")[0, 3] == 1.0
+    assert more.scale(2.0, "b").of("a")[0, 3] == 0.1
+    assert start.of("a").tolist() == [[0.0, 0.0, 0.0, 0.1], [0.4, 0.0, 0.0, 0.3]]
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (lambda s: s.add("a", (0.0, 0.0, 0.0), -1.0), "must be positive"),
+        (lambda s: s.add("a", (0.0, float("nan"), 0.0), 1.0), "not finite"),
+        (lambda s: s.move("a", 5, (0.0, 0.0, 0.0)), "no sphere 5"),
+        (lambda s: s.move("a", -1, (0.0, 0.0, 0.0)), "no sphere -1"),
+        (lambda s: s.remove("x", 0), "no sphere 0"),
+        (lambda s: s.connect("a", 0, 0, 2), "with itself"),
+        (lambda s: s.connect("a", 0, 1, 0), "ask for 1 or more"),
+        (lambda s: s.scale(0.0), "above 0"),
+        (lambda s: s.generate("a", geometry_of(Sphere(0.1))), "either the accuracy"),
+    ],
+)
+def test_a_bad_edit_is_refused_in_words(edit: object, words: str) -> None:
+    start = SphereSet({"a": np.array([[0.0, 0.0, 0.0, 0.1], [0.4, 0.0, 0.0, 0.3]])})
+    with pytest.raises(BadCommand, match=words):
+        edit(start)  # type: ignore[operator]
+
+
+def test_a_bad_accuracy_link_or_count_is_refused() -> None:
+    geometry = geometry_of(Sphere(0.1))
+    for accuracy in (0.0, -1.0, float("nan")):
+        with pytest.raises(BadConfig, match="above 0"):
+            fit_spheres(geometry, accuracy)
+    with pytest.raises(BadConfig, match="1 or more"):
+        fit_count(geometry, 0)
+    with pytest.raises(UnknownFrame, match="Available: a"):
+        SphereSet({"a": np.ones((1, 4))}).scale(2.0, "b")
+
+
+def test_files_come_back_equal_and_what_was_there_is_kept(tmp_path: Path) -> None:
+    spheres = SphereSet.of_robot(load_robot("franka"))
+    file = tmp_path / "spheres.yaml"
+    assert spheres.write(file) is None
+    assert SphereSet.read(tmp_path).text() == spheres.text()
+    before = file.read_text()
+    kept = spheres.add("panda_hand", (0.0, 0.0, 0.0), 0.05).write(file)
+    assert kept == tmp_path / "spheres.yaml.1"
+    assert kept.read_text() == before
+    assert SphereSet.read(file).count == spheres.count + 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["spheres.yaml", "spheres.yaml.1"]
+
+
+def test_a_bad_file_names_file_and_link(tmp_path: Path) -> None:
+    file = tmp_path / "spheres.yaml"
+    file.write_text("hand:\n  - [0, 0, 0, 0]\n")
+    with pytest.raises(BadDescription, match=r"spheres.yaml: hand: .* must be positive"):
+        SphereSet.read(file)
+    with pytest.raises(BadDescription, match="cannot be written"):
+        SphereSet().write(tmp_path / "nowhere" / "spheres.yaml")
