@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from motion_nodes.errors import MotionError
+
+if TYPE_CHECKING:
+    from motion_nodes.model.robot import Robot
 
 
 def _matching(words: Iterable[str], incomplete: str) -> list[str]:
@@ -25,35 +28,36 @@ def robot_words(incomplete: str) -> list[str]:
         return []
 
 
-def group_words(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the groups of the robot on the command line."""
+def _robot(ctx: typer.Context) -> Robot | None:
+    """Return the robot on a command line that is not complete yet."""
     from motion_nodes.model.loader import load_robot
 
+    # While an option waits for its value, click leaves what came before it among the arguments.
+    words = [ctx.params.get("robot"), ctx.params.get("source"), *ctx.args]
+    name = next((word for word in words if word), "")
     try:
-        groups = load_robot(str(ctx.params.get("robot"))).groups.values()
+        return load_robot(name)
     except MotionError:
-        return []
-    return _matching([w for g in groups for w in (g.name, *g.aliases)], incomplete)
+        return None
+
+
+def group_words(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the groups of the robot on the command line."""
+    robot = _robot(ctx)
+    groups = robot.groups.values() if robot else ()
+    return _matching([word for g in groups for word in (g.name, *g.aliases)], incomplete)
 
 
 def frame_words(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the links of the robot on the command line."""
-    from motion_nodes.model.loader import load_robot
-
-    try:
-        return _matching(load_robot(str(ctx.params.get("robot"))).tree.frame_names, incomplete)
-    except MotionError:
-        return []
+    robot = _robot(ctx)
+    return _matching(robot.tree.frame_names if robot else (), incomplete)
 
 
 def state_words(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the named states of the robot on the command line."""
-    from motion_nodes.model.loader import load_robot
-
-    try:
-        return _matching(load_robot(str(ctx.params.get("robot"))).state_names, incomplete)
-    except MotionError:
-        return []
+    robot = _robot(ctx)
+    return _matching(robot.state_names if robot else (), incomplete)
 
 
 RobotArgument = Annotated[

@@ -148,17 +148,3 @@ def test_wrong_use_writes_nothing(motion, tmp_path, monkeypatch, command, words)
     assert len(done.err.strip().splitlines()) <= 2
     assert sorted(tmp_path.rglob("*")) == before
     assert (tmp_path / "there.xrdf").read_text() == "mine"
-
-
-def test_shells_complete_robots_groups_frames_and_states():
-    from types import SimpleNamespace
-
-    from motion_nodes.cli import options
-
-    assert options.robot_words("fr") == ["franka"]
-    franka = SimpleNamespace(params={"robot": "franka"})
-    assert set(options.group_words(franka, "")) >= {"arm", "panda_arm", "gripper"}
-    assert options.frame_words(franka, "panda_hand") == ["panda_hand", "panda_hand_tcp"]
-    assert options.state_words(franka, "re") == ["ready"]
-    nobody = SimpleNamespace(params={"robot": "nobody"})
-    assert options.group_words(nobody, "") == options.frame_words(nobody, "") == []
