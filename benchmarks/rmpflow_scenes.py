@@ -57,7 +57,7 @@ def draw_scene(
     """Return a scene in which start and target are free and balls pass beside the base."""
     home = policy.default_cspace_target
     limits = policy.robot.limits.select(policy.active_joints)
-    table = world_object("table", Box((1.6, 1.6, 0.1)), from_xyz_rpy((0.0, 0.0, -0.12)))
+    table = world_object("table", Box((1.6, 1.6, 0.1)), from_xyz_rpy((0.0, 0.0, -0.25)))
     reach = float(np.linalg.norm(policy.tool_pose(home)[:3, 3]))
     while True:
         ends = [limits.clip(home + rng.uniform(-0.6, 0.6, len(home))) for _ in range(2)]

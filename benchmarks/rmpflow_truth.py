@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How near a robot is to obstacles: pinocchio's kinematics, the URDF's shapes, distances by coal."""
+"""How near a robot is to obstacles: kinematics by pinocchio, the URDF's shapes, coal."""
 
 from __future__ import annotations
 
