@@ -19,6 +19,7 @@ from motion_nodes.cli.ik import ik
 from motion_nodes.cli.new import new
 from motion_nodes.cli.options import JsonOption, RobotArgument
 from motion_nodes.cli.plan import plan
+from motion_nodes.cli.plot import plot
 from motion_nodes.cli.record import record
 from motion_nodes.cli.spheres import spheres
 from motion_nodes.errors import MotionError
@@ -30,7 +31,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for _command in (fk, ik, plan, cartesian, convert, bench, record, new, spheres):
+for _command in (fk, ik, plan, cartesian, convert, bench, record, new, spheres, plot):
     app.command()(_command)
 
 Robots = Annotated[

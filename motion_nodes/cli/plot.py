@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion plot``: a picture of a trajectory against the limits of its joints."""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from motion_nodes.cli.options import GroupOption, RobotArgument
+
+if TYPE_CHECKING:
+    from motion_nodes.cli.values import Subject
+    from motion_nodes.trajectory.through_waypoints import WaypointOptions
+    from motion_nodes.trajectory.trajectory import Trajectory
+
+SUFFIXES = (".svg", ".html")
+_HEAD = """<!DOCTYPE html>
+<html><head><meta charset="utf-8"><title>{}</title></head><body style="margin:0">
+"""
+
+
+def plot(
+    robot: RobotArgument,
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="Trajectory or waypoints (JSON, YAML, CSV, as 'motion plan --output' writes "
+            "them), or a path of the tool (YAML)."
+        ),
+    ],
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="Picture to write: .svg or .html.")
+    ] = "trajectory.svg",
+    group: GroupOption = None,
+    method: Annotated[
+        str, typer.Option(help="For waypoints: time_optimal, lines or saturation.")
+    ] = "time_optimal",
+    velocity: Annotated[float, typer.Option(help="Share of the velocity limits, 0 to 1.")] = 1.0,
+    acceleration: Annotated[
+        float, typer.Option(help="Share of the acceleration limits, 0 to 1.")
+    ] = 1.0,
+    jerk_limited: Annotated[bool, typer.Option(help="Respect limits of jerk.")] = True,
+) -> None:
+    """Draw positions, velocities, accelerations and jerks over time, and the tool's path.
+
+    Waypoints and paths are given a clock first, as the trajectory generator does it.
+    """
+    from motion_nodes.cli.printing import say
+    from motion_nodes.cli.values import Subject
+    from motion_nodes.errors import BadConfig
+    from motion_nodes.model.kinematics import Kinematics
+    from motion_nodes.trajectory.through_waypoints import WaypointOptions
+    from motion_nodes.trajectory.trajectory_plot import curves_of, trajectory_svg
+
+    target = Path(output)
+    if target.suffix not in SUFFIXES:
+        raise BadConfig(f"--output {output}: the name must end in {' or '.join(SUFFIXES)}.")
+    subject = Subject.of(robot, group)
+    options = WaypointOptions(method, jerk_limited, velocity, acceleration)
+    motion = _motion_of(subject, file, options)
+    curves = curves_of(motion)
+    tool = None
+    if subject.group.tip is not None:
+        model = subject.robot
+        kinematics = Kinematics(model.tree, model.joint_names, base=model.base_frame)
+        everywhere = model.home + 0.0 * curves.times[:, None]
+        everywhere[:, model.indices(curves.joint_names)] = curves.positions
+        tool = kinematics.pose_batch(everywhere, subject.group.tip)[:, :3, 3]
+    title = f"{subject.robot.name}: {Path(file).name}, {motion.duration:.4g} s"
+    limits = subject.robot.limits.select(curves.joint_names)
+    picture = trajectory_svg(curves, limits, tool, title)
+    if target.suffix == ".html":
+        picture = f"{_HEAD.format(escape(title))}{picture}</body></html>\n"
+    try:
+        target.write_text(picture, encoding="utf-8")
+    except OSError as error:
+        raise BadConfig(f"--output {output}: cannot be written: {error.strerror}.") from None
+    say(f"The motion takes {motion.duration:.4g} s; drawn in {output}.")
+
+
+def _motion_of(subject: Subject, file: str, options: WaypointOptions) -> Trajectory:
+    """Return what a file holds as a motion."""
+    from motion_nodes.cli.trajectory_in import PathFile, Waypoints, read_motion
+    from motion_nodes.planning.composite_path import CSpacePathSpec
+    from motion_nodes.planning.path_spec_file import load_path_spec
+    from motion_nodes.planning.task_space_generator import TaskSpaceTrajectoryGenerator
+    from motion_nodes.trajectory.joint_path import checked_waypoints
+    from motion_nodes.trajectory.through_waypoints import through_waypoints
+    from motion_nodes.trajectory.trajectory import Infeasible
+    from motion_nodes.trajectory.validate import joint_order
+
+    robot, group = subject.robot, subject.group
+    found = read_motion(file)
+    if isinstance(found, PathFile):
+        spec = load_path_spec(found.file)
+        if not isinstance(spec, CSpacePathSpec):
+            generator = TaskSpaceTrajectoryGenerator(robot, group.name, options=options)
+            seed = robot.home[robot.indices(generator.joint_names)]
+            motion = generator.compute_task_space_trajectory_from_path_spec(spec, seed=seed)
+            if motion is None:
+                raise Infeasible(generator.failure)
+            return motion
+        found = Waypoints(group.joints, spec.waypoints)
+    joint_order(found.joint_names, robot.joint_names)
+    if not isinstance(found, Waypoints):
+        return found
+    points = checked_waypoints(found.positions, found.joint_names, least=2)
+    return through_waypoints(points, robot.limits.select(found.joint_names), options)

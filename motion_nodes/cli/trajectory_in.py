@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectories, waypoints and paths from files: JSON, YAML or CSV."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from motion_nodes.errors import BadDescription
+from motion_nodes.model.yaml_file import read_yaml
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+
+_PATHS = ("task_space", "c_space", "composite")
+
+
+@dataclass(frozen=True)
+class Waypoints:
+    """Places of some joints without times."""
+
+    joint_names: tuple[str, ...]
+    positions: np.ndarray
+    """[rad or m], shape (k, n)."""
+
+
+@dataclass(frozen=True)
+class PathFile:
+    """A path of the tool, of the joints or of both; read by those who carry it out."""
+
+    file: Path
+
+
+def read_motion(file: str) -> JointTrajectory | Waypoints | PathFile:
+    """Return what a file holds.
+
+    JSON and YAML: ``joint_names`` and ``points`` with ``positions`` and, where it is a trajectory,
+    ``time_from_start`` [s], ``velocities`` and ``accelerations``; or a path, see
+    :mod:`motion_nodes.model.path_spec_file`. CSV: a column for each joint and, where it is a
+    trajectory, ``time``, ``<joint>.velocity`` and ``<joint>.acceleration``.
+
+    Raises:
+        BadDescription: the file cannot be read or is of none of these forms.
+        BadCommand: numbers that are no trajectory.
+    """
+    path = Path(file)
+    if path.suffix == ".csv":
+        return _from_csv(path)
+    data = read_yaml(path)  # of which JSON is a part
+    if any(word in data for word in _PATHS):
+        return PathFile(path)
+    if "joint_names" not in data or "points" not in data:
+        raise BadDescription(
+            f"{file}: has neither joint_names and points nor one of {', '.join(_PATHS)}"
+        )
+    names, points = data["joint_names"], data["points"]
+    if not isinstance(names, list) or not isinstance(points, list) or not points:
+        raise BadDescription(f"{file}: joint_names and points must be lists that are not empty")
+    if not all(isinstance(point, dict) for point in points):
+        raise BadDescription(f"{file}: each point must be a block of fields such as positions")
+    columns = {
+        field: _rows(file, points, field)
+        for field in ("positions", "velocities", "accelerations", "time_from_start")
+    }
+    return _motion(file, tuple(map(str, names)), columns)
+
+
+def _rows(file: str, points: list[dict[str, Any]], field: str) -> np.ndarray | None:
+    """Return a field of all points, None where no point has it."""
+    having = [i for i, point in enumerate(points) if field in point]
+    if not having:
+        return None
+    if len(having) < len(points):
+        missing = next(i for i in range(len(points)) if i not in having)
+        raise BadDescription(f"{file}: point {missing} has no {field}; others have")
+    try:
+        return np.array([point[field] for point in points], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise BadDescription(
+            f"{file}: {field} are not rows of numbers of one length: {error}"
+        ) from None
+
+
+def _from_csv(path: Path) -> JointTrajectory | Waypoints:
+    try:
+        with path.open(encoding="utf-8", newline="") as lines:
+            head, *rows = [row for row in csv.reader(lines) if row]
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadDescription(f"{path}: cannot be read: {error}") from None
+    except ValueError:
+        raise BadDescription(
+            f"{path}: is empty; a head with the names of joints is needed"
+        ) from None
+    try:
+        table = np.array(rows, dtype=np.float64).reshape(-1, len(head))
+    except ValueError as error:
+        raise BadDescription(f"{path}: rows must be {len(head)} numbers each ({error})") from None
+    names = tuple(h for h in head if h != "time" and "." not in h)
+    place = {word: i for i, word in enumerate(head)}
+
+    def channel(suffix: str) -> np.ndarray | None:
+        found = [place[n + suffix] for n in names if n + suffix in place]
+        return table[:, found] if len(found) == len(names) else None
+
+    columns = {
+        "positions": channel(""),
+        "velocities": channel(".velocity"),
+        "accelerations": channel(".acceleration"),
+        "time_from_start": table[:, place["time"]] if "time" in place else None,
+    }
+    return _motion(str(path), names, columns)
+
+
+def _motion(
+    file: str, names: tuple[str, ...], columns: dict[str, np.ndarray | None]
+) -> JointTrajectory | Waypoints:
+    positions, times = columns["positions"], columns["time_from_start"]
+    if positions is None:
+        raise BadDescription(f"{file}: has no positions")
+    if times is None:
+        return Waypoints(names, positions)
+    return JointTrajectory(names, times, positions, columns["velocities"], columns["accelerations"])

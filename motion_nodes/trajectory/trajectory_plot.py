@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A picture of a trajectory: joints over time against their limits, and where the tool goes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.svg_axes import COLOURS, Axes, page, text
+from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.trajectory.trajectory import Trajectory
+
+Array = NDArray[np.float64]
+
+SAMPLES = 1500
+"""Moments at which a trajectory is looked at."""
+_WIDTH, _PANEL, _TOOL, _HEAD, _ROW = 1120.0, 210.0, 380.0, 50.0, 19.0
+
+
+@dataclass(frozen=True)
+class TrajectoryCurves:
+    """A trajectory at many moments, arrays of shape (k, n)."""
+
+    joint_names: tuple[str, ...]
+    times: Array
+    """[s], shape (k,)."""
+    positions: Array
+    velocities: Array
+    accelerations: Array
+    jerks: Array
+
+
+def curves_of(motion: Trajectory, samples: int = SAMPLES) -> TrajectoryCurves:
+    """Return a trajectory at many moments; jerks by differences where it has none of its own."""
+    times = np.linspace(motion.start_time, motion.end_time, samples)
+    if isinstance(motion, TimedPath):
+        q, v, a, j = motion.states(times)
+    else:
+        found = [motion.sample(t) for t in times.tolist()]
+        q, v, a = (np.array([s[k] for s in found]) for k in range(3))
+        j = np.gradient(a, times, axis=0)
+    return TrajectoryCurves(motion.joint_names, times, q, v, a, j)
+
+
+def trajectory_svg(
+    curves: TrajectoryCurves, limits: JointLimits, tool: Array | None = None, title: str = ""
+) -> str:
+    """Return the picture as SVG text.
+
+    Velocities, accelerations and jerks are shares of each joint's limit, so that the lines at -1
+    and 1 are the limits of all joints; joints without a limit are left out there.
+
+    Args:
+        curves: what to draw.
+        limits: of its joints, in its order.
+        tool: positions of the tool [m], shape (k, 3); None: not drawn.
+        title: above all.
+    """
+    parts = [text(20.0, 30.0, title, size=17, weight="600")]
+    parts += _table(curves, limits)
+    y = _HEAD + _ROW * (len(curves.joint_names) + 2)
+    span = (float(curves.times[0]), float(curves.times[-1]))
+    low, high = _padded(curves.positions)
+    axes = Axes(0.0, y, _WIDTH, _PANEL, "position [rad or m]", span, (low, high), "time [s]")
+    for k in range(len(curves.joint_names)):
+        axes.curve(curves.times, curves.positions[:, k], *_style(k))
+    parts.append(axes.svg())
+    for values, bounds, what in (
+        (curves.velocities, limits.velocity, "velocity"),
+        (curves.accelerations, limits.acceleration, "acceleration"),
+        (curves.jerks, limits.jerk, "jerk"),
+    ):
+        y += _PANEL
+        parts.append(_shares(curves.times, values, bounds, what, y))
+    y += _PANEL
+    if tool is not None:
+        parts += _tool_views(tool, y)
+        y += _TOOL
+    return page(_WIDTH, y + 10.0, parts)
+
+
+def _style(k: int) -> tuple[str]:
+    return (COLOURS[k % len(COLOURS)],)
+
+
+def _shares(times: Array, values: Array, bounds: Array, what: str, y: float) -> str:
+    known = np.flatnonzero(np.isfinite(bounds))
+    span = (float(times[0]), float(times[-1]))
+    if not len(known):
+        axes = Axes(
+            0.0, y, _WIDTH, _PANEL, f"{what}: the joints have no limits of it", span,
+            _padded(values), "time [s]",
+        )  # fmt: skip
+        for k in range(values.shape[1]):
+            axes.curve(times, values[:, k], *_style(k))
+        return axes.svg()
+    shares = values[:, known] / bounds[known]
+    most = max(1.0, float(np.abs(shares).max())) * 1.08
+    axes = Axes(
+        0.0, y, _WIDTH, _PANEL, f"{what}, share of its limit", span, (-most, most), "time [s]"
+    )
+    for column, k in enumerate(known.tolist()):
+        axes.curve(times, shares[:, column], *_style(k))
+    axes.level(1.0)
+    axes.level(-1.0)
+    return axes.svg()
+
+
+def _table(curves: TrajectoryCurves, limits: JointLimits) -> list[str]:
+    """Return a line for each joint: its colour, and the greatest shares of its limits."""
+    columns = (20.0, 260.0, 470.0, 620.0, 790.0)
+    heads = ("joint", "position, of its limits", "velocity", "acceleration", "jerk")
+    y = _HEAD + 6.0
+    parts = [
+        text(x, y, head, size=12, weight="600") for x, head in zip(columns, heads, strict=True)
+    ]
+    for k, name in enumerate(curves.joint_names):
+        y += _ROW
+        q = curves.positions[:, k]
+        words = [
+            name,
+            f"{q.min():.4g} to {q.max():.4g} of {limits.lower[k]:.4g} to {limits.upper[k]:.4g}",
+            _share(curves.velocities[:, k], limits.velocity[k]),
+            _share(curves.accelerations[:, k], limits.acceleration[k]),
+            _share(curves.jerks[:, k], limits.jerk[k]),
+        ]
+        parts.append(
+            f'<rect x="20" y="{y - 9.0:.1f}" width="14" height="9" fill="{_style(k)[0]}"/>'
+        )
+        places = (columns[0] + 20.0, *columns[1:])
+        parts += [text(x, y, word, size=12) for x, word in zip(places, words, strict=True)]
+    return parts
+
+
+def _share(values: Array, bound: float) -> str:
+    most = float(np.abs(values).max())
+    if not np.isfinite(bound):
+        return f"{most:.4g}, no limit"
+    return f"{100.0 * most / bound:.1f} % of {bound:.4g}"
+
+
+def _tool_views(tool: Array, y: float) -> list[str]:
+    """Return the tool's path from above and from the side, with equal scales."""
+    middle = 0.5 * (tool.min(axis=0) + tool.max(axis=0))
+    half = max(0.02, 0.55 * float(np.ptp(tool, axis=0).max()))
+    width = _WIDTH / 2.0
+    # As wide as high in metres per pixel: the frame's margins are those of Axes.
+    wide = half * (width - 72.0) / (_TOOL - 58.0)
+    parts = []
+    for column, (i, j, title) in enumerate(
+        ((0, 1, "tool from above: y over x [m]"), (0, 2, "tool from the side: z over x [m]"))
+    ):
+        axes = Axes(
+            column * width, y, width, _TOOL, title,
+            (middle[i] - wide, middle[i] + wide), (middle[j] - half, middle[j] + half), "x [m]",
+        )  # fmt: skip
+        axes.curve(tool[:, i], tool[:, j], COLOURS[0], width=2.0)
+        axes.dot(float(tool[0, i]), float(tool[0, j]), COLOURS[2], "begin")
+        axes.dot(float(tool[-1, i]), float(tool[-1, j]), COLOURS[1], "end")
+        parts.append(axes.svg())
+    return parts
+
+
+def _padded(values: Array) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    room = max(0.05 * (high - low), 1e-3)
+    return low - room, high + room
