@@ -27,6 +27,8 @@ EXACT = 0.1
 """Distances up to this are exact [m]; of greater ones a lower bound is good enough."""
 _BLOCK = 256
 """Configurations at once; more would need more memory than caches hold."""
+_AT_ONCE = 64
+"""Objects at once, for the same reason."""
 _MORE = 1.1
 """The reach of a joint is found by sampling; so much more is reckoned with."""
 
@@ -65,6 +67,9 @@ class PathMargins:
             if item.enabled
             for part in item.parts
         ]
+        self._boxes = [
+            _Boxes(self._parts[i : i + _AT_ONCE]) for i in range(0, len(self._parts), _AT_ONCE)
+        ]
         self._columns = robot.indices(checker.joint_names)
         reach = [_reach(robot, body, checker.joint_names) for body in bodies]
         single = _single(robot, checker.joint_names)
@@ -93,19 +98,19 @@ class PathMargins:
     def _to_world(self, places: Array, bounds: Array) -> Array:
         """Return how far each body is from all objects, shape (m, b)."""
         least = np.full(bounds.shape[:2], np.inf)
-        for solid, X_SW, counted in self._parts:
-            if not counted.any():
-                continue
-            away = _lower_bound(solid, bounds @ X_SW[:3, :3].T + X_SW[:3, 3]) - self._bounds[:, 3]
-            near = (away < EXACT) & counted
-            if near.any():
-                spheres = near[:, self._body]
+        for boxes in self._boxes:
+            away = boxes.away(bounds) - self._bounds[:, 3]
+            near = (away < EXACT) & boxes.counted[:, np.newaxis]
+            away[near | ~boxes.counted[:, np.newaxis]] = np.inf
+            least = np.minimum(least, away.min(axis=0))
+            for k in np.flatnonzero(near.any(axis=(1, 2))):
+                solid, X_SW, _ = boxes.parts[k]
+                spheres = near[k][:, self._body]
                 local = places[spheres] @ X_SW[:3, :3].T + X_SW[:3, 3]
                 gaps = np.full(spheres.shape, np.inf)
                 gaps[spheres] = signed_distance(solid, local)[0]
                 exact = np.minimum.reduceat(gaps - self._radii, self._starts[:-1], axis=1)
-                away = np.where(near, exact, away)
-            least = np.where(counted, np.minimum(least, away), least)
+                least = np.where(near[k], np.minimum(least, exact), least)
         return least
 
     def _between(self, places: Array, bounds: Array) -> Array:
@@ -126,15 +131,36 @@ class PathMargins:
         return apart
 
 
-def _lower_bound(solid: Solid, points: Array) -> Array:
-    """Return distances that are not too great, quickly; points (..., 3)."""
+class _Boxes:
+    """Some parts of the scene, each in a box that may be rounded, for distances of many at once."""
+
+    def __init__(self, parts: list[tuple[Solid, Array, NDArray[np.bool_]]]) -> None:
+        """Keep solids, their frames' inverse poses, and which bodies must not touch them."""
+        self.parts = parts
+        self.counted = np.stack([counted for *_, counted in parts])
+        X = np.stack([X_SW for _, X_SW, _ in parts])
+        self._R, self._t = X[:, :3, :3].transpose(0, 2, 1), X[:, np.newaxis, :3, 3]
+        shapes = [_box_around(solid) for solid, *_ in parts]
+        self._half = np.array([half for half, _ in shapes])[:, np.newaxis]
+        self._radius = np.array([radius for _, radius in shapes])[:, np.newaxis]
+
+    def away(self, points: Array) -> Array:
+        """Return distances that are not too great; points (m, b, 3), result (parts, m, b)."""
+        rows = points.reshape(-1, 3)
+        beyond = np.abs(rows @ self._R + self._t) - self._half
+        outside = np.sqrt((np.maximum(beyond, 0.0) ** 2).sum(axis=-1))
+        away = outside + np.minimum(beyond.max(axis=-1), 0.0) - self._radius
+        return np.asarray(away.reshape(len(self.parts), *points.shape[:2]))
+
+
+def _box_around(solid: Solid) -> tuple[tuple[float, float, float], float]:
+    """Return half edges of a box around a solid, or in it, and how far beyond the solid reaches."""
     if isinstance(solid, HalfSpace):
-        return np.asarray(points[..., 2])
+        return (np.inf, np.inf, np.inf), 0.0  # so that it is always near
     if isinstance(solid, Box):
-        beyond = np.abs(points) - 0.5 * np.asarray(solid.size)
-        outside = np.linalg.norm(np.maximum(beyond, 0.0), axis=-1)
-        return np.asarray(outside + np.minimum(beyond.max(axis=-1), 0.0))
-    return np.asarray(np.linalg.norm(points, axis=-1) - bounding_radius(solid))
+        x, y, z = solid.size
+        return (0.5 * x, 0.5 * y, 0.5 * z), 0.0
+    return (0.0, 0.0, 0.0), bounding_radius(solid)
 
 
 @functools.lru_cache(maxsize=256)
