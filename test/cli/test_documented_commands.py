@@ -53,6 +53,16 @@ def test_commands_of_the_page(motion, tmp_path, monkeypatch, page):
         assert (tmp_path / file).stat().st_size > 1000
 
 
+def test_commands_of_the_readme_that_need_no_ros(motion, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    found = re.findall(r"^motion ((?:fk|ik|plan|cartesian|convert) [^#\n]*)", text, re.MULTILINE)
+    assert len(found) >= 4
+    for command in found:
+        done = motion(command.strip())
+        assert done.code == 0, f"{command}: {done.text}"
+
+
 def test_recording_as_the_page_says(tmp_path):
     first, *recordings = commands("command_line.md", "bash suite")
     run = [sys.executable, "-m", "motion_nodes.cli.main"]
