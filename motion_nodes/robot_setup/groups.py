@@ -74,7 +74,9 @@ class _Branches:
         return found
 
 
-def guess_groups(tree: KinematicTree, left_out: Collection[str], findings: Findings) -> Groups:
+def guess_groups(
+    tree: KinematicTree, left_out: Collection[str], findings: Findings, base: str | None = None
+) -> Groups:
     """Return groups of the joints of a robot.
 
     From each branching on, the joints that follow one another form a chain. What hangs at a chain's
@@ -84,6 +86,7 @@ def guess_groups(tree: KinematicTree, left_out: Collection[str], findings: Findi
         tree: the robot.
         left_out: joints that belong to the base.
         findings: what was guessed is added.
+        base: the robot's base frame, at which chains begin if they can; default: the root.
     """
     branches = _Branches(tree, left_out)
     chains: list[list[Joint]] = []
@@ -96,7 +99,7 @@ def guess_groups(tree: KinematicTree, left_out: Collection[str], findings: Findi
     many = sum(len(chain) > 2 for chain in actuated) > 1
     for k, chain in enumerate(actuated):
         name = "arm" if chain is longest and not many else _name(chain, f"chain_{k + 1}")
-        group = _chain(tree, _unique(name, result.groups), chain)
+        group = _chain(tree, _unique(name, result.groups), chain, base or tree.root)
         result.groups.append(group)
         if chain is longest:
             result.main = group
@@ -156,12 +159,26 @@ def _is_hand(branches: _Branches, joint: Joint, several: bool) -> bool:
     return depth <= 5
 
 
-def _chain(tree: KinematicTree, name: str, chain: Sequence[Joint]) -> GroupGuess:
+def _chain(tree: KinematicTree, name: str, chain: Sequence[Joint], start: str) -> GroupGuess:
     base, tip = chain[0].parent, _tip(tree, chain[-1].child)
+    if start in tree.frame_names and _moving(tree, start, tip) == _moving(tree, base, tip):
+        base = start
     joints = tuple(joint.name for joint in chain)
-    if tuple(j.name for j in tree.path(base, tip) if j.movable) != joints:
+    if _moving(tree, base, tip) != joints:
         return GroupGuess(name, joints)  # a joint that mimics stands between
     return GroupGuess(name, joints, base, tip)
+
+
+def _moving(tree: KinematicTree, base: str, tip: str) -> tuple[str, ...]:
+    """Return the joints that move between two links; none if the tip is not below the base."""
+    joints, link = [], tip
+    while link != base:
+        joint = tree.parent_joint.get(link)
+        if joint is None:
+            return ()
+        joints += [joint.name] if joint.movable else []
+        link = joint.parent
+    return tuple(reversed(joints))
 
 
 def _tip(tree: KinematicTree, link: str) -> str:

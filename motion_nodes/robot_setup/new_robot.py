@@ -126,7 +126,7 @@ def new_robot(
         _turn_round(root, base.turned, findings)
         tree = _tree(root, file)
     left_out = {*base.driven, *base.steering, *base.passive}
-    groups = guess_groups(tree, left_out, findings)
+    groups = guess_groups(tree, left_out, findings, base_frame(tree))
     spheres, coverage = _fit(geometries, spheres_accuracy, say)
     rng = np.random.default_rng(seed)
     say("working out drives")

@@ -105,15 +105,16 @@ def guess_base(
     ]
     casters = [wheel for wheel in swivels if wheel not in steered]
     guess.passive = _passive(casters)
+    guess.passive = (*_carriers(tree, guess.passive), *guess.passive)
     if casters:
         findings.add("guessed", "passive_joints", f"casters: {listed(guess.passive)}")
-    across = [wheel for wheel in rolling if abs(wheel.axis[1]) > 1.0 - _LEVEL]
+    across = [wheel for wheel in rolling if abs(wheel.axis[1]) > 0.97]
     if rolling and len(across) == len(rolling):
         if len(steered) == 2:
             _ackermann(guess, steered, rolling, findings)
         elif not steered and not _mecanum(guess, rolling, tree, findings):
             _differential(guess, rolling, findings)
-    elif len(rolling) >= 3 and not across[1:] and not steered:
+    elif len(rolling) >= 3 and not steered and _in_several_directions(rolling):
         _omni(guess, rolling, findings)
     if guess.kind == "arm" and wheels:
         names = listed(wheel.joint for wheel in wheels)
@@ -126,6 +127,29 @@ def guess_base(
         guess.passive = _passive(swivels) + tuple(wheel.joint for wheel in rolling)
         guess.driven = guess.steering = guess.turned = ()
     return guess
+
+
+def _in_several_directions(wheels: Sequence[Wheel]) -> bool:
+    """Return whether wheels' axes differ, so that together they can push any way."""
+    axes = np.array([wheel.axis for wheel in wheels])
+    return bool(np.abs(axes @ axes.T).min() < 0.9)
+
+
+def _carriers(tree: KinematicTree, passive: Sequence[str]) -> tuple[str, ...]:
+    """Return further joints that carry nothing that moves but casters: those of a rocker."""
+    found: list[str] = []
+    for name in tree.joint_names:
+        below = [j for j in tree.joint_names if j != name and _is_below(tree, j, name)]
+        if below and name not in passive and all(j in passive for j in below):
+            found.append(name)
+    return tuple(found)
+
+
+def _is_below(tree: KinematicTree, joint: str, above: str) -> bool:
+    step = tree.parent_joint.get(tree.joints[joint].parent)
+    while step is not None and step.name != above:
+        step = tree.parent_joint.get(step.parent)
+    return step is not None
 
 
 def _passive(wheels: Sequence[Wheel]) -> tuple[str, ...]:

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Groups, wheels and drives guessed from URDFs, against what the shipped robots' files say."""
+
+import numpy as np
+import pytest
+from robot_setup.urdf_samples import LIMIT, arm, joint, link, robot
+
+from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.urdf import read_urdf
+from motion_nodes.robot_setup.drives import joint_inertias, masses_of, motion_limits
+from motion_nodes.robot_setup.findings import Findings
+from motion_nodes.robot_setup.groups import guess_groups, open_and_close
+from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.robot_setup.wheels import BaseGuess, find_wheels, guess_base
+
+
+def base_of(name: str) -> BaseGuess:
+    """Return the base that is guessed from the URDF of a shipped robot."""
+    shipped = load_robot(name)
+    geometries = {
+        link: geometry
+        for link in shipped.tree.frame_names
+        if (geometry := LinkGeometry.of_link(shipped, link)) is not None
+    }
+    wheels = find_wheels(shipped.tree, geometries, shipped.base_frame)
+    return guess_base(wheels, shipped.tree, Findings(), shipped.base_frame)
+
+
+@pytest.mark.parametrize("name", ["jetbot", "nova_carter"])
+def test_two_sides_of_wheels_are_measured(name: str) -> None:
+    told, found = load_robot(name).base, base_of(name)
+    assert isinstance(told, DifferentialSpec)
+    assert found.kind == "differential"
+    assert found.block["left_wheel_names"] == list(told.left_wheel_names)
+    assert found.block["right_wheel_names"] == list(told.right_wheel_names)
+    assert found.block["wheel_radius"] == pytest.approx(told.wheel_radius, rel=0.02)
+    assert found.block["wheel_separation"] == pytest.approx(told.wheel_separation, rel=0.03)
+    assert set(found.passive) == set(load_robot(name).passive_joints)
+
+
+def test_a_car_is_measured() -> None:
+    told, found = load_robot("leatherback").base, base_of("leatherback")
+    assert isinstance(told, AckermannSpec)
+    assert found.kind == "ackermann"
+    assert found.block["steering_joint_names"] == list(told.steering_joint_names)
+    assert found.block["wheelbase"] == pytest.approx(told.wheelbase, rel=0.02)
+    assert found.block["rear_track_width"] == pytest.approx(told.rear_track_width, rel=0.03)
+    assert found.block["steered_axle"] == told.steered_axle
+
+
+def test_omni_wheels_are_found() -> None:
+    told, found = load_robot("kaya").base, base_of("kaya")
+    assert isinstance(told, HolonomicSpec)
+    assert found.kind == "holonomic"
+    assert set(found.driven) == set(told.wheel_names)
+    assert {w["roller_angle_deg"] for w in found.block["wheels"]} == {90.0}
+    radii = {wheel.joint: wheel.radius for wheel in told.wheels}
+    for wheel in found.block["wheels"]:
+        assert wheel["radius"] == pytest.approx(radii[wheel["joint"]], rel=0.03)
+
+
+def test_an_arm_has_no_wheels() -> None:
+    assert base_of("ur10e").kind == "arm"
+    assert base_of("ur10e").wheels == ()
+
+
+@pytest.mark.parametrize(("name", "group"), [("franka", "arm"), ("ur10e", "ur_manipulator")])
+def test_the_shipped_arms_are_found(name: str, group: str) -> None:
+    shipped = load_robot(name)
+    groups = guess_groups(shipped.tree, (), Findings(), shipped.base_frame)
+    assert groups.main is not None
+    told = shipped.group(group)
+    assert (groups.main.joints, groups.main.tip) == (told.joints, told.tip)
+    assert groups.main.base == told.base
+    if name == "franka":
+        assert [g.joints for g in groups.grippers] == [shipped.group("gripper").joints]
+        ends = open_and_close(shipped.tree, groups.grippers[0])
+        assert ends is not None
+        assert set(ends[0].values()) == {0.04}
+        assert set(ends[1].values()) == {0.0}
+
+
+def test_two_arms_and_a_neck_are_three_chains() -> None:
+    parts = [link("torso")]
+    for side in ("left", "right"):
+        above = "torso"
+        for k in range(1, 5):
+            parts += [
+                link(f"{side}_arm_{k}"),
+                joint(f"{side}_arm_joint_{k}", above, f"{side}_arm_{k}"),
+            ]
+            above = f"{side}_arm_{k}"
+    parts += [link("head"), joint("neck_pan", "torso", "head")]
+    groups = guess_groups(read_urdf(robot(*parts)), (), Findings())
+    assert sorted(g.name for g in groups.groups) == ["left_arm", "neck_pan", "right_arm"]
+    assert groups.grippers == []
+    assert all(g.tip for g in groups.groups)
+
+
+def test_fingers_that_mimic_are_a_gripper_whatever_their_names() -> None:
+    more = [
+        link("l"),
+        link("r"),
+        joint("slide_l", "link_3", "l", kind="prismatic", axis="0 1 0", xyz="0 0.01 0.3"),
+        joint(
+            "slide_r", "link_3", "r", kind="prismatic", axis="0 -1 0", xyz="0 -0.01 0.3",
+            inside=LIMIT + '<mimic joint="slide_l"/>',
+        ),
+    ]  # fmt: skip
+    tree = read_urdf(arm(3, *more))
+    groups = guess_groups(tree, (), Findings())
+    assert {g.name: g.joints for g in groups.groups} == {
+        "arm": ("joint_1", "joint_2", "joint_3"),
+        "gripper": ("slide_l",),
+    }
+    ends = open_and_close(tree, groups.grippers[0])
+    assert ends is None or ends[0]["slide_l"] != ends[1]["slide_l"]
+
+
+def test_inertia_and_load_of_one_bar() -> None:
+    """A bar of 2 kg whose centre is 0.1 m from a level axis."""
+    text = robot(link("a"), link("b"), joint("j", "a", "b", axis="0 1 0"))
+    tree = read_urdf(text)
+    masses = masses_of(tree, {}, Findings())
+    Q = np.linspace(-2.5, 2.5, 501)[:, None]
+    inertia, load = joint_inertias(tree, masses, Q)
+    mean = (0.02 + 0.02 + 0.01) / 3.0
+    assert inertia[0] == pytest.approx(2.0 * 0.1**2 + mean)
+    assert load[0] == pytest.approx(2.0 * 9.80665 * 0.1, rel=1e-4)
+
+
+def test_guessed_limits_reach_full_speed_in_a_quarter_of_a_second() -> None:
+    findings = Findings()
+    limits = motion_limits(read_urdf(arm(3)), findings)
+    assert limits["acceleration"]["joint_1"] == 2.0 / 0.25
+    assert limits["jerk"]["joint_1"] == 2.0 / 0.25 / 0.025
+    assert [f.kind for f in findings] == ["guessed"]

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a URDF to a robot that plans and reacts; nothing is left behind where that fails."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from robot_setup.urdf_samples import INERTIAL, arm, joint, link, robot
+from typer.testing import CliRunner
+
+from motion_nodes.errors import BadConfig, BadDescription, MotionError
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.planning.pipeline import plan
+from motion_nodes.planning.problem import JointGoal, PlanRequest
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.robot_setup.new_robot import NewRobot, new_robot
+from motion_nodes.robot_setup.self_collisions import random_configurations
+from motion_nodes.scene.checker import CollisionChecker
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> NewRobot:
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "sample.urdf").write_text(arm(6, name="My Robot"))
+    return new_robot(folder / "sample.urdf", output=folder / "my_robot")
+
+
+def test_the_folder_is_whole(made: NewRobot) -> None:
+    names = sorted(path.name for path in made.directory.iterdir())
+    assert names == ["README.md", "rmpflow.yaml", "robot.urdf", "robot.yaml", "spheres.yaml"]
+    assert made.robot.name == "my_robot"
+    assert made.robot.group("manipulator").tip == made.robot.tool_frame == "tool0"
+    for heading in ("## What was guessed", "## Collision spheres", "## Self-collisions"):
+        assert heading in (made.directory / "README.md").read_text()
+    assert sorted(path.name for path in made.directory.parent.iterdir()) == [
+        "my_robot",
+        "sample.urdf",
+    ]
+
+
+def test_states_are_free_and_within_limits(made: NewRobot) -> None:
+    checker = CollisionChecker(made.robot)
+    for name in ("home", "ready"):
+        q = made.robot.named_state(name)
+        assert made.robot.limits.within(q)
+        assert checker.is_free(q)
+
+
+def test_pairs_that_never_meet_do_not_meet_elsewhere(made: NewRobot) -> None:
+    """Other configurations than those tried: none of the pairs comes near itself."""
+    never = made.self_collisions.of("never")
+    assert never
+    rng = np.random.default_rng(99)
+    checker = CollisionChecker(made.robot)
+    bodies = np.array(checker.sphere_bodies)
+    for q in random_configurations(made.robot, 200, rng):
+        spheres = checker.sphere_positions(q)
+        for a, b in never:
+            one, other = spheres[bodies == a], spheres[bodies == b]
+            gaps = np.linalg.norm(one[:, None, :3] - other[None, :, :3], axis=2)
+            assert (gaps - one[:, None, 3] - other[None, :, 3]).min() > 0.0
+
+
+def test_the_share_of_free_configurations_is_that_of_the_checker(made: NewRobot) -> None:
+    Q = random_configurations(made.robot, 3000, np.random.default_rng(5))
+    share = CollisionChecker(made.robot).are_free(Q).mean()
+    assert made.free_share == pytest.approx(share, abs=0.04)
+    assert share > 0.2
+
+
+def test_it_plans_a_motion(made: NewRobot) -> None:
+    checker = CollisionChecker(made.robot, "arm")
+    start = made.robot.named_state("home", "arm")
+    goal = made.robot.named_state("ready", "arm")
+    result = plan(PlanRequest(checker, start, (JointGoal(goal),), timeout=60.0))
+    assert result.trajectory is not None, result.reason
+    np.testing.assert_allclose(result.trajectory.positions[-1], goal, atol=1e-6)
+
+
+def test_its_policy_goes_to_a_target(made: NewRobot) -> None:
+    policy = RmpflowPolicy(made.robot)
+    q = made.robot.named_state("ready", "arm")
+    v = np.zeros(6)
+    kinematics = Kinematics(made.robot.tree)
+    target = kinematics.pose(made.robot.named_state("ready"), "tool0")[:3, 3] + (0.0, 0.1, -0.05)
+    policy.set_end_effector_target(target)
+    for _ in range(400):
+        q, v = policy.compute_joint_targets(q, v)
+    full = made.robot.home.copy()
+    full[made.robot.indices(made.robot.group("arm").joints)] = q
+    assert np.linalg.norm(kinematics.pose(full, "tool0")[:3, 3] - target) < 0.01
+
+
+def test_equal_seeds_make_equal_robots(made: NewRobot, tmp_path: Path) -> None:
+    again = new_robot(made.directory.parent / "sample.urdf", output=tmp_path / "again")
+    for name in ("robot.yaml", "spheres.yaml", "rmpflow.yaml"):
+        assert (again.directory / name).read_text() == (made.directory / name).read_text()
+
+
+def test_what_exists_is_refused_and_with_force_moved_aside(tmp_path: Path) -> None:
+    file = tmp_path / "r.urdf"
+    file.write_text(robot(link("a"), link("b"), joint("j", "a", "b")))
+    target = tmp_path / "mine"
+    target.mkdir()
+    (target / "notes.txt").write_text("years of work")
+    with pytest.raises(BadConfig, match="exists; choose another place with --output"):
+        new_robot(file, output=target)
+    found = new_robot(file, output=target, force=True)
+    assert found.kept == tmp_path / "mine.old1"
+    assert (found.kept / "notes.txt").read_text() == "years of work"
+    assert load_robot(target).joint_names == ("j",)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"name": "Not A Name"}, "lower-case letters"),
+        ({"name": "franka"}, "a robot called 'franka' exists"),
+        ({"output": "no/such/folder"}, "is no folder"),
+        ({"spheres_accuracy": 0.0}, "above 0"),
+    ],
+)
+def test_bad_options_are_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, object],
+    words: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r.urdf").write_text(robot(link("a"), link("b"), joint("j", "a", "b")))
+    with pytest.raises(MotionError, match=words):
+        new_robot("r.urdf", **options)  # type: ignore[arg-type]
+    assert [path.name for path in tmp_path.iterdir()] == ["r.urdf"]
+
+
+def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "r.urdf"
+    file.write_text(robot(link("a"), link("b"), joint("j", "a", "b")))
+
+    def full_disk(*_: object) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr("motion_nodes.robot_setup.new_robot.copy_meshes", full_disk)
+    with pytest.raises(BadConfig, match="cannot be written: No space left"):
+        new_robot(file, output=tmp_path / "out")
+    assert [path.name for path in tmp_path.iterdir()] == ["r.urdf"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "r.urdf"
+    file.write_text(robot(link("a"), link("b"), joint("j", "a", "b")))
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    with pytest.raises(BadConfig, match="closed cannot be written to"):
+        new_robot(file, output=closed / "out")
+
+
+def test_a_robot_that_does_not_move_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "r.urdf"
+    file.write_text(robot(link("a"), link("b"), joint("j", "a", "b", kind="fixed", inside="")))
+    with pytest.raises(BadDescription, match="nothing to control"):
+        new_robot(file, output=tmp_path / "out")
+
+
+def test_three_hundred_links_and_foreign_names(tmp_path: Path) -> None:
+    parts = [link("Wurzel-0", INERTIAL)]
+    for k in range(1, 300):
+        kind = "revolute" if k % 10 == 0 else "fixed"
+        inside = link(f"Glied-ä{k}") if k % 25 == 0 else link(f"Glied-ä{k}", INERTIAL)
+        above = f"Glied-ä{k - 1}" if k > 1 else "Wurzel-0"
+        parts += [inside, joint(f"关节{k}", above, f"Glied-ä{k}", kind=kind, xyz="0.01 0 0.02")]
+    (tmp_path / "r.urdf").write_text(robot(*parts, name="Schlange"))
+    found = new_robot(tmp_path / "r.urdf", output=tmp_path / "out")
+    assert found.robot.name == "schlange"
+    assert len(found.robot.tree.frame_names) == 300
+    assert len(found.robot.joint_names) == 29
+    assert len(found.coverage) == 11
+
+
+def test_the_command_tells_what_was_guessed_and_what_is_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from motion_nodes.cli.main import app
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "r.urdf").write_text(robot(link("a"), link("b"), joint("j", "a", "b"), name="r1"))
+    result = CliRunner().invoke(app, ["new", "r.urdf"])
+    assert result.exit_code == 0, result.output
+    assert "next: motion up ./r1" in result.output
+    assert "guessed, look at it:" in result.output
+    told = CliRunner().invoke(app, ["new", "r.urdf", "--name", "r2", "--json"])
+    data = json.loads(told.output)
+    assert data["groups"]["arm"]["joints"] == ["j"]
+    assert {item["kind"] for item in data["findings"]} >= {"guessed"}
+    assert load_robot(data["directory"]).name == "r2"
