@@ -104,7 +104,7 @@ def without_page(counts: list[int], seconds: float) -> list[list[Cell]]:
             base = share(seconds)
             alone.close()
             feeder = Feeder(viewer, count)
-            rows.append([f"{count} robots", 1e3 * opened, share(seconds) - base])
+            rows.append([_label(count), 1e3 * opened, share(seconds) - base])
             feeder.close()
     return rows
 
@@ -134,8 +134,12 @@ def with_page(counts: list[int], seconds: float, shadows: bool) -> list[list[Cel
             script = FRAMES.replace("arguments_seconds", f"{seconds:g}")
             frames = page.driver.execute_async_script(script)
             feeder.close()
-            rows.append([f"{count} robots", 1e3 * loaded, 1e3 * drawn, frames, used])
+            rows.append([_label(count), 1e3 * loaded, 1e3 * drawn, frames, used])
     return rows
+
+
+def _label(count: int) -> str:
+    return "1 robot" if count == 1 else f"{count} robots"
 
 
 def main() -> None:

@@ -226,7 +226,8 @@ def boxes() -> PlanningScene:
 def viewer(path: Path) -> None:
     """A plan around a wall: the ghost on its way, the search tree, spheres by their distance."""
     start = {"panda_joint1": -0.6, "panda_joint2": 0.35, "panda_joint4": -1.9}
-    with program_and_page(["up", "franka:=franka"]) as (program, page):
+    plain = ["--params-file", chromium.WITHOUT_SHADOWS]
+    with program_and_page(["up", "franka:=franka", *plain]) as (program, page):
         node = program.node
         arm = program.hear(JointState, "/franka/joint_states")
         out = node.create_publisher(
@@ -272,7 +273,7 @@ def viewer(path: Path) -> None:
 def spheres(path: Path) -> None:
     """The sphere editor, with one sphere of the hand chosen."""
     with tempfile.TemporaryDirectory() as folder:
-        program = Program(["spheres", "franka"], Path(folder) / "log")
+        program = Program(["spheres", "franka", "--no-shadows"], Path(folder) / "log")
         try:
             with chromium.chromium_page(Path(folder), *SIZE) as page:
                 page.open(program.address())

@@ -17,9 +17,9 @@ from motion_nodes.view.sphere_nodes import add_spheres
 from motion_nodes.view.sphere_session import SphereSession
 from motion_nodes.view.viewed_robot import ViewedRobot
 
-OTHER_RGB, LINK_RGB, CHOSEN_RGB = (170, 190, 215), (240, 200, 60), (225, 60, 60)
+OTHER_RGB, LINK_RGB, CHOSEN_RGB = (95, 145, 215), (240, 190, 40), (225, 45, 45)
 """Of spheres of other links, of the chosen link, and of the chosen sphere."""
-GEOMETRY = Look(opacity=0.55, shadow=False)
+GEOMETRY = Look(opacity=0.6, shadow=False)
 HANDLE_SIZE = 0.12
 """[m]"""
 
@@ -109,7 +109,9 @@ class SpherePicture:
 
     def _add(self, link: str, spheres: Array) -> viser.BatchedMeshHandle:
         path = f"{self._link_nodes[link]}/spheres"
-        node = add_spheres(self._scene, path, spheres, self._colours(link, len(spheres)))
+        node = add_spheres(
+            self._scene, path, spheres, self._colours(link, len(spheres)), opacity=0.5
+        )
         self.nodes[link] = node
 
         async def clicked(event: viser.SceneNodePointerEvent[viser.BatchedMeshHandle]) -> None:

@@ -264,12 +264,13 @@ class Page:
         path = f"//div[contains(@class, 'Paper')]/div[normalize-space(text())='{name}']"
         title = wait_for(lambda: self._find(path), f"the folder '{name}' appears")
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", title)
+        folder = title.find_element("xpath", "..")
+        heights = [folder.size["height"]]
         title.click()
-        heights = [title.find_element("xpath", "..").size["height"]]
 
         def at_rest() -> bool:
             # It opens slowly, and what is clicked meanwhile is not where it was.
-            heights.append(title.find_element("xpath", "..").size["height"])
+            heights.append(folder.size["height"])
             return heights[0] < heights[-1] == heights[-2]
 
         wait_for(at_rest, f"the folder '{name}' opens")
