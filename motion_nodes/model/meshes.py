@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.resources
 import os
+import re
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -31,6 +32,26 @@ def resolve_mesh(filename: str, directory: Path) -> Path:
     if filename.startswith("package://"):
         hint = " Source the workspace that holds the package, or add it to AMENT_PREFIX_PATH."
     raise BadDescription(f"mesh '{filename}' was not found; looked at: {looked}.{hint}")
+
+
+def with_absolute_meshes(urdf: str, directory: Path) -> str:
+    """Return a URDF's text in which relative mesh names have become ``file://`` addresses.
+
+    Other programs (RViz, Foxglove) get the text without the file, so they do not know what a name
+    is relative to.
+
+    Args:
+        urdf: the text.
+        directory: folder of the URDF.
+    """
+
+    def absolute(match: re.Match[str]) -> str:
+        name = match.group(2)
+        if "://" in name or Path(name).is_absolute():
+            return match.group(0)
+        return f"{match.group(1)}{(directory.absolute() / name).as_uri()}{match.group(3)}"
+
+    return re.sub(r"""(<mesh\b[^>]*?\bfilename=["'])([^"']+)(["'])""", absolute, urdf)
 
 
 def _places(filename: str, directory: Path) -> list[Path]:

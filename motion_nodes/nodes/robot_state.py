@@ -14,6 +14,7 @@ from std_msgs.msg import String
 from tf2_msgs.msg import TFMessage
 
 from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.meshes import with_absolute_meshes
 from motion_nodes.model.poses import inverse
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
@@ -72,7 +73,8 @@ class RobotStateNode(RobotNode[RobotStateParams]):
 
     def activate(self) -> None:
         """Publish the description and the transforms that stay."""
-        self._description.publish(String(data=self.robot.urdf))
+        urdf = with_absolute_meshes(self.robot.urdf, self.robot.directory)
+        self._description.publish(String(data=urdf))
         self._static_sender.send(self.robot.tree.packed.X_PJ[self._static], self.now_ns())
 
     def tick(self, dt: float) -> None:

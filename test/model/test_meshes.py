@@ -10,7 +10,7 @@ import pytest
 
 from motion_nodes.errors import BadDescription
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.meshes import resolve_mesh
+from motion_nodes.model.meshes import resolve_mesh, with_absolute_meshes
 
 
 @pytest.fixture
@@ -65,3 +65,14 @@ def test_a_mesh_that_is_nowhere_lists_the_places(
         resolve_mesh("package://p/m", tmp_path)
     with pytest.raises(BadDescription, match="allowed are package://, file://, absolute"):
         resolve_mesh("https://example.org/m.stl", tmp_path)
+
+
+def test_relative_names_become_addresses_for_programs_that_get_the_text_alone(mesh: Path) -> None:
+    folder = mesh.parent.parent
+    urdf = (
+        '<mesh scale="1 1 1" filename="meshes/arm link.stl"/><mesh filename=\'/abs/b.stl\'/>'
+        '<mesh filename="package://p/c.stl"/><link name="meshes/arm link.stl"/>'
+    )
+    found = with_absolute_meshes(urdf, folder)
+    assert found == urdf.replace('filename="meshes/arm link.stl"', f'filename="{mesh.as_uri()}"')
+    assert resolve_mesh(mesh.as_uri(), Path("/")) == mesh
