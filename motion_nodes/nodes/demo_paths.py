@@ -27,10 +27,12 @@ class Eight:
     """Half of it, along z [m]."""
     duration: float = 12.0
     ease: float = 1.0
+    turns: float = 1.0
+    """Half a turn ends in the centre as well."""
 
     def at(self, t: float) -> Array:
         """Return the position at a time since the beginning [m], shape (3,)."""
-        turn = 2.0 * np.pi * self.progress(t) / self.duration
+        turn = 2.0 * np.pi * self.turns * self.progress(t) / self.duration
         x, y, z = self.centre
         return np.array(
             (x, y + self.width * np.sin(turn), z + self.height * np.sin(2.0 * turn)), np.float64

@@ -67,6 +67,9 @@ def test_the_eight_begins_and_ends_gently_where_it_began():
     assert speeds.max() == pytest.approx(eight.speed, rel=0.02)
     assert 0.1 < eight.speed < 0.15
     assert np.abs(np.diff(speeds)).max() / STEP < 0.3  # [m/s^2]
+    half = Eight(duration=6.0, turns=0.5)
+    assert half.at(half.whole) == pytest.approx(eight.centre, abs=1e-9)
+    assert half.speed == pytest.approx(eight.speed, rel=0.1)
     assert np.ptp(places[:, 1]) == pytest.approx(2.0 * eight.width, rel=0.01)
 
 
