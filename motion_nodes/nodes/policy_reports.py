@@ -27,8 +27,8 @@ from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.markers import Markers
 from motion_nodes.ros.node import MotionNode
 
-CLOSE = 0.05
-"""[m] An obstacle that is nearer slows servo commands down."""
+CLOSE = 0.1
+"""[m] An obstacle that is nearer is taken for what slows a servo command down."""
 SLOWED, HALTED = 0.7, 0.2
 """Parts of a wished speed below which servo counts as slowed down and as halted."""
 AT_LIMIT = 0.02

@@ -52,7 +52,7 @@ class ObstaclePacker:
         known = {
             item.name: self._packed(item, moving.get(item.name, _STILL))
             for item in scene.objects.values()
-            if item.enabled
+            if item.enabled and not self._may_all_touch(scene, item.name)
         }
         self._known = known
         rows = [found.rows for found in known.values()]

@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node rmpflow_policy over DDS: targets, servo commands, obstacles, services, parameters."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scene_requests as requests
+from control_msgs.msg import DynamicJointState
+from geometry_msgs.msg import TransformStamped
+from joint_client import ARM, CONTROLLER, FRANKA, HOME, SUCCEEDED, JointClient, smooth
+from moveit_msgs.msg import ServoStatus
+from moveit_msgs.srv import ServoCommandType
+from policy_client import DOWN, POLICY, SERVO, PolicyClient
+from ros_processes import LATCHED
+from tf2_msgs.msg import TFMessage
+from visualization_msgs.msg import Marker, MarkerArray
+
+OWNER = [sys.executable, str(Path(__file__).parents[1] / "scene_owner.py")]
+OWNER += ["--ros-args", "-p", "robot:=franka"]
+PLACE = (0.45, 0.15, 0.4)
+FASTEST = 1.2 * max(FRANKA.group("arm").limits.velocity)
+"""[rad/s] What references may ask for, with a margin for stamps that stand for a tick."""
+RATE = 100.0
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(scope="module")
+def arm(module_suite, module_client):
+    """A robot without physics, its controller, a scene and the policy."""
+    common = {"robot": "franka", "use_sim_time": True, "update_rate": RATE}
+    module_suite.node("mock_sim", robots=["franka"], update_rate=RATE)
+    module_suite.node("articulation_controller", **common)
+    # Others share the processors, so a client's commands may come late.
+    module_suite.node("rmpflow_policy", servo__incoming_command_timeout=0.5, **common)
+    module_suite.run([*OWNER, "-p", "use_sim_time:=true"])
+    made = JointClient(module_client)
+    for node, word in ((CONTROLLER, "holding"), (POLICY, "idle")):
+        module_client.wait_for_diagnosis(node, word, within=60.0)
+    made.wait_for()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def module_policy(arm):
+    return PolicyClient(arm)
+
+
+@pytest.fixture
+def policy(module_policy):
+    module_policy.begin_anew()
+    return module_policy
+
+
+# ---- targets
+
+
+def test_a_target_is_reached_and_then_the_joints_are_free(policy):
+    policy.stays("idle", 0.5)
+    assert not policy.sent, "without a target nothing is sent"
+    policy.go(PLACE)
+    policy.wait_for("arrived")
+    assert policy.fastest < FASTEST
+    policy.quiet()
+    assert policy.tool[:3, 3] == pytest.approx(PLACE, abs=0.005)
+    assert np.trace(policy.tool[:3, :3] @ np.diag([1.0, -1.0, -1.0])) > 3.0 - np.radians(1.0) ** 2
+    # Another command gets the joints, and nobody pulls them back.
+    status, result = policy.arm.follow(smooth(HOME, 1.5)).result()
+    assert status == SUCCEEDED, result.error_string
+    assert "another command" in policy.wait_for("idle")
+    assert policy.arm.away(HOME) < 1e-3
+
+
+def test_a_motion_is_taken_over_from_a_trajectory_without_a_jump(policy):
+    goal = {**HOME, "panda_joint1": 0.8}
+    call = policy.arm.follow(smooth(goal, 3.0))
+    assert call.accepted()
+    policy.arm.moving(above=0.2)
+    policy.arm.commands.clear()
+    policy.go(PLACE)
+    policy.wait_for("following")
+    policy.client.spin(0.5)
+    rows = np.array([m.position[:7] for m in policy.arm.commands.messages])
+    stamps = np.array([m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec
+                       for m in policy.arm.commands.messages])  # fmt: skip
+    moved = np.diff(stamps) > 1e-4
+    speeds = np.diff(rows, axis=0)[moved] / np.diff(stamps)[moved, None]
+    assert np.abs(speeds).max() < 2.2
+    assert call.result()[0] != SUCCEEDED
+    assert "~/reference" in call.result()[1].error_string
+
+
+def test_targets_in_frames_of_the_robot_and_of_tf(policy):
+    before = policy.tool
+    policy.go((0.0, 0.0, 0.1), (0.0, 0.0, 0.0), frame="panda_hand_tcp")
+    policy.wait_for("arrived")
+    policy.rest()
+    assert policy.tool[:3, 3] == pytest.approx((before @ (0, 0, 0.1, 1))[:3], abs=0.006)
+    transform = TransformStamped(child_frame_id="table")
+    transform.header.frame_id = "panda_link0"
+    transform.transform.translation.x = 0.4
+    transform.transform.rotation.w = 1.0
+    publisher = policy.client.node.create_publisher(TFMessage, "/tf_static", LATCHED)
+    publisher.publish(TFMessage(transforms=[transform]))
+    policy.client.repeat(
+        lambda: policy.go((0.1, 0.1, 0.4), DOWN, frame="table"),
+        lambda: policy.text == "arrived" and policy.tool[1, 3] > 0.09,
+        "the target on the table",
+        rate=2.0,
+    )
+    policy.client.spin(0.5)
+    assert policy.tool[:3, 3] == pytest.approx((0.5, 0.1, 0.4), abs=0.006)
+
+
+def test_a_posture_by_names_in_any_order(policy):
+    goal = {name: HOME[name] for name in reversed(ARM)} | {"panda_joint1": 0.4}
+    policy.tend([*goal, "panda_finger_joint1"], [*goal.values(), 0.01])
+    policy.wait_for("arrived")
+    policy.client.spin(1.0)
+    assert policy.arm.away(goal) < 0.011
+    policy.tend(["panda_joint1"], [7.0])
+    policy.wait_for_warning("its limits are")
+    policy.tend(["panda_joint9"], [0.0])
+    policy.wait_for_warning("panda_joint9")
+
+
+def test_a_target_at_a_kilohertz_that_jumps_is_followed_within_the_limits(policy):
+    count = 0
+
+    def jump():
+        nonlocal count
+        count += 1
+        policy.go((0.45, 0.5 if count // 200 % 2 else -0.5, 0.4))
+
+    policy.client.repeat_for(jump, 2.0, rate=1000.0)
+    policy.wait_for("following")
+    policy.client.repeat(jump, lambda: len(policy.sent) > 20, "references", rate=200.0)
+    assert policy.fastest < FASTEST
+    policy.trigger(f"{POLICY}/clear_target")
+    policy.wait_for("idle")
+    policy.rest()
+
+
+@pytest.mark.parametrize(
+    ("fill", "words"),
+    [
+        (lambda m: setattr(m.pose.position, "x", float("nan")), "not finite"),
+        (lambda m: setattr(m.pose.orientation, "x", float("inf")), "not finite"),
+        (lambda m: setattr(m.pose.orientation, "x", 0.0), "no rotation"),
+        (lambda m: setattr(m.pose.position, "x", 1e9), "metres"),
+        (lambda m: setattr(m.header, "frame_id", "nowhere"), "nowhere"),
+    ],
+)
+def test_a_bad_target_changes_nothing(policy, fill, words):
+    policy.go(PLACE)
+    policy.wait_for("following")
+    message = policy.target((0.3, -0.4, 0.5))
+    if "rotation" in words:
+        message.pose.orientation.y = message.pose.orientation.z = message.pose.orientation.w = 0.0
+    fill(message)
+    policy.send(message)
+    policy.wait_for_warning(words)
+    policy.wait_for("arrived")
+    policy.rest()
+    assert policy.tool[:3, 3] == pytest.approx(PLACE, abs=0.01)
+
+
+def test_an_old_target_is_ignored(policy):
+    message = policy.target(PLACE)
+    now = policy.arm.now
+    assert now > 3.0
+    message.header.stamp.sec = int(now - 2.0)
+    message.header.stamp.nanosec = 1
+    policy.send(message)
+    policy.wait_for_warning("old")
+    policy.stays("idle", 0.5)
+
+
+def test_an_unreachable_target_is_told_and_harms_nothing(policy):
+    policy.go((2.0, 0.5, 0.5))
+    assert "no nearer" in policy.wait_for("stuck")
+    policy.rest()
+    policy.go(PLACE)
+    policy.wait_for("arrived")
+
+
+def test_a_lost_target_ends_in_a_stop(policy):
+    assert policy.client.set_parameters(POLICY, target_timeout=0.4).successful
+    try:
+        policy.client.repeat_for(lambda: policy.go((0.45, -0.3, 0.4)), 0.6)
+        assert policy.arm.speed() > 0.05
+        assert "not renewed for 0.4 s" in policy.wait_for("stopped")
+        policy.rest()
+    finally:
+        assert policy.client.set_parameters(POLICY, target_timeout=float("inf")).successful
+
+
+# ---- obstacles
+
+
+def test_an_obstacle_in_the_way_and_one_that_moves_are_kept_away_from(policy):
+    policy.scene(requests.sphere("ball", 0.07, (0.42, 0.1, 0.45)))
+    policy.go((0.4, 0.3, 0.45))
+    policy.wait_for("arrived")
+    policy.scene(requests.sphere("ball", 0.07, (0.4, 0.8, 0.45)))
+    policy.client.spin(0.5)
+    least, y = np.inf, 0.8
+    for _ in range(40):
+        y -= 0.012
+        policy.scene_moves("ball", (0.4, y, 0.45))
+        policy.client.spin(0.05)
+        values = {v.key: float(v.value) for v in policy.statuses.newest.values}
+        least = min(least, values["clearance [m]"])
+    assert policy.tool[1, 3] < 0.29, "it has given way"
+    assert least > 0.0
+    policy.scene()
+
+
+def test_an_obstacle_that_appears_inside_the_robot_throws_nothing_about(policy):
+    policy.go(PLACE)
+    policy.wait_for("arrived")
+    policy.sent.clear()
+    x, y, z = policy.tool[:3, 3]
+    policy.scene(requests.sphere("inside", 0.08, (x, y, z + 0.05)))
+    policy.client.spin(1.5)
+    assert policy.fastest < FASTEST
+    policy.scene()
+    policy.wait_for("arrived")
+
+
+# ---- servo
+
+
+def test_a_twist_moves_the_tool_along_the_frame_it_names(policy):
+    policy.client.repeat(
+        policy.twist(linear_x=0.4, linear_z=-0.2),
+        lambda: np.abs(policy.tool_speed[:3] - (0.1, 0.0, -0.05)).max() < 0.02,
+        "the speed of the tool",
+        rate=50.0,
+    )
+    assert policy.servo_statuses.newest.code == ServoStatus.NO_WARNING
+    policy.wait_for("idle")
+    policy.rest()
+    before = policy.tool
+
+    def way():
+        return before[:3, :3].T @ (policy.tool[:3, 3] - before[:3, 3])
+
+    send = policy.twist(frame="panda_hand_tcp", linear_z=0.4)
+    policy.client.repeat(send, lambda: way()[2] > 0.06, "a way along the tool", rate=50.0)
+    policy.wait_for("idle")
+    policy.rest()
+    assert np.abs(way()[:2]).max() < 0.01
+
+
+def test_joints_are_jogged_by_name(policy):
+    before = policy.arm.joints
+
+    def moved(name):
+        return policy.arm.joints[name] - before[name]
+
+    send = policy.jog(panda_joint7=-0.8, panda_joint1=0.4)
+    policy.client.repeat(send, lambda: moved("panda_joint7") < -0.4, "a way", rate=50.0)
+    policy.wait_for("idle")
+    policy.rest()
+    assert moved("panda_joint1") == pytest.approx(-0.5 * moved("panda_joint7"), rel=0.2)
+    others = {name: round(moved(name), 3) for name in ARM[1:6]}
+    assert max(map(abs, others.values())) < 0.06, others
+
+
+def test_servo_stops_before_an_obstacle_and_says_so(policy):
+    x = policy.tool[0, 3]
+    policy.scene(requests.box("wall", (0.02, 1.0, 1.0), (x + 0.2, 0.0, 0.5)))
+    policy.client.repeat(
+        policy.twist(linear_x=0.6),
+        lambda: policy.servo_statuses.newest.code == ServoStatus.HALT_FOR_COLLISION,
+        "a halt before the wall",
+        rate=50.0,
+        within=30.0,
+    )
+    assert policy.tool[0, 3] < x + 0.19
+    assert "m away" in policy.servo_statuses.newest.message
+    policy.scene()
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (lambda p: p.twist(linear_x=float("nan")), "linear.x is nan"),
+        (lambda p: p.twist(linear_x=3.0), "-1 to 1"),
+        (lambda p: p.twist(linear_x=0.3, frame="nowhere"), "nowhere"),
+        (lambda p: p.jog(panda_joint8=0.3), "panda_joint8"),
+        (lambda p: p.jog(panda_joint1=float("inf")), "panda_joint1 is inf"),
+    ],
+)
+def test_a_bad_servo_command_moves_nothing(policy, command, words):
+    policy.client.repeat_for(command(policy), 0.3)
+    policy.wait_for_warning(words)
+    assert policy.text == "idle"
+    assert not policy.sent
+
+
+def test_servo_can_be_stopped_paused_and_told_what_to_take(policy):
+    send = policy.twist(linear_z=0.3)
+    policy.trigger(f"{SERVO}/stop_servo")
+    policy.client.repeat_for(send, 0.3)
+    policy.wait_for_warning("start_servo")
+    assert policy.servo_statuses.newest.code == ServoStatus.INVALID
+    policy.trigger(f"{SERVO}/start_servo")
+    policy.switch(f"{SERVO}/pause_servo", True)
+    policy.client.repeat_for(send, 0.3)
+    policy.wait_for_warning("pause_servo")
+    assert not policy.sent
+    policy.switch(f"{SERVO}/pause_servo", False)
+    for kind, taken in ((ServoCommandType.Request.JOINT_JOG, False), (9, False), (1, True)):
+        request = ServoCommandType.Request(command_type=kind)
+        name = f"{SERVO}/switch_command_type"
+        assert policy.client.call(ServoCommandType, name, request).success == (kind != 9)
+        policy.sent.clear()
+        policy.client.repeat_for(send, 0.4)
+        assert bool(policy.sent) == taken
+    policy.wait_for("idle")
+
+
+# ---- services, parameters, what it shows
+
+
+def test_pause_and_reset(policy):
+    policy.go((0.45, -0.3, 0.4))
+    policy.wait_for("following")
+    policy.switch(f"{POLICY}/pause", True)
+    policy.wait_for("paused")
+    policy.rest()
+    policy.switch(f"{POLICY}/pause", False)
+    policy.wait_for("arrived")
+    assert policy.trigger(f"{POLICY}/reset").success
+    policy.wait_for("idle")
+
+
+def test_from_the_robots_own_state_it_arrives_too(policy):
+    policy.switch(f"{POLICY}/ignore_state_updates", False)
+    policy.go(PLACE)
+    policy.wait_for("arrived")
+    policy.rest()
+    assert policy.tool[:3, 3] == pytest.approx(PLACE, abs=0.01)
+    policy.switch(f"{POLICY}/ignore_state_updates", True)
+
+
+def test_parameters_of_leaves_change_while_it_runs_all_or_none(policy):
+    client, leaf = policy.client, "axis_target_rmp.accel_p_gain"
+    assert client.get_parameter(POLICY, leaf) == 210.0
+    answer = client.set_parameters(
+        POLICY, axis_target_rmp__accel_p_gain=100.0, target_rmp__accel_norm_eps=-1.0
+    )
+    assert not answer.successful
+    assert "accel_norm_eps" in answer.reason
+    assert client.get_parameter(POLICY, leaf) == 210.0
+    answer = client.set_parameters(POLICY, joint_velocity_cap_rmp__velocity_damping_region=9.0)
+    assert not answer.successful
+    assert "at most max_velocity" in answer.reason
+    # A slow cap is kept at once.
+    assert client.set_parameters(
+        POLICY,
+        joint_velocity_cap_rmp__max_velocity=0.2,
+        joint_velocity_cap_rmp__velocity_damping_region=0.1,
+    ).successful
+    policy.go((0.4, -0.4, 0.4))
+    policy.wait_for("following")
+    policy.sent.clear()
+    client.spin(1.0)
+    fastest = max(max(map(abs, m.velocity)) for m in policy.sent.messages)
+    assert 0.05 < fastest <= 0.2 + 1e-9
+    assert client.set_parameters(
+        POLICY,
+        joint_velocity_cap_rmp__max_velocity=4.0,
+        joint_velocity_cap_rmp__velocity_damping_region=1.5,
+    ).successful
+
+
+def test_position_alone_leaves_the_orientation(policy):
+    assert policy.client.set_parameters(POLICY, use_orientation=False).successful
+    policy.go(PLACE, (0.0, 0.0, 0.0))
+    policy.wait_for("arrived")
+    assert policy.tool[2, 2] < 0.0, "upwards was not asked for"
+    assert policy.client.set_parameters(POLICY, use_orientation=True).successful
+
+
+def test_markers_and_figures_come_while_somebody_listens(policy):
+    node = policy.client.node
+    markers = policy.client.listen(MarkerArray, f"{POLICY}/markers")
+    figures = policy.client.listen(DynamicJointState, f"{POLICY}/leaf_metrics")
+    policy.scene(requests.sphere("ball", 0.05, (0.45, -0.1, 0.5)))
+    policy.go((0.45, -0.3, 0.4))
+
+    def shown():
+        newest = markers.newest.markers if markers else []
+        return {marker.ns for marker in newest if marker.action == Marker.ADD}
+
+    wanted = {"spheres", "target", "tool", "target_rmp"}
+    policy.client.wait(lambda: wanted <= shown() and len(figures) > 3, "markers", within=30.0)
+    colours = {round(m.color.r, 3) for m in markers.newest.markers if m.ns == "spheres"}
+    assert len(colours) > 3, "coloured by distance"
+    assert all(m.header.frame_id == "panda_link0" for m in markers.newest.markers)
+    newest = figures.newest
+    of = dict(zip(newest.joint_names, newest.interface_values, strict=True))
+    assert of["target_rmp"].interface_names == ["weight", "force", "acceleration"]
+    assert of["target_rmp"].values[0] > 0.0
+    assert of["collision_rmp"].values[0] > 0.0
+    policy.scene()
+    for subscription in list(node.subscriptions):
+        if subscription.topic_name.startswith((f"{POLICY}/markers", f"{POLICY}/leaf")):
+            node.destroy_subscription(subscription)
