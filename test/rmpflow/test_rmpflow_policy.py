@@ -16,6 +16,7 @@ from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.rmpflow.integration import substeps
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.smoothing import SmoothingSettings
+from motion_nodes.scene.allowed import AllowedCollisions, pair_of
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
 from motion_nodes.scene.world import World
@@ -137,6 +138,19 @@ def test_moving_ball_is_avoided_and_disabled_one_is_not():
             apart = np.linalg.norm(spheres[:, :3] - x[:3, 3], axis=1) - spheres[:, 3] - 0.06
             least = min(least, apart.min())
         assert (least > 0.0) == enabled
+
+
+def test_what_all_links_may_touch_is_no_obstacle():
+    """And what only some may touch is one still."""
+    policy = policy_of()
+    policy.set_end_effector_target(POSE, DOWN)
+    run(policy, 0.02)
+    wall = world_object("wall", Box((0.02, 1.0, 1.0)), from_xyz_rpy((0.5, 0.0, 0.5)))
+    links = policy.robot.tree.frame_names
+    for some, counts in ((links[:3], True), (links, False)):
+        allowed = AllowedCollisions().with_pairs(pair_of("wall", link) for link in some)
+        policy.set_scene(dataclasses.replace(around(wall), allowed=allowed))
+        assert np.isfinite(policy.clearance()) == counts
 
 
 def test_carried_box_is_kept_away_from_the_world():
