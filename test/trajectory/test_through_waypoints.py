@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Motions through waypoints by name of the method; random paths of all kinds; very long ones."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from trajectory.retime_limits import JERK, arm_limits, excess, limits_of
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.generator import JointTrajectoryGenerator
+from motion_nodes.trajectory.jerk_limited import MOST_PIECES
+from motion_nodes.trajectory.retime import retime
+from motion_nodes.trajectory.through_waypoints import (
+    METHODS,
+    WaypointOptions,
+    through_waypoints,
+)
+from motion_nodes.trajectory.trajectory import Infeasible
+
+POINTS = np.random.default_rng(0).uniform(-2.0, 2.0, (10, 7))
+
+
+@pytest.mark.parametrize("jerk_limited", [True, False])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_keeps_scaled_limits_and_uses_one_of_them_up(method, jerk_limited):
+    limits = arm_limits(JERK)
+    options = WaypointOptions(method, jerk_limited, 0.5, 0.3)
+    motion = through_waypoints(POINTS, limits, options)
+    bounds = dataclasses.replace(
+        limits,
+        velocity=0.5 * limits.velocity,
+        acceleration=0.3 * limits.acceleration,
+        jerk=0.3 * limits.jerk if jerk_limited else np.full(7, np.inf),
+    )
+    assert excess(motion, bounds) <= 1e-6
+    assert max(motion.limit_use(bounds)) > 0.98
+    assert motion.duration > through_waypoints(POINTS, limits, WaypointOptions(method)).duration
+
+
+def test_saturation_does_without_limits_of_acceleration_and_the_others_say_so():
+    limits = limits_of(np.ones(7), np.inf)
+    assert through_waypoints(POINTS, limits, WaypointOptions("saturation")).duration > 0.0
+    with pytest.raises(BadConfig, match="acceleration limit of joint joint1 is inf"):
+        through_waypoints(POINTS, limits, WaypointOptions("lines"))
+
+
+def test_an_unknown_method_is_answered_with_the_nearest():
+    with pytest.raises(BadConfig, match="Did you mean 'saturation'"):
+        WaypointOptions("saturated")
+
+
+def test_what_would_take_minutes_is_refused_at_once():
+    many = np.cumsum(np.full((100_000, 7), 1e-5), axis=0)
+    many[::2] += 1e-4
+    limits = arm_limits(JERK)
+    with pytest.raises(Infeasible, match=f"at most {MOST_PIECES} are timed. Thin the waypoints"):
+        retime(many, limits)
+    generator = JointTrajectoryGenerator(limits)
+    assert generator.compute_c_space_trajectory(many) is None
+    assert "leave jerk limits out" in generator.failure
+
+
+@pytest.mark.parametrize("with_jerk", [False, True])
+def test_random_paths_with_repeated_waypoints_and_returns(with_jerk):
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        n, k = int(rng.integers(1, 9)), int(rng.integers(2, 16))
+        points = 10.0 ** rng.uniform(-5.0, 0.5) * rng.normal(size=(k, n))
+        points[rng.random(k) < 0.2] = points[0]
+        points[-1] += 1e-5
+        jerk = 10.0 ** rng.uniform(0.5, 4.0, n) if with_jerk else np.inf
+        limits = limits_of(rng.uniform(0.1, 5.0, n), rng.uniform(0.5, 30.0, n), jerk, span=100.0)
+        deviation = float(rng.choice([0.0, 1e-3, 0.01, 0.1, 1.0]))
+        motion = retime(points, limits, blending=CornerBlending(deviation))
+        ends = motion.states([0.0, motion.end_time])[0]
+        np.testing.assert_allclose(ends, points[[0, -1]], atol=1e-8)
+        assert (np.diff(motion.times) > 0.0).all()
+        assert excess(motion, limits) <= 1e-6
