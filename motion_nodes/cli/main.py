@@ -158,7 +158,9 @@ def warm_up(
     from motion_nodes.ik.solvers import make_solver
     from motion_nodes.model.kinematics import Kinematics
     from motion_nodes.model.loader import available_robots, load_robot
+    from motion_nodes.model.rmpflow_file import RMPFLOW_FILE
     from motion_nodes.planning.prepare import load_planning
+    from motion_nodes.rmpflow.policy import RmpflowPolicy
 
     for name in robots or sorted(available_robots()):
         begin = time.monotonic()
@@ -168,6 +170,8 @@ def warm_up(
             if group.tip is not None:
                 make_solver(IkChain.of_group(robot, group.name))
         load_planning(robot)
+        if robot.arm_joints and (robot.directory / RMPFLOW_FILE).is_file():
+            RmpflowPolicy(robot)
         print(f"{name}: {time.monotonic() - begin:.2f} s")
 
 
