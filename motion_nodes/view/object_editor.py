@@ -98,9 +98,7 @@ class ObjectEditor:
             local = self._local
         item = scene.objects.get(self.choice.value)
         self.handles.show(visible and item is not None and not item.static, bool(self.turn.value))
-        if item is None:
-            return
-        if local is not None and local[0] == item.name and self.handles.held:
+        if local is not None and item is not None and local[0] == item.name and self.handles.held:
             self._objects.place(*local)
             return
         if local is not None:
@@ -109,6 +107,8 @@ class ObjectEditor:
                 self._local = None
             if local[0] in scene.objects:
                 self._objects.place(local[0], scene.objects[local[0]].X_WO)
+        if item is None:
+            return
         self.handles.place(item.X_WO)
 
     @property

@@ -183,7 +183,8 @@ class Page:
 
         path.parent.mkdir(parents=True, exist_ok=True)
         self.close_notices()
-        self.driver.save_screenshot(str(path))
+        # A machine at work may not have a picture ready in the ten seconds that Chromium is given.
+        wait_for(lambda: self.driver.save_screenshot(str(path)), "the picture is taken", PAGE_LIMIT)
         return np.asarray(Pillow.open(path).convert("RGB"))
 
     def close_notices(self) -> None:
