@@ -182,13 +182,17 @@ def search(table: NDArray[np.int64], budget: int) -> int:
         rrt_trees.index_roots(space, trees)
         if _join_directly(checker, space, trees, counts, work):
             return _joined(space, trees, counts, found)
+    most = MOST_PIECES + 1
+    if rules.exploration < 0.5:
+        most += MOST_CONNECTIONS * MOST_PIECES
     end = counts[EDGES] * 16 + counts[SAMPLES] + budget * 16
     while counts[EDGES] * 16 + counts[SAMPLES] < end:
         if counts[ITERATIONS] >= rules.max_iterations:
             return EXHAUSTED
-        side = _side(trees, counts)
-        if not rrt_trees.has_room(trees, side, MOST_PIECES + 1):
+        # Asked before anything changes, so that a search with more room finds the same.
+        if not (rrt_trees.has_room(trees, START, most) and rrt_trees.has_room(trees, GOAL, most)):
             return FULL
+        side = _side(trees, counts)
         counts[ITERATIONS] += 1
         node = _explore(checker, space, trees, rules, samples, counts, side, work)
         wanted = counts[ITERATIONS] * (1.0 - rules.exploration)
@@ -201,8 +205,6 @@ def search(table: NDArray[np.int64], budget: int) -> int:
             if rules.exploration >= 0.5 or counts[CONNECTIONS] * rules.exploration >= wanted:
                 break
             node = counts[CONNECTIONS] * 40503 % trees.sizes[side]
-            if not rrt_trees.has_room(trees, side, MOST_PIECES):
-                return FULL
             if _connect(checker, space, trees, rules, counts, side, node, math.inf, work):
                 return _joined(space, trees, counts, found)
     return RUNNING

@@ -3,6 +3,7 @@
 
 import math
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -76,6 +77,41 @@ def test_equal_seeds_give_equal_paths_and_others_others(world):
     np.testing.assert_array_equal(one.path, same.path)
     assert one.iterations == same.iterations
     assert one.path.shape != other.path.shape or (one.path != other.path).any()
+
+
+def test_one_planner_plans_again_and_again_in_its_memory(world):
+    """Results stay as they were, and are those of a planner that is new."""
+    planner = RrtConnect()
+    others = [(JointGoal(GOAL),), (JointGoal(GOAL), JointGoal((1.2, 9.0)), JointGoal((9.0, 1.0)))]
+    requests = [
+        PlanRequest(world.checker, START, others[k % 2], timeout=60.0, random_seed=k)
+        for k in range(8)
+    ]
+    results = [planner.plan(request) for request in requests]
+    assert not planner.plan(world.request((2.5, 3.5), GOAL)).success  # begins and is refused
+    for request, result in zip(requests, results, strict=True):
+        fresh = RrtConnect().plan(request)
+        np.testing.assert_array_equal(result.path, fresh.path)
+        assert (result.goal_index, result.cost) == (fresh.goal_index, fresh.cost)
+        assert result.tree_sizes == fresh.tree_sizes
+
+
+def test_memory_suits_the_robot_it_is_used_for(world):
+    planner, other = RrtConnect(), PlanarWorld([Wall((5.0, 3.0), (0.2, 6.0))], radius=0.1)
+    for _ in range(2):
+        assert planner.plan(world.request(START, GOAL, timeout=60.0)).success
+        result = planner.plan(other.request((2.0, 2.0), (8.0, 2.0), timeout=60.0))
+        assert blocked_edges(other.checker, result.path) == []
+
+
+def test_threads_may_share_a_planner(world):
+    planner = RrtConnect(RrtConnectSettings(step_size=0.2))
+    requests = [world.request(START, GOAL, timeout=60.0, random_seed=k) for k in range(24)]
+    with ThreadPoolExecutor(4) as threads:
+        results = list(threads.map(planner.plan, requests))
+    for request, result in zip(requests, results, strict=True):
+        alone = RrtConnect(planner.settings).plan(request)
+        np.testing.assert_array_equal(result.path, alone.path)
 
 
 def test_a_start_that_is_the_goal_is_a_path_of_two_equal_waypoints(world):
