@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -64,11 +65,14 @@ def plan(
     from motion_nodes.cli.printing import waiting
     from motion_nodes.cli.trajectory_out import check_output, write_trajectory
     from motion_nodes.cli.values import NO_SOLUTION, Subject, checker_of
+    from motion_nodes.errors import BadCommand
     from motion_nodes.planning.pipeline import PlanOptions, warm_up
     from motion_nodes.planning.pipeline import plan as plan_motion
     from motion_nodes.planning.problem import PlanRequest
 
     check_output(output)
+    if not (math.isfinite(timeout) and timeout > 0.0):
+        raise BadCommand(f"--timeout is {timeout:g} s; it must be finite and above 0.")
     subject = Subject.of(robot, group, degrees)
     start = subject.configuration(begin, "--from")
     goal = _goal(subject, end, to_position, to_rpy, to_quat)
@@ -104,8 +108,6 @@ def _goal(
     subject: Subject, end: str | None, position: str | None, rpy: str | None, quat: str | None
 ) -> Goal:
     """Return the goal, which is given as joint values or as a pose."""
-    import math
-
     from motion_nodes.errors import BadCommand
     from motion_nodes.ik.problem import IkTolerance
     from motion_nodes.planning.problem import JointGoal, PoseGoal

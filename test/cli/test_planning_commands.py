@@ -138,6 +138,7 @@ WRONG = [
     ("plan franka --to-rpy 0,0,0", "--to-position x,y,z is needed"),
     ("plan franka --to 0,0,0,0,0,0,0", "panda_joint4 is 0, allowed is"),
     ("plan franka --to ready --planner rtt", "there is no planner 'rtt'"),
+    ("plan franka --to ready --timeout nan", "--timeout is nan s"),
     ("plan franka --to ready --velocity 2", "velocity_scaling is 2"),
     ("plan franka --to ready -o plan.txt", "must end in .json or .csv"),
     ("plan franka --to ready -o /no/where/plan.csv", "the folder /no/where does not exist"),
