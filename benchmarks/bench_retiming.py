@@ -244,6 +244,31 @@ def against_saturation(report: Report) -> None:
     )
 
 
+def by_length(report: Report) -> None:
+    """Measure what lines with rounded corners cost, as planners hand them over."""
+    progress("paths of 2 to 60 waypoints")
+    limits = limits_of(VELOCITY, ACCELERATION, JERK)
+    rows = []
+    for count in (2, 5, 10, 30, 60):
+        taken: dict[bool, list[float]] = {True: [], False: []}
+        for seed in range(PATHS):
+            steps = np.random.default_rng(seed).normal(size=(count, 7)) / np.sqrt(count)
+            points = np.cumsum(steps, axis=0)
+            for jerk, times in taken.items():
+
+                def work(points: Array = points, jerk: bool = jerk) -> object:
+                    corners = CornerBlending(0.05)
+                    return retime(points, limits, jerk_limited=jerk, blending=corners)
+
+                times.append(median_time(work, 7))
+        rows.append([count, *(float(np.median(taken[jerk])) * 1e-3 for jerk in (False, True))])
+    report.table(
+        "Lines with rounded corners, seven joints",
+        ("waypoints", "velocity and acceleration [ms]", "and jerk [ms]"),
+        rows,
+    )
+
+
 def against_ruckig(report: Report) -> None:
     """Compare with Ruckig from rest to rest along straight lines."""
     progress("Ruckig")
@@ -324,6 +349,7 @@ def main() -> None:
     report = Report("Timing of paths")
     against_peers(report, options.peer_python)
     against_saturation(report)
+    by_length(report)
     against_ruckig(report)
     random_paths(report, options.paths)
     report.write(options.json)
