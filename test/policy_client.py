@@ -125,6 +125,8 @@ class PolicyClient:
             self.scene()
         self.wait_for("idle")
         self.arm.go_home()
+        # What was heard last may be from before the way home.
+        self.rest()
         self.sent.clear()
 
     # ---- what it says and does
