@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 from motion_nodes.planning.task_space_conversion import PathConversionConfig
 from motion_nodes.ros.names import JOINT_CONTROLLER
@@ -14,9 +13,6 @@ from motion_nodes.trajectory.blended_path import CornerBlending, FreeCheck
 from motion_nodes.trajectory.saturation import SaturationSettings
 from motion_nodes.trajectory.spline import SPLIT_METHODS
 from motion_nodes.trajectory.through_waypoints import METHODS, WaypointOptions
-
-_SATURATION = "saturation_"
-_CONVERSION = "conversion_"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -146,12 +142,25 @@ class TrajectoryGeneratorParams(RobotParams):
 
 def conversion_of(params: TrajectoryGeneratorParams) -> PathConversionConfig:
     """Return how paths of the tool become paths of the joints."""
-    return PathConversionConfig(**_fields(params, _CONVERSION))
+    return PathConversionConfig(
+        min_position_deviation=params.conversion_min_position_deviation,
+        max_position_deviation=params.conversion_max_position_deviation,
+        max_orientation_deviation=params.conversion_max_orientation_deviation,
+        max_joint_step=params.conversion_max_joint_step,
+    )
 
 
 def saturation_of(params: TrajectoryGeneratorParams) -> SaturationSettings:
     """Return the settings of the saturation method."""
-    return SaturationSettings(**_fields(params, _SATURATION))
+    return SaturationSettings(
+        max_segment_iterations=params.saturation_max_segment_iterations,
+        max_aggregate_iterations=params.saturation_max_aggregate_iterations,
+        convergence_dt=params.saturation_convergence_dt,
+        max_dilation_iterations=params.saturation_max_dilation_iterations,
+        dilation_dt=params.saturation_dilation_dt,
+        min_time_span=params.saturation_min_time_span,
+        time_split_method=params.saturation_time_split_method,
+    )
 
 
 def options_of(
@@ -182,8 +191,3 @@ def options_of(
         blending=CornerBlending(params.blend_deviation, is_free),
         saturation=saturation_of(params),
     )
-
-
-def _fields(params: TrajectoryGeneratorParams, prefix: str) -> dict[str, Any]:
-    names = [f.name for f in dataclasses.fields(params) if f.name.startswith(prefix)]
-    return {name.removeprefix(prefix): getattr(params, name) for name in names}
