@@ -13,6 +13,7 @@ from motion_nodes.robot_setup.link_geometry import LinkGeometry
 
 _CANDIDATES = 800
 _TARGETS = 3000  # points that have to be held while spheres are chosen
+_LOOKED_AT = 6000  # points of surface and of volume that sizes are fitted to
 _GROWTH = 0.35
 """Part of the accuracy by which spheres may grow to take in points that are left over."""
 _GAP = 0.3
@@ -168,9 +169,11 @@ def _fitted(spheres: Array, geometry: LinkGeometry, accuracy: float) -> Array:
 
     A smaller sphere about another middle is taken if it reaches no farther out.
     """
-    points = np.concatenate((geometry.surface, geometry.elements))
+    rng = np.random.default_rng(1)
+    surface, inner = (_some(p, _LOOKED_AT, rng) for p in (geometry.surface, geometry.elements))
+    points = np.concatenate((surface, inner))
     gap = _GAP * geometry.spacing
-    gaps = np.repeat([gap, 0.0], [len(geometry.surface), len(geometry.elements)])
+    gaps = np.repeat([gap, 0.0], [len(surface), len(inner)])
     beyond = np.stack([np.linalg.norm(points - s[:3], axis=1) + gaps - s[3] for s in spheres])
     holds = beyond <= 0.0
     holds[beyond.argmin(axis=0), np.arange(len(points))] = True

@@ -66,6 +66,10 @@ def ready_state(
     columns = robot.indices(joints)
     tried = np.tile(robot.home, (len(Q), 1))
     tried[:, columns] = Q[:, columns]
+    # More than half a turn from home there may be no way to: a joint that goes round and round
+    # does not get its link past the one before.
+    near = (np.abs(tried - robot.home) <= np.pi).all(axis=1)
+    tried = tried[near] if near.any() else tried
     tried = tried[checker.are_free(tried)]
     if not len(tried):
         return {}
