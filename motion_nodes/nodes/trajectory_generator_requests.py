@@ -94,13 +94,14 @@ class GeneratorRequests:
             MotionError: says what is wrong with which point.
         """
         begin = time.monotonic()
+        params = self._params()
         names, points, times = self._points_of(message)
         check = _Check(self, names)
         limits = self.robot.limits.select(names)
         if times.any():
-            motion = timestamped_trajectory(points, times, limits, self._params().interpolation)
+            motion = timestamped_trajectory(points, times, limits, params.interpolation)
         else:
-            motion = through_waypoints(points, limits, options_of(self._params(), check.is_free))
+            motion = through_waypoints(points, limits, options_of(params, check.is_free))
         check.whole(motion)
         return self._made(motion, begin, check.note)
 
@@ -176,7 +177,8 @@ class GeneratorRequests:
     @property
     def avoid_collisions(self) -> bool:
         """Whether motions on which something is touched are refused."""
-        return self._params().avoid_collisions
+        params = self._params()
+        return params.avoid_collisions
 
     def _retimed(self, request: Any, begin: float) -> MadeMotion:
         _refuse_goals(request)
@@ -255,9 +257,9 @@ class GeneratorRequests:
         return names, checked_waypoints(rows, names, least=2), times
 
     def _made(self, motion: TimedPath, begin: float, note: str) -> MadeMotion:
-        step = self._params().time_step
-        check_point_count(math.ceil(motion.duration / step))
-        return MadeMotion(motion, motion.points(step), time.monotonic() - begin, note)
+        params = self._params()
+        check_point_count(math.ceil(motion.duration / params.time_step))
+        return MadeMotion(motion, motion.points(params.time_step), time.monotonic() - begin, note)
 
 
 class _Check:
