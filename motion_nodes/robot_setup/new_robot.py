@@ -93,7 +93,7 @@ def new_robot(
         output: the folder to make; default: one of the robot's name here.
         package_paths: packages, or folders of packages, for ``package://``.
         spheres_accuracy: how far spheres may reach beyond the geometry [m]; default: according to
-            each link's width, 5 to 30 mm.
+            each link's width, 8 to 30 mm.
         allow_missing_meshes: whether links whose collision meshes are missing go unchecked.
         force: whether a folder that exists may be moved aside.
         seed: of all that is tried at random.
@@ -231,13 +231,13 @@ def _geometries(
 def _accuracies(geometries: Mapping[str, LinkGeometry], given: float | None) -> dict[str, float]:
     """Return how exact the spheres of each link should be [m].
 
-    A fifth of its width, 5 to 30 mm; a small part is not drowned in what is given for all.
+    A fifth of its width, 8 to 30 mm; a small part is not drowned in what is given for all.
     """
     chosen = {}
     for link, geometry in geometries.items():
         extents = np.sort(np.ptp(geometry.bounds, axis=0))
         if given is None:
-            chosen[link] = float(np.clip(extents[1] / 5.0, 0.005, 0.03))
+            chosen[link] = float(np.clip(extents[1] / 5.0, 0.008, 0.03))
         else:
             chosen[link] = min(given, max(0.2 * float(extents[2]), 0.5 * given))
     return chosen
