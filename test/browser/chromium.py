@@ -352,11 +352,13 @@ def pixel_of(page: Page, server, p_W: np.ndarray) -> tuple[int, int]:
     """Return where a point of the world [m], shape (3,), is on the page, by its own camera.
 
     Args:
-        page: the only one that is open.
+        page: the one that was opened last.
         server: the viser server.
         p_W: the point.
     """
-    camera = next(iter(server.get_clients().values())).camera
+    # A page that was left may still be connected.
+    clients = server.get_clients()
+    camera = clients[max(clients)].camera
     w, x, y, z = camera.wxyz
     R_WC = np.array(
         [
