@@ -43,6 +43,7 @@ def repair(root: Any, file: Path, findings: Findings) -> None:
         _check_names(root.findall(tag), tag, file)
     joints = root.findall("joint")
     _check_tree(root, joints, file)
+    _vectors(root, file, findings)
     _joint_types(joints, file, findings)
     _mimics(joints, file, findings)
     _limits(joints, file, findings)
@@ -98,6 +99,20 @@ def _check_tree(root: Any, joints: Iterable[Any], file: Path) -> None:
             f"{file}: {len(roots)} links hang on nothing: {listed(roots)}. A robot has one root "
             "link; join the others to it by fixed joints, or take them out."
         )
+
+
+def _vectors(root: Any, file: Path, findings: Findings) -> None:
+    """Bring origins and axes to three numbers: zeros are added, what is too much is left out."""
+    for element in [*root.iter("origin"), *root.iter("axis")]:
+        for key in ("xyz", "rpy"):
+            if key not in element.attrib:
+                continue
+            numbers = _numbers(element, key, file)
+            if len(numbers) != 3:
+                kept = ([*numbers, 0.0, 0.0, 0.0])[:3]
+                element.set(key, " ".join(map(repr, kept)))
+                text = f"line {element.sourceline}: {key} had {len(numbers)} numbers, 3 are needed"
+                findings.add("changed", "geometry", text)
 
 
 def _joint_types(joints: Iterable[Any], file: Path, findings: Findings) -> None:
@@ -262,6 +277,12 @@ def _shapes(link: Any, file: Path, findings: Findings) -> None:
     for shape in [*link.findall("collision"), *link.findall("visual")]:
         geometry = shape.find("geometry")
         solids = [] if geometry is None else [g for g in geometry if g.tag in (*fields, "mesh")]
+        if len(solids) > 1 or (solids and len(geometry) > 1):
+            for other in [g for g in geometry if g is not solids[0]]:
+                geometry.remove(other)
+            text = f"{link.get('name')}: of several shapes in one {shape.tag} the first was kept"
+            findings.add("changed", "geometry", text)
+            del solids[1:]
         reason = "" if solids else "it has no geometry that a URDF knows"
         for solid in solids:
             for key in fields.get(solid.tag, ()):

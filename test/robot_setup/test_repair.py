@@ -126,6 +126,17 @@ def test_shapes_without_a_size_and_colours_out_of_range() -> None:
     assert len(told) == 2
 
 
+def test_vectors_and_geometries_that_say_too_much_or_too_little() -> None:
+    two = BAR.replace("</geometry>", '<box size="1 1 1"/></geometry>')
+    tree, told = mended(
+        robot(link("a", two), link("b"), joint("j", "a", "b", xyz="1 2", axis="0 1 0 0"))
+    )
+    assert tree.joints["j"].X_PJ[:3, 3].tolist() == [1.0, 2.0, 0.0]
+    assert tree.joints["j"].axis.tolist() == [0.0, 1.0, 0.0]
+    assert len(tree.links["a"].collisions) == 1
+    assert len(told) == 3
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
