@@ -18,12 +18,12 @@ from motion_nodes.model.rmpflow_file import read_rmpflow
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
-from motion_nodes.rmpflow.evaluation import Evaluation, Goal
+from motion_nodes.rmpflow.evaluation import Goal
 from motion_nodes.rmpflow.evaluator import Evaluator
 from motion_nodes.rmpflow.integration import Integrator, JointMotion, substeps
 from motion_nodes.rmpflow.moving_scene import MovingScene
 from motion_nodes.rmpflow.numbers import finite_numbers, joint_numbers
-from motion_nodes.rmpflow.policy_view import PolicyView
+from motion_nodes.rmpflow.observed import ObservedPolicy
 from motion_nodes.rmpflow.progress import Progress, StuckSettings
 from motion_nodes.rmpflow.smoothing import Smoothing, SmoothingSettings
 from motion_nodes.rmpflow.status import Errors, PolicyStatus, errors_of, watch
@@ -33,7 +33,7 @@ _AT_REST = 1e-3  # [rad/s or m/s]
 _BRAKING = 0.5  # [s] what is stopped goes along for so long at most, then it is held
 
 
-class RmpflowPolicy:
+class RmpflowPolicy(ObservedPolicy):
     """Leads the joints of a robot to a target, around obstacles, within all limits.
 
     Wrong input raises an error and changes nothing. No method is thread-safe.
@@ -113,26 +113,6 @@ class RmpflowPolicy:
         if self._smoothing is not None:
             self._smoothing.reset()
         self._refresh_goal()
-
-    @property
-    def active_joints(self) -> tuple[str, ...]:
-        """Joints that are led, in the order of its arrays."""
-        return self._evaluator.active
-
-    @property
-    def watched_joints(self) -> tuple[str, ...]:
-        """Joints that only carry links along, in the order of its arrays."""
-        return self._evaluator.watched
-
-    @property
-    def generated(self) -> bool:
-        """Whether generated code runs."""
-        return self._evaluator.generated
-
-    @property
-    def settings(self) -> RmpflowSettings:
-        """Parameters in use."""
-        return self._evaluator.settings
 
     def set_parameters(self, values: Mapping[str, float]) -> None:
         """Change parameters while the policy runs, such as ``{"target_rmp.accel_p_gain": 40.0}``.
@@ -266,11 +246,6 @@ class RmpflowPolicy:
         self._surroundings.elapse(duration)
 
     @property
-    def scene(self) -> Scene:
-        """Obstacles that are minded, and what is carried."""
-        return self._surroundings.scene
-
-    @property
     def ignores_state_updates(self) -> bool:
         """Whether the policy goes on from its own state."""
         return self._ignore_updates
@@ -397,57 +372,6 @@ class RmpflowPolicy:
             return Errors(float("nan"), float("nan"), float("nan"))
         X_BT = self._evaluator.tool_pose(self._whole_q())
         return errors_of(self._evaluator.goal, X_BT, self._state.q)
-
-    def view(self) -> PolicyView | None:
-        """Return all that the next step depends on, for an onlooker; None before any state."""
-        if self._state is None:
-            return None
-        around = self._surroundings
-        return PolicyView(
-            self._whole_q(),
-            np.concatenate((self._state.qd, self._watched_qd)),
-            self._evaluator.goal,
-            around.scene,
-            around.twists,
-            around.X_WB,
-            self.settings,
-        )
-
-    def report(self) -> Evaluation | None:
-        """Return what each leaf asks for in the present state, for tuning; None before any."""
-        if self._state is None:
-            return None
-        qd = np.concatenate((self._state.qd, self._watched_qd))
-        return self._evaluator.report(self._whole_q(), qd)
-
-    def tool_pose(self, active_q: ArrayLike) -> Array:
-        """Return the pose of the tool in the world, shape (4, 4).
-
-        Raises:
-            BadCommand: wrong number of positions, or one that is not finite.
-        """
-        q = joint_numbers(active_q, self.active_joints, "active_q")
-        X_BT = self._evaluator.tool_pose(np.concatenate((q, self._watched_q)))
-        return np.asarray(self._surroundings.X_WB @ X_BT)
-
-    def sphere_positions(self) -> Array:
-        """Return the spheres of the policy's own state in the world, to look at, shape (s, 4)."""
-        if self._state is None:
-            return np.empty((0, 4))
-        spheres = self._evaluator.sphere_positions(self._whole_q())
-        X_WB = self._surroundings.X_WB
-        spheres[:, :3] = spheres[:, :3] @ X_WB[:3, :3].T + X_WB[:3, 3]
-        return spheres
-
-    def clearance(self) -> float:
-        """Return the least distance of a sphere from an obstacle [m]; inf without any."""
-        if self._state is None:
-            return float("inf")
-        return float(self._evaluator.clearances(self._whole_q()).min(initial=np.inf))
-
-    def _whole_q(self) -> Array:
-        assert self._state is not None
-        return np.concatenate((self._state.q, self._watched_q))
 
     def _refresh_goal(self) -> None:
         """Restate the targets in the base frame."""
