@@ -31,11 +31,12 @@ pytestmark = pytest.mark.timeout(180)
 @pytest.fixture(scope="module")
 def arm(module_suite, module_client):
     """A robot without physics, its controller, a scene and the policy."""
-    common = {"robot": "franka", "use_sim_time": True, "update_rate": RATE}
+    # Others share the processors, so states and a client's commands may come late.
+    common = {"robot": "franka", "use_sim_time": True, "update_rate": RATE, "state_timeout": 3.0}
     module_suite.node("mock_sim", robots=["franka"], update_rate=RATE)
     module_suite.node("articulation_controller", **common)
-    # Others share the processors, so a client's commands may come late.
-    module_suite.node("rmpflow_policy", servo__incoming_command_timeout=0.5, **common)
+    patient = {"servo__incoming_command_timeout": 0.5, "max_tracking_error": 1.0}
+    module_suite.node("rmpflow_policy", **patient, **common)
     module_suite.run([*OWNER, "-p", "use_sim_time:=true"])
     made = JointClient(module_client)
     for node, word in ((CONTROLLER, "holding"), (POLICY, "idle")):
