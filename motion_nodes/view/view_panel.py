@@ -55,7 +55,18 @@ class ViewPanel:
 
     def welcome(self, client: viser.ClientHandle) -> None:
         """Put the robots above the panel of a page that is higher than wide, as a phone's."""
+        placed = False
+
+        async def look(camera: viser.CameraHandle) -> None:
+            # Its first word may come before the page has its size.
+            nonlocal placed
+            if not placed and camera.aspect < 1.0:
+                placed = True
+                self._put_camera(client, VIEW_DIRECTION)
+
+        client.camera.on_update(look)
         if client.camera.aspect < 1.0:
+            placed = True
             self._put_camera(client, VIEW_DIRECTION)
 
     def _put_camera(self, client: viser.ClientHandle, direction: Array) -> None:
