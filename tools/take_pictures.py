@@ -15,6 +15,7 @@ import importlib
 import math
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -284,9 +285,27 @@ def spheres(path: Path) -> None:
             program.close()
 
 
+def shelf(path: Path) -> None:
+    """The plot of the motion that the tutorial about the shelf plans, by its commands."""
+    page_of_it = (ROOT / "docs" / "tutorials" / "plan_around_a_shelf.md").read_text()
+    scene = re.search(r"```yaml\n(.*?)```", page_of_it, re.DOTALL)
+    commands = re.findall(r"^motion (plan .*|plot .*)$", page_of_it, re.MULTILINE)
+    if scene is None or len(commands) != 2:
+        sys.exit("the tutorial has another form than this picture needs")
+    motion = str(Path(sys.executable).parent / "motion")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "shelf.yaml").write_text(scene[1])
+        for command in commands:
+            subprocess.run([motion, *shlex.split(command)], cwd=folder, check=True)
+        with chromium.chromium_page(Path(folder), *SIZE) as page:
+            page.driver.get((Path(folder) / "shelf.svg").as_uri())
+            page.driver.save_screenshot(str(path))
+
+
 PICTURES: dict[str, Callable[[Path], None]] = {
     "viewer": viewer,
     "spheres": spheres,
+    "shelf": shelf,
     "demo": demo,
     "franka": franka,
     "jetbot_square": jetbot_square,
