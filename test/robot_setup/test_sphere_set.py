@@ -83,7 +83,7 @@ def test_measured_figures_are_those_of_a_ball_around_a_ball() -> None:
 
 def test_a_number_of_spheres_is_kept_to() -> None:
     geometry = geometry_of(Cylinder(0.05, 0.4))
-    for count in (1, 4, 12):
+    for count in (1, 5):
         spheres = fit_count(geometry, count)
         assert 1 <= len(spheres) <= count
         assert outside(spheres, geometry.surface).max() < 1e-6
