@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -35,6 +35,10 @@ TUTORIALS = Path(__file__).parents[1] / "docs" / "tutorials"
 MOTION = [sys.executable, "-m", "motion_nodes.cli.main"]
 PATIENCE = 90.0
 """[s] For a suite to listen, and for a program to end, on a machine with much else to do."""
+WITH_PLANNER = "motion up franka"
+"""The suite whose planner a page asks."""
+ASLEEP = ("trajectory_generator",)
+"""Nodes that no page uses; awake they would cost seconds."""
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _FILE_NAME = re.compile(r"(?:#|<!--) (\S+\.(?:py|yaml|urdf))\b")
 
@@ -107,17 +111,22 @@ class Reader:
         for process in self._running.values():
             assert process.stop(within=30.0) == 0, str(process)
         simulated = [] if "--backend" in words else ["--backend", "mock"]
-        self._running = {command: self._run([*words, *simulated])}
-        self._wait_until_up(self._running[command])
+        asleep = ASLEEP if command == WITH_PLANNER else (*ASLEEP, "move_group")
+        settings = self.folder / "settings.yaml"
+        entries = {f"/{name}": {"ros__parameters": {"autostart": False}} for name in asleep}
+        settings.write_text(yaml.safe_dump(entries))
+        file = ["--params-file", str(settings)]
+        self._running = {command: self._run([*words, *simulated, *file])}
+        self._wait_until_up(self._running[command], asleep)
         if simulated:
             self._wait_for_commands()
 
-    def _wait_until_up(self, process: SuiteProcess) -> None:
+    def _wait_until_up(self, process: SuiteProcess, asleep: Collection[str]) -> None:
         """Wait until every node has told that it is configured, as the pages ask for."""
         process.wait_for("Ctrl-C stops", PATIENCE)
         first = re.search(r"starting (.*); Ctrl-C", process.output)
         assert first is not None
-        for name in first[1].replace("/", "").split(", "):
+        for name in set(first[1].replace("/", "").split(", ")) - set(asleep):
             process.wait_for(f"[{name}]: configured", PATIENCE)
 
     def _wait_for_commands(self) -> None:
