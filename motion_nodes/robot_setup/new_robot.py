@@ -26,6 +26,7 @@ from motion_nodes.model.urdf import read_urdf
 from motion_nodes.model.yaml_file import yaml_text
 from motion_nodes.robot_setup import drives as drive_guess
 from motion_nodes.robot_setup.findings import Findings, listed
+from motion_nodes.robot_setup.floor_contact import floor_contact
 from motion_nodes.robot_setup.groups import Groups, guess_groups
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.mesh_copies import copy_meshes, sort_out
@@ -135,6 +136,9 @@ def new_robot(
     data = robot_data(
         robot_name, tree, base, groups, limits, drives, has_spheres=bool(spheres.links)
     )
+    contact = floor_contact(base, tree, geometries, base_frame(tree), findings)
+    if contact:
+        data["simulation"] = contact
     say("trying configurations for self-collisions")
     robot = _assembled(data, tree, spheres, target)
     data["named_states"]["home"] = named_states(robot, Groups(), first_home(robot), {})["home"]

@@ -71,9 +71,9 @@ def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple
     ]
     if not candidates or not geometries:
         return ()
-    poses = _poses(tree, base)
+    poses = link_poses(tree, base)
     rigid = rigid_links(tree)
-    lowest = min(_in_base(poses[link], g)[:, 2].min() for link, g in geometries.items())
+    lowest = min(in_base(poses[link], g)[:, 2].min() for link, g in geometries.items())
     found = []
     for joint in candidates:
         parts = [link for link in geometries if rigid[link] == joint.child]
@@ -81,7 +81,7 @@ def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple
         axis = X[:3, :3] @ joint.axis
         if not parts or abs(axis[2]) > _LEVEL:
             continue
-        points = np.concatenate([_in_base(poses[link], geometries[link]) for link in parts])
+        points = np.concatenate([in_base(poses[link], geometries[link]) for link in parts])
         radius = _radius(points - X[:3, 3], axis)
         if radius is None or points[:, 2].min() > lowest + 0.3 * radius:
             continue
@@ -256,7 +256,7 @@ def _holonomic(
             {"joint": wheel.joint, "radius": round(wheel.radius, 4), "roller_angle_deg": angle}
             for wheel, angle in wheels
         ],
-        **_limits(speed, min(_TURN, speed / max(away, 1e-3))),
+        **_limits(speed, min(_TURN, speed / max(away, 1e-3)), "xy"),
     }
     text = f"{len(wheels)} {word} wheels {listed(guess.driven)}, radius {radius:.4g} m"
     findings.add("measured", "base", text)
@@ -285,9 +285,10 @@ def _speed(findings: Findings) -> float:
     return _SPEED
 
 
-def _limits(speed: float, turn: float) -> dict[str, Any]:
+def _limits(speed: float, turn: float, axes: str = "x") -> dict[str, Any]:
+    linear = {"max_velocity": round(speed, 3), "max_acceleration": _ACCELERATION}
     return {
-        "linear": {"x": {"max_velocity": round(speed, 3), "max_acceleration": _ACCELERATION}},
+        "linear": {axis: dict(linear) for axis in axes},
         "angular": {"z": {"max_velocity": round(turn, 3), "max_acceleration": _TURN_ACCELERATION}},
     }
 
@@ -305,12 +306,13 @@ def _radius(points: Array, axis: Array) -> float | None:
     return radius if radius > 0.0 and reach.min() > (1.0 - _ROUND) * radius else None
 
 
-def _poses(tree: KinematicTree, base: str) -> dict[str, Array]:
+def link_poses(tree: KinematicTree, base: str) -> dict[str, Array]:
     """Return the pose of each link in the base frame, joints at zero."""
     kinematics = Kinematics(tree, base=base, generic=True)
     poses = kinematics.frames(np.zeros(len(tree.joint_names)))
     return dict(zip(kinematics.frame_names, poses, strict=True))
 
 
-def _in_base(X_BL: Array, geometry: LinkGeometry) -> Array:
+def in_base(X_BL: Array, geometry: LinkGeometry) -> Array:
+    """Return the surface of a link in the base frame [m], shape (k, 3)."""
     return np.asarray(geometry.surface @ X_BL[:3, :3].T + X_BL[:3, 3])

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a mobile base stands on the floor in the simulation: rollers on its wheels, and skids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from motion_nodes.model.tree import KinematicTree
+from motion_nodes.robot_setup.findings import Findings, listed
+from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.robot_setup.wheels import BaseGuess, in_base, link_poses
+from motion_nodes.scene.robot_spheres import rigid_links
+
+_ROLLERS = 10
+_ROLLER_RADIUS = 0.22
+"""Of the wheel's radius; that of usual omni wheels."""
+_ROLLERS_MASS = 0.3
+"""Of the wheel's mass, all rollers of a wheel together."""
+_BEARING = 5e-6
+"""[N m s/rad] Viscous losses of a roller."""
+_NEAR_FLOOR = 0.1
+"""Of a wheel's radius: what reaches as far down slides on the floor."""
+_SKID = {"friction": 0.0, "torsional_friction": 0.0, "rolling_friction": 0.0}
+
+
+def floor_contact(
+    base: BaseGuess,
+    tree: KinematicTree,
+    geometries: Mapping[str, LinkGeometry],
+    base_frame: str,
+    findings: Findings,
+) -> dict[str, Any]:
+    """Return the block ``simulation`` of robot.yaml; empty for an arm and where nothing is special.
+
+    Wheels that push in several directions get rollers, or the physics would hold the base fast.
+    What is fixed to the base and reaches the floor (the ball of a caster) slides without friction.
+
+    Args:
+        base: with its wheels.
+        tree: the robot.
+        geometries: of its links.
+        base_frame: in which z is up.
+        findings: are added to.
+    """
+    block: dict[str, Any] = {}
+    if not base.block:
+        return block
+    if base.kind == "holonomic":
+        masses = []
+        for joint in base.driven:
+            inertial = tree.links[tree.joints[joint].child].inertial
+            masses.append(inertial.mass if inertial is not None else 0.0)
+        radius = min(wheel.radius for wheel in base.wheels)
+        block["rollers"] = [
+            {
+                "wheels": list(base.driven),
+                "count": _ROLLERS,
+                "radius": round(_ROLLER_RADIUS * radius, 5),
+                "mass": float(f"{max(_ROLLERS_MASS * min(masses) / _ROLLERS, 1e-4):.3g}"),
+                "damping": _BEARING,
+            }
+        ]
+        findings.add("guessed", "simulation.rollers", f"{_ROLLERS} on each wheel")
+    skids = _skids(base, tree, geometries, base_frame)
+    if skids:
+        block["contact"] = {link: dict(_SKID) for link in skids}
+        findings.add(
+            "guessed", "simulation.contact", f"{listed(skids)} reaches the floor; taken as sliding"
+        )
+    return block
+
+
+def _skids(
+    base: BaseGuess,
+    tree: KinematicTree,
+    geometries: Mapping[str, LinkGeometry],
+    base_frame: str,
+) -> tuple[str, ...]:
+    """Return the links fixed to the base that reach down to where its wheels stand."""
+    poses, rigid = link_poses(tree, base_frame), rigid_links(tree)
+    floor = min(wheel.centre[2] - wheel.radius for wheel in base.wheels)
+    near = floor + _NEAR_FLOOR * min(wheel.radius for wheel in base.wheels)
+    return tuple(
+        link
+        for link, geometry in geometries.items()
+        if rigid[link] == rigid[base_frame] and in_base(poses[link], geometry)[:, 2].min() < near
+    )
