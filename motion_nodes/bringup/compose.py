@@ -37,6 +37,9 @@ BASE_EXECUTABLES = {
     "ackermann": "ackermann_base",
 }
 
+ALONE = ("rrt_planner", "trajectory_generator", "rmpflow_policy")
+"""Executables that compute so much that loops in the same process would come late."""
+
 Value = bool | int | float | str | Sequence[str]
 
 
@@ -65,10 +68,10 @@ class NodeSpec:
     def stands_alone(self) -> bool:
         """True for a node that shares its process with no other.
 
-        The simulation plays the robots; and what plans or times motions holds Python's lock again
-        and again, so that loops beside it would come late.
+        The simulation plays the robots; what plans, times motions or makes steps all the time holds
+        Python's lock again and again, so that loops beside it would come late.
         """
-        return self.is_simulation or self.executable in ("rrt_planner", "trajectory_generator")
+        return self.is_simulation or self.executable in ALONE
 
     def ros_args(self) -> list[str]:
         """Return the ROS arguments that say all this on a command line."""

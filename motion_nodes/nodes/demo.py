@@ -16,6 +16,7 @@ from motion_nodes.nodes.demo_arm import ArmClient, show_elbow, show_retraction
 from motion_nodes.nodes.demo_client import Findings
 from motion_nodes.nodes.demo_follow import IK, RMPFLOW, TARGET_TOPICS, FollowClient, show_following
 from motion_nodes.nodes.demo_journey import DemoClient, journey
+from motion_nodes.planning.prepare import is_prepared
 from motion_nodes.ros import signals
 
 READY_WITHIN = 30.0
@@ -100,6 +101,10 @@ def run_demo(show: Show, *, headless: bool, watch: Callable[[], bool]) -> int:
             if not signals.STOP.is_set():
                 findings.check(False, f"the suite was not ready within {patience:.0f} s")
             return 0 if findings.ok else 1
+        if headless and not is_prepared():
+            # A person need not wait for this, but it takes a processor from loops that are measured.
+            print("demo: the planner's kernels are being compiled, once on a machine", flush=True)
+            client.wait(lambda: is_prepared() or not watch(), PLANNING_READY_WITHIN)
         print(f"demo: {show.robots_text} up; the show begins", flush=True)
         while watch():
             show.play(client, findings)

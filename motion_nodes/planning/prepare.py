@@ -62,6 +62,11 @@ def load_planning(robot: Robot) -> None:
     jit.mark_compiled(_DEFAULT)
 
 
+def is_prepared() -> bool:
+    """Return whether all planners' kernels are compiled on this machine, or cannot be kept."""
+    return jit.is_compiled(_ALL) is not False
+
+
 def compile_apart(robot: str, ready: Callable[[], None], given_up: Callable[[], bool]) -> None:
     """Have another process compile what planning needs, unless that was done on this machine.
 
@@ -73,7 +78,7 @@ def compile_apart(robot: str, ready: Callable[[], None], given_up: Callable[[], 
             here because the other process could not.
         given_up: asked all the while; True ends the other process.
     """
-    if jit.is_compiled(_ALL) is not False:
+    if is_prepared():
         ready()
         return
     command = [sys.executable, "-m", "motion_nodes.planning.prepare", robot]
@@ -94,7 +99,7 @@ def compile_apart(robot: str, ready: Callable[[], None], given_up: Callable[[], 
 def main() -> None:
     """Compile for the robot that the command line names, out of the way of all else."""
     with contextlib.suppress(OSError):
-        os.nice(5)
+        os.nice(15)
     robot = load_robot(sys.argv[1])
     load_planning(robot)
     for group in robot.groups.values():

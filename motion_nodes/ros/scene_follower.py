@@ -36,6 +36,8 @@ PATIENCE = 2.0
 """[s] An answer that takes longer is no longer waited for."""
 PAUSE = 0.5
 """[s] Between two questions for the whole scene."""
+LOOK_PERIOD = 0.05
+"""[s] Between two looks whether the owner's service is there."""
 
 
 class SceneFollower:
@@ -79,6 +81,7 @@ class SceneFollower:
         """Of the owner's scene; each time it starts it is another, save with MoveIt."""
         self._lost = False
         """Whether changes may be missing that came after the last question."""
+        self._looked_at, self._answered = -float("inf"), False
         self._question: Any = None
         self._asked_at = -float("inf")
         self._since: list[PlanningScene] = []
@@ -139,7 +142,7 @@ class SceneFollower:
                 self._number, self._name = number, message.name
                 if self._question is not None:
                     self._since.append(message)
-            if not self._client.service_is_ready():
+            if not self._somebody_answers():
                 # Who answers next may be another.
                 self._lost = True
             if self._lost:
@@ -163,9 +166,17 @@ class SceneFollower:
         self._changes.destroy()
         self._node.destroy_client(self._client)
 
+    def _somebody_answers(self) -> bool:
+        """Return whether the owner's service is there, as of a moment ago: asking is not cheap."""
+        now = time.monotonic()
+        if now - self._looked_at > LOOK_PERIOD:
+            self._looked_at = now
+            self._answered = self._client.service_is_ready()
+        return self._answered
+
     def _ask(self) -> None:
         """Ask for the whole scene if it is needed and there is somebody to ask."""
-        if self.synchronised or not self._client.service_is_ready():
+        if self.synchronised or not self._somebody_answers():
             return
         waited = time.monotonic() - self._asked_at
         if waited < (PAUSE if self._question is None else PATIENCE):

@@ -109,7 +109,7 @@ def test_ros_args_carry_names_parameters_and_files():
 def test_composed_means_one_process_beside_the_simulation_and_those_that_plan():
     specs = nodes_for(config("a:=jetbot", "b:=franka"))
     composed = commands_for(specs, composed=True)
-    alone = {"mujoco_sim", "b/move_group", "b/trajectory_generator"}
+    alone = {"mujoco_sim", "b/move_group", "b/trajectory_generator", "b/rmpflow_policy"}
     assert set(composed) == {*alone, "container"}
     listed = json.loads(composed["container"][-1])
     assert len(listed) == len(specs) - len(alone)
