@@ -102,7 +102,7 @@ def run_demo(show: Show, *, headless: bool, watch: Callable[[], bool]) -> int:
                 findings.check(False, f"the suite was not ready within {patience:.0f} s")
             return 0 if findings.ok else 1
         if headless and not is_prepared():
-            # A person need not wait for this, but it takes a processor from loops that are measured.
+            # A person need not wait, but it takes a processor from loops that are measured.
             print("demo: the planner's kernels are being compiled, once on a machine", flush=True)
             client.wait(lambda: is_prepared() or not watch(), PLANNING_READY_WITHIN)
         print(f"demo: {show.robots_text} up; the show begins", flush=True)
