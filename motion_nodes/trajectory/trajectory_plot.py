@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.svg_axes import COLOURS, Axes, page, text
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Trajectory
@@ -17,6 +18,8 @@ Array = NDArray[np.float64]
 
 SAMPLES = 1500
 """Moments at which a trajectory is looked at."""
+_CLOSE = 0.025
+"""[s] Points that follow one another so soon are the curve."""
 _WIDTH, _PANEL, _TOOL, _HEAD, _ROW = 1120.0, 210.0, 380.0, 50.0, 19.0
 
 
@@ -34,15 +37,33 @@ class TrajectoryCurves:
 
 
 def curves_of(motion: Trajectory, samples: int = SAMPLES) -> TrajectoryCurves:
-    """Return a trajectory at many moments; jerks by differences where it has none of its own."""
+    """Return a trajectory at many moments; jerks by differences where it has none of its own.
+
+    Points in time that are close enough are drawn as they are: what joins them on a robot is the
+    robot's own matter.
+    """
     times = np.linspace(motion.start_time, motion.end_time, samples)
     if isinstance(motion, TimedPath):
         q, v, a, j = motion.states(times)
+    elif isinstance(motion, JointTrajectory) and _is_dense(motion):
+        assert motion.velocities is not None
+        assert motion.accelerations is not None
+        times, q = motion.times, motion.positions
+        v, a = motion.velocities, motion.accelerations
+        j = np.gradient(a, times, axis=0)
     else:
         found = [motion.sample(t) for t in times.tolist()]
         q, v, a = (np.array([s[k] for s in found]) for k in range(3))
         j = np.gradient(a, times, axis=0)
     return TrajectoryCurves(motion.joint_names, times, q, v, a, j)
+
+
+def _is_dense(motion: JointTrajectory) -> bool:
+    return (
+        motion.accelerations is not None
+        and len(motion.times) > 2
+        and float(np.diff(motion.times).max()) <= _CLOSE
+    )
 
 
 def trajectory_svg(

@@ -11,6 +11,8 @@ import pytest
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.trajectory.trajectory_plot import curves_of
 
 FRANKA = load_robot("franka")
 ARM = FRANKA.group("arm").joints
@@ -117,3 +119,16 @@ def test_a_picture_of_another_kind_is_refused(motion, tmp_path):
     done = motion("plot", "franka", str(tmp_path / "way.json"), "-o", "way.gif")
     assert done.code == 2
     assert "must end in .svg or .html" in done.text
+
+
+def test_points_close_to_each_other_are_drawn_and_nothing_between_them():
+    """A step of acceleration, which splines through the same points would overshoot."""
+    times = np.arange(0.0, 0.2, 0.01)
+    a = np.where(times < 0.1, 2.0, -2.0)[:, None]
+    v = np.concatenate(([[0.0]], np.cumsum(a[:-1] * 0.01, axis=0)))
+    q = np.concatenate(([[0.0]], np.cumsum(v[:-1] * 0.01 + 0.5 * a[:-1] * 1e-4, axis=0)))
+    curves = curves_of(JointTrajectory(("j",), times, q, v, a))
+    assert curves.times.tolist() == times.tolist()
+    assert np.array_equal(curves.accelerations, a)
+    sparse = curves_of(JointTrajectory(("j",), 10.0 * times, q, v, a))
+    assert len(sparse.times) > len(times)
