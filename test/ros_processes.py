@@ -165,10 +165,19 @@ class Suite:
         python = [sys.executable, "-m", "motion_nodes.nodes"]
         return self.run([*python, "container", "--nodes", json.dumps(list(nodes))])
 
-    def bring_up(self, *robots: str, **settings: Any) -> dict[str, SuiteProcess]:
-        """Start the bring-up's composition for some robots; return its processes by name."""
+    def bring_up(
+        self, *robots: str, without: Sequence[str] = (), **settings: Any
+    ) -> dict[str, SuiteProcess]:
+        """Start the bring-up's composition for some robots; return its processes by name.
+
+        Args:
+            robots: words of placement.
+            without: executables that the test has no need of.
+            settings: of the bring-up.
+        """
         config = BringupConfig(placements=parse_placements(robots), **{"viewer": "none"} | settings)
-        commands = commands_for(nodes_for(config), composed=True)
+        specs = [spec for spec in nodes_for(config) if spec.executable not in without]
+        commands = commands_for(specs, composed=True)
         return {name: self.run(command) for name, command in commands.items()}
 
     def close(self) -> None:

@@ -35,9 +35,9 @@ def rank(nodeid: str) -> int:
 def workers() -> int:
     """Return how many workers keep this machine busy without making loops late.
 
-    Tests of nodes mostly wait, so there is one more than processors.
+    What a test of nodes waits for runs beside it, so each worker wants about one processor.
     """
-    return min(len(os.sched_getaffinity(0)) + 1, 8)
+    return min(max(2, len(os.sched_getaffinity(0))), 8)
 
 
 class Shares(LoadScopeScheduling):

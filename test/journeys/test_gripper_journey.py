@@ -12,6 +12,7 @@ from joint_client import ARM, FINGERS, HOME, SUCCEEDED, Call, JointClient, smoot
 from ros_processes import RosClient
 from sensor_msgs.msg import JointState
 
+from motion_nodes.bringup.compose import ALONE
 from motion_nodes.nodes.gripper_actions import COMMAND_NAMES, PARALLEL_NAME
 
 pytestmark = pytest.mark.timeout(120)
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.timeout(120)
 @pytest.fixture(scope="module")
 def arm(module_suite: Any, module_client: RosClient) -> Iterator[JointClient]:
     """The arm at home under the bring-up's composition."""
-    module_suite.bring_up("franka")
+    module_suite.bring_up("franka", without=ALONE)
     arm = JointClient(module_client)
     arm.wait_for()
     yield arm

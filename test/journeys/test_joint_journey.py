@@ -18,6 +18,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from tf2_msgs.msg import TFMessage
 
+from motion_nodes.bringup.compose import ALONE
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat, inverse
@@ -91,7 +92,9 @@ def goal_near_home(offset: float) -> dict[str, float]:
 def cell(module_suite: Any, module_client: RosClient) -> SimpleNamespace:
     """A Franka whose controller was there before the robot."""
     client = module_client
-    container_only = module_suite.bring_up("franka", backend="hardware", use_sim_time=True)
+    container_only = module_suite.bring_up(
+        "franka", without=ALONE, backend="hardware", use_sim_time=True
+    )
     arm = Arm(client)
     waiting = client.wait_for_diagnosis(CONTROLLER, "waiting for joint_states")
     arm.send({ARM[0]: 0.3})

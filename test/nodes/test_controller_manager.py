@@ -28,6 +28,8 @@ from ros_processes import LATCHED, RELIABLE, RosClient, values_of
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
+from motion_nodes.bringup.compose import ALONE
+
 pytestmark = pytest.mark.timeout(120)
 JOINTS = list(FRANKA.joint_names)
 ARM, BASE = "/arm", "/base"
@@ -80,7 +82,7 @@ class Manager:
 @pytest.fixture(scope="module")
 def cell(module_suite: Any, module_client: RosClient) -> RosClient:
     """An arm and a base; all but the simulation in one process, served by one executor."""
-    module_suite.bring_up("arm:=franka", "base:=jetbot@1,0,0", backend="mock")
+    module_suite.bring_up("arm:=franka", "base:=jetbot@1,0,0", without=ALONE, backend="mock")
     Manager(module_client).wait_for(JTC, "active")
     return module_client
 

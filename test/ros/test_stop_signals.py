@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from ros_processes import RosClient, Suite, SuiteProcess, wait_until
 
+from motion_nodes.bringup.compose import ALONE
+
 NUMBERS = [signal.SIGINT, signal.SIGTERM]
 BASE = "/diff_drive_controller"
 
@@ -73,7 +75,7 @@ def test_a_second_signal_while_shutting_down(suite: Suite, second):
 
 
 def test_a_container_leaves_as_a_whole(suite: Suite, client: RosClient):
-    process = suite.bring_up("franka", "b:=jetbot", backend="mock")["container"]
+    process = suite.bring_up("franka", "b:=jetbot", without=ALONE, backend="mock")["container"]
     client.wait(lambda: process.output.count("configured in") == 4, "four nodes")
     process.send(signal.SIGTERM)
     ended_well(process)
