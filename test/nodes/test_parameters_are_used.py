@@ -12,7 +12,10 @@ import pytest
 import motion_nodes
 from motion_nodes.bases.command_shape import CommandShape
 from motion_nodes.bases.limits import AxisLimits
+from motion_nodes.model.rmpflow_settings import RmpflowSettings
+from motion_nodes.nodes.policy_params import leaf_field
 from motion_nodes.nodes.registry import NODES, node_class
+from motion_nodes.rmpflow.smoothing import SmoothingSettings
 from motion_nodes.ros.parameters import declared
 
 PACKAGE = Path(motion_nodes.__file__).parent
@@ -66,6 +69,10 @@ def test_every_parameter_is_read(executable):
         if 'getattr(params, f"{prefix}_{name}")' in file.read_text():
             limits = [entry.name for entry in dataclasses.fields(AxisLimits)]
             read |= {f"{axis}_{name}" for axis in AXES for name in limits}
+        if "getattr(params, leaf_field(name))" in file.read_text():
+            read |= {leaf_field(name) for name in RmpflowSettings().parameters()}
+        if 'getattr(params, f"smoothing_{name}")' in file.read_text():
+            read |= {f"smoothing_{entry.name}" for entry in dataclasses.fields(SmoothingSettings)}
     unused = {entry.field for entry in declared(cls.params_type)} - read - ELSEWHERE
     assert not unused
 
