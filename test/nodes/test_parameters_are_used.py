@@ -20,8 +20,8 @@ from motion_nodes.ros.parameters import declared
 
 PACKAGE = Path(motion_nodes.__file__).parent
 AXES = ("linear_x", "linear_y", "angular_z")
-ELSEWHERE = {"robot"}
-"""Read before the dataclass exists (RobotNode.prepare)."""
+ELSEWHERE = {"robot", "rmpflow_file"}
+"""Read before the dataclass exists (RobotNode.prepare and robot_defaults)."""
 
 
 def attributes_read(source: str) -> set[str]:
