@@ -212,19 +212,18 @@ class OnlineLimiter:
             self._tell_state(dt)
         try:
             self._solver.update(self._input, self._output)
+            late = self._late_to_brake() if chasing else None
+            if late is not None and late.any():
+                # A run-up turns round faster than it could stop, and so ends too near a limit.
+                self._targets = by_velocity, goal, np.where(late, 0.0, speed)
+                self._stop_chasing(late, dt)
         except (ruckig.RuckigError, ValueError):
-            # Rounding, where a speed limit is met exactly: the next state will have a way.
+            # Rounding, where a limit is met exactly: the next state will have a way.
             self._input.per_dof_control_interface = [ruckig.ControlInterface.Velocity] * self._n
             self._input.target_velocity = [0.0] * self._n
             self._targets = np.ones_like(by_velocity), goal, np.zeros_like(speed)
             self.velocity[self._sudden] = 0.0
             self._stop_chasing(np.ones_like(by_velocity), dt)
-            return
-        late = self._late_to_brake() if chasing else None
-        if late is not None and late.any():
-            # A run-up turns round faster than it could stop, and so ends too near a limit.
-            self._targets = by_velocity, goal, np.where(late, 0.0, speed)
-            self._stop_chasing(late, dt)
 
     def _stop_chasing(self, joints: Mask, dt: float) -> None:
         """Compute the next state anew, with some joints' goals at rest."""

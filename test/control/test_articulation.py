@@ -343,3 +343,24 @@ def test_what_is_handed_out_can_be_changed_without_harm():
     controller.targets.positions[:] = 9.0
     assert controller.step(DT).positions[0] == 0.0
     assert controller.targets.positions[0] == 0.0
+
+
+def test_streams_of_moving_targets_never_leave_it_without_a_way():
+    """A solver that finds no way from where its limits are met exactly must not end the stream."""
+    robot = load_robot("franka")
+    joints = robot.group("arm").joints
+    controller = ArticulationController(robot.limits.select(joints))
+    home = robot.home[robot.indices(joints)]
+    rng, dt = np.random.default_rng(0), 0.01
+    for _ in range(30):
+        controller.reset(home)
+        goal, count = home + rng.uniform(-0.3, 0.3, 7), int(rng.uniform(5, 200))
+        for k in range(1, count + 1):
+            speed = (goal - home) / (count * dt) if k < count else np.zeros(7)
+            way = home + (goal - home) * k / count
+            controller.apply(JointCommand(positions=way, velocities=speed))
+            controller.step(dt)
+        for _ in range(200):
+            controller.step(dt)
+        assert not controller.moving
+        assert np.allclose(controller.step(dt).positions, goal, atol=1e-9)
