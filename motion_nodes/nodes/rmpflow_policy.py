@@ -56,6 +56,8 @@ SLOW_RATE = 50.0
 """[Hz] At which the scene is brought up to date."""
 TRANSFORMS_HELD = 5.0
 """[s] So long after a target in a foreign frame /tf is followed beside the loop."""
+IDLE_RATE = 50.0
+"""[Hz] At which it is looked for a target while there is none."""
 IDLE_PERIOD = 0.1
 """[s] Between two looks at the robot while nothing is told to it."""
 
@@ -149,6 +151,8 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self._news: PolicyNews | None = self._make_news()
         self._idle_view: PolicyView | None = None
         self._looked_at = -np.inf
+        self._idle_share = max(1, round(params.update_rate / IDLE_RATE))
+        self._idle_ticks = 0
 
     def release(self) -> None:
         """Give up what does not end by itself."""
@@ -165,8 +169,13 @@ class RmpflowPolicyNode(RobotNode[Any]):
 
     def tick(self, dt: float) -> None:
         """Take inputs and state; make a step if there is anything to follow."""
+        follower = self._follower
+        if follower.silent:
+            self._idle_ticks += 1
+            if self._idle_ticks % self._idle_share:
+                return
         now_ns = self.now_ns()
-        now, follower = now_ns * 1e-9, self._follower
+        now = now_ns * 1e-9
         self._inputs.take(now)
         robot = None if follower.silent else self._look_at_robot(now_ns)
         if follower.silent:
