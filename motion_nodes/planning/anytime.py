@@ -31,16 +31,11 @@ from motion_nodes.kernels.rrt_connect import (
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import TURN, JointSpace
 from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus
-from motion_nodes.planning.rrt_connect import (
-    RrtConnect,
-    TwoTrees,
-    deadline,
-    load_kernels,
-    longest_edge,
-)
+from motion_nodes.planning.rrt_connect import RrtConnect, deadline
 from motion_nodes.planning.search_settings import AnytimeSettings, ShorteningSettings
 from motion_nodes.planning.shortcut import shorten_rows
 from motion_nodes.planning.tree_search import SearchTree, find_ends, space_of
+from motion_nodes.planning.two_trees import TwoTrees, load_kernels, longest_edge
 
 _BATCH_TIME = 1.5e-3
 """About so long a kernel runs before Python looks at clock and cancelling [s]."""
