@@ -7,16 +7,13 @@ import time
 from typing import Any
 
 from action_msgs.msg import GoalStatus
-from geometry_msgs.msg import Pose
 from moveit_msgs.action import MoveGroup
-from moveit_msgs.msg import Constraints, MoveItErrorCodes, OrientationConstraint, PositionConstraint
-from rclpy.action import ActionClient
-from shape_msgs.msg import SolidPrimitive
+from moveit_msgs.msg import MoveItErrorCodes
 
 from motion_nodes.model.tree import Array
-from motion_nodes.ros import qos
+from motion_nodes.ros.action_clients import action_client
 from motion_nodes.ros.executor_jobs import ExecutorJobs
-from motion_nodes.ros.moveit_messages import pose_message
+from motion_nodes.ros.move_client import pose_constraints
 from motion_nodes.ros.node import MotionNode
 
 ANSWER_TIMEOUT = 3.0
@@ -31,14 +28,7 @@ class Escape:
     def __init__(self, node: MotionNode[Any], jobs: ExecutorJobs, action: str) -> None:
         """Talk to the planner's action of that name."""
         self._node, self._jobs, self.action = node, jobs, action
-        self._client = ActionClient(
-            node,
-            MoveGroup,
-            action,
-            goal_service_qos_profile=qos.ACTION_REQUESTS,
-            result_service_qos_profile=qos.ACTION_REQUESTS,
-            cancel_service_qos_profile=qos.ACTION_REQUESTS,
-        )
+        self._client = action_client(node, MoveGroup, action)
         self._attempt: _Attempt | None = None
         self.count = 0
         """How many escapes there were."""
@@ -135,24 +125,13 @@ def goal_to(
         frame: in which the pose is.
         planning_time: longest planning [s].
     """
-    pose = pose_message(X_BT)
-    place = PositionConstraint(link_name=tool, weight=1.0)
-    place.header.frame_id = frame
-    ball = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[POSITION])
-    place.constraint_region.primitives = [ball]
-    place.constraint_region.primitive_poses = [Pose(position=pose.position)]
-    place.constraint_region.primitive_poses[0].orientation.w = 1.0
-    constraints = Constraints(position_constraints=[place])
-    if oriented:
-        turn = OrientationConstraint(link_name=tool, weight=1.0, orientation=pose.orientation)
-        turn.header.frame_id = frame
-        turn.absolute_x_axis_tolerance = ORIENTATION
-        turn.absolute_y_axis_tolerance = ORIENTATION
-        turn.absolute_z_axis_tolerance = ORIENTATION
-        constraints.orientation_constraints = [turn]
     goal = MoveGroup.Goal()
     goal.request.group_name = group
-    goal.request.goal_constraints = [constraints]
+    goal.request.goal_constraints = [
+        pose_constraints(
+            tool, frame, X_BT, position=POSITION, orientation=ORIENTATION if oriented else None
+        )
+    ]
     goal.request.allowed_planning_time = planning_time
     goal.planning_options.replan = True
     return goal

@@ -18,11 +18,10 @@ from moveit_msgs.msg import (
     OrientationConstraint,
     PositionConstraint,
 )
-from rclpy.action import ActionClient
 from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.model.tree import Array
-from motion_nodes.ros import qos
+from motion_nodes.ros.action_clients import action_client
 from motion_nodes.ros.executor_jobs import ExecutorJobs
 from motion_nodes.ros.moveit_messages import pose_message
 from motion_nodes.ros.node import MotionNode
@@ -40,14 +39,7 @@ class MoveClient:
         self.words = ""
         """What became of the newest goal."""
         self._jobs = jobs
-        self._client = ActionClient(
-            node,
-            MoveGroup,
-            action,
-            goal_service_qos_profile=qos.ACTION_REQUESTS,
-            result_service_qos_profile=qos.ACTION_REQUESTS,
-            cancel_service_qos_profile=qos.ACTION_REQUESTS,
-        )
+        self._client = action_client(node, MoveGroup, action)
         self._count = 0
         self._handle: Any = None
 
@@ -118,18 +110,36 @@ class MoveClient:
             self._handle.cancel_goal_async()
 
 
-def pose_constraints(link: str, frame: str, X_FL: Array) -> Constraints:
-    """Return that a link is to be at a pose, as MoveIt's clients say it."""
+def pose_constraints(
+    link: str,
+    frame: str,
+    X_FL: Array,
+    *,
+    position: float = TOLERANCE,
+    orientation: float | None = TOLERANCE,
+) -> Constraints:
+    """Return that a link is to be at a pose, as MoveIt's clients say it.
+
+    Args:
+        link: that is to come there.
+        frame: in which the pose is given.
+        X_FL: the pose, shape (4, 4).
+        position: how near it is to come [m].
+        orientation: about each axis [rad]; None: any orientation will do.
+    """
     pose = pose_message(X_FL)
     place = PositionConstraint(link_name=link, weight=1.0)
     place.header.frame_id = frame
     place.constraint_region.primitives = [
-        SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[TOLERANCE])
+        SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[position])
     ]
     place.constraint_region.primitive_poses = [Pose(position=pose.position)]
-    turn = OrientationConstraint(link_name=link, weight=1.0, orientation=pose.orientation)
-    turn.header.frame_id = frame
-    turn.absolute_x_axis_tolerance = TOLERANCE
-    turn.absolute_y_axis_tolerance = TOLERANCE
-    turn.absolute_z_axis_tolerance = TOLERANCE
-    return Constraints(position_constraints=[place], orientation_constraints=[turn])
+    constraints = Constraints(position_constraints=[place])
+    if orientation is not None:
+        turn = OrientationConstraint(link_name=link, weight=1.0, orientation=pose.orientation)
+        turn.header.frame_id = frame
+        turn.absolute_x_axis_tolerance = orientation
+        turn.absolute_y_axis_tolerance = orientation
+        turn.absolute_z_axis_tolerance = orientation
+        constraints.orientation_constraints = [turn]
+    return constraints

@@ -13,10 +13,9 @@ from typing import Any
 
 from action_msgs.msg import GoalStatus
 from control_msgs.action import FollowJointTrajectory
-from rclpy.action import ActionClient
 from trajectory_msgs.msg import JointTrajectory
 
-from motion_nodes.ros import qos
+from motion_nodes.ros.action_clients import action_client
 from motion_nodes.ros.executor_jobs import ExecutorJobs
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.node import MotionNode
@@ -70,14 +69,7 @@ class TrajectoryClient:
         self._node = node
         self._jobs = jobs
         self.action = f"{controller}/follow_joint_trajectory"
-        self._client = ActionClient(
-            node,
-            FollowJointTrajectory,
-            self.action,
-            goal_service_qos_profile=qos.ACTION_REQUESTS,
-            result_service_qos_profile=qos.ACTION_REQUESTS,
-            cancel_service_qos_profile=qos.ACTION_REQUESTS,
-        )
+        self._client = action_client(node, FollowJointTrajectory, self.action)
 
     @property
     def ready(self) -> bool:
