@@ -70,7 +70,7 @@ def up(
         bool, typer.Option(help="The plain cmd_vel topic carries TwistStamped, else Twist.")
     ] = True,
     composed: Annotated[
-        bool, typer.Option(help="All nodes but the simulation in one process.")
+        bool, typer.Option(help="Nodes share a process, but those that compute much.")
     ] = True,
     respawn: Annotated[bool, typer.Option(help="Start processes again that end.")] = False,
     autostart: Annotated[bool, typer.Option(help="Configure and activate the nodes.")] = True,

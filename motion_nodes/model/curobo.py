@@ -19,6 +19,7 @@ from motion_nodes.errors import BadDescription, did_you_mean
 from motion_nodes.model.base_description import Name
 from motion_nodes.model.decode import decode
 from motion_nodes.model.xrdf import (
+    SPHERES_GROUP,
     AddFrame,
     CSpace,
     FieldNames,
@@ -35,9 +36,6 @@ from motion_nodes.model.xrdf_file import real_spheres
 from motion_nodes.model.yaml_file import read_yaml, without_empty, yaml_text
 
 _LOG = logging.getLogger(__name__)
-
-GROUP = "collision_spheres"
-"""Name of the group of spheres in the XRDF that is made of a file."""
 
 NAMES = FieldNames(
     joints="kinematics.cspace.joint_names",
@@ -261,15 +259,17 @@ def _xrdf(robot: _Kinematics, place: str) -> Xrdf:
     frames = [_frame(link) for link in robot.extra_links.values()]
     base = [] if robot.base_link is None else [Modifier(set_base_frame=robot.base_link)]
     tools = robot.tool_frames or ((robot.ee_link,) if robot.ee_link else ())
-    own = SelfCollision(GROUP, robot.self_collision_buffer, robot.self_collision_ignore)
+    own = SelfCollision(SPHERES_GROUP, robot.self_collision_buffer, robot.self_collision_ignore)
     return Xrdf(
         cspace=CSpace(tuple(names[k] for k in moving), accelerations, jerks),
         modifiers=(*(Modifier(add_frame=frame) for frame in frames), *base),
         default_joint_positions={**dict(zip(names, home, strict=True)), **locked},
         tool_frames=tools,
-        world_collision=WorldCollision(GROUP, buffer) if robot.collision_spheres else None,
+        world_collision=WorldCollision(SPHERES_GROUP, buffer) if robot.collision_spheres else None,
         self_collision=own if robot.collision_spheres else None,
-        geometry={GROUP: GeometryGroup(robot.collision_spheres)} if robot.collision_spheres else {},
+        geometry={SPHERES_GROUP: GeometryGroup(robot.collision_spheres)}
+        if robot.collision_spheres
+        else {},
     )
 
 

@@ -20,6 +20,7 @@ from motion_nodes.errors import BadDescription
 from motion_nodes.model.base_description import Name
 from motion_nodes.model.decode import decode
 from motion_nodes.model.xrdf import (
+    SPHERES_GROUP,
     CSpace,
     FieldNames,
     GeometryGroup,
@@ -32,9 +33,6 @@ from motion_nodes.model.xrdf_file import real_spheres
 from motion_nodes.model.yaml_file import read_yaml, without_empty, yaml_text
 
 _LOG = logging.getLogger(__name__)
-
-GROUP = "collision_spheres"
-"""Name of the group of spheres in the XRDF that is made of a file."""
 
 NAMES = FieldNames(
     joints="cspace",
@@ -124,8 +122,8 @@ def parse_lula(data: Mapping[str, Any], where: str) -> Xrdf:
             **dict(zip(joints, lula.default_q, strict=True)),
             **{rule.name: rule.value for rule in lula.cspace_to_urdf_rules},
         },
-        world_collision=WorldCollision(GROUP) if spheres else None,
-        geometry={GROUP: GeometryGroup(spheres)} if spheres else {},
+        world_collision=WorldCollision(SPHERES_GROUP) if spheres else None,
+        geometry={SPHERES_GROUP: GeometryGroup(spheres)} if spheres else {},
     )
 
 

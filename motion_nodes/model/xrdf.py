@@ -22,6 +22,9 @@ from motion_nodes.model.robot import Sphere
 
 _Three = tuple[float, float, float]
 _Positive = Annotated[float, Meta(gt=0.0)]
+SPHERES_GROUP = "collision_spheres"
+"""Name of the group of spheres where an XRDF is made of a file that has but one."""
+
 Spheres = dict[str, tuple[Sphere, ...]]
 
 
