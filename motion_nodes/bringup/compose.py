@@ -40,6 +40,9 @@ BASE_EXECUTABLES = {
 ALONE = ("rrt_planner", "trajectory_generator", "rmpflow_policy")
 """Executables that compute so much that loops in the same process would come late."""
 
+CONTAINER = "container"
+"""Name of the process that several nodes share."""
+
 Value = bool | int | float | str | Sequence[str]
 
 
@@ -170,13 +173,22 @@ def commands_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list
         composed: all nodes but those that stand alone in one process; else each in its own.
     """
     python = [sys.executable, "-m", "motion_nodes.nodes"]
+    commands = {}
+    for name, nodes in processes_for(specs, composed=composed).items():
+        if name == CONTAINER:
+            listed = [{"executable": s.executable, "ros_args": s.ros_args()} for s in nodes]
+            commands[name] = [*python, "container", "--nodes", json.dumps(listed)]
+        else:
+            commands[name] = [*python, nodes[0].executable, *nodes[0].ros_args()]
+    return commands
+
+
+def processes_for(specs: Sequence[NodeSpec], *, composed: bool) -> dict[str, list[NodeSpec]]:
+    """Return which nodes run in which process, by the process' name; see :func:`commands_for`."""
     alone = [s for s in specs if not composed or s.stands_alone]
     together = [s for s in specs if s not in alone]
-    commands = {s.full_name.strip("/"): [*python, s.executable, *s.ros_args()] for s in alone}
-    if together:
-        nodes = [{"executable": s.executable, "ros_args": s.ros_args()} for s in together]
-        commands["container"] = [*python, "container", "--nodes", json.dumps(nodes)]
-    return commands
+    shared = {CONTAINER: together} if together else {}
+    return {s.full_name.strip("/"): [s] for s in alone} | shared
 
 
 def _within(namespace: str, place: Placement) -> Placement:

@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from motion_nodes.ros.readiness import VARIABLE, News, read_news
+
 STOP_GRACE = 6.0
 """[s] A process that has not ended this long after SIGINT is killed."""
 
@@ -41,6 +43,7 @@ class ProcessGroup:
         *,
         respawn: bool = False,
         environment: Mapping[str, str] | None = None,
+        hear: Callable[[str, News], None] | None = None,
     ) -> None:
         """Prepare; nothing runs before the context is entered.
 
@@ -49,11 +52,16 @@ class ProcessGroup:
             say: takes one line of news.
             respawn: start a process again when it ends by itself.
             environment: of the processes; None: this one's.
+            hear: takes news of nodes, with the name of their process; called by :meth:`watch`.
         """
         self._commands = dict(commands)
         self._say = say
         self._respawn = respawn
         self._environment = dict(os.environ if environment is None else environment)
+        self._hear = hear
+        self._news: tuple[int, int] | None = None
+        self._unread = b""
+        self._names: dict[int, str] = {}
         self._running: dict[str, _Running] = {}
         self._due: dict[str, float] = {}
         self.failed: dict[str, int] = {}
@@ -61,6 +69,11 @@ class ProcessGroup:
 
     def __enter__(self) -> ProcessGroup:
         """Start all processes."""
+        if self._hear is not None:
+            self._news = os.pipe()
+            for end in self._news:
+                os.set_blocking(end, False)
+            self._environment[VARIABLE] = str(self._news[1])
         for name in self._commands:
             self._start(name)
         return self
@@ -68,6 +81,9 @@ class ProcessGroup:
     def __exit__(self, *_: object) -> None:
         """Stop all processes."""
         self.stop()
+        for end in self._news or ():
+            os.close(end)
+        self._news = None
 
     @property
     def alive(self) -> tuple[str, ...]:
@@ -80,8 +96,10 @@ class ProcessGroup:
 
     def watch(self) -> bool:
         """Look once after all processes; False when none runs and none will."""
-        for name, running in list(self._running.items()):
-            code = running.process.poll()
+        codes = {name: running.process.poll() for name, running in self._running.items()}
+        # After the poll, so that the last words of a process come before the news of its end.
+        self._read_news()
+        for name, code in codes.items():
             if code is None:
                 continue
             del self._running[name]
@@ -116,9 +134,26 @@ class ProcessGroup:
     def _start(self, name: str) -> None:
         command = self._commands[name]
         process = subprocess.Popen(
-            command, env=self._environment, start_new_session=True, preexec_fn=_die_with_parent
+            command,
+            env=self._environment,
+            start_new_session=True,
+            preexec_fn=_die_with_parent,
+            pass_fds=self._news[1:] if self._news else (),
         )
         self._running[name] = _Running(command, process)
+        self._names[process.pid] = name
+
+    def _read_news(self) -> None:
+        if self._news is None or self._hear is None:
+            return
+        with contextlib.suppress(BlockingIOError):
+            while part := os.read(self._news[0], 1 << 16):
+                self._unread += part
+        *lines, self._unread = self._unread.split(b"\n")
+        for line in lines:
+            news = read_news(line)
+            if news is not None and news.pid in self._names:
+                self._hear(self._names[news.pid], news)
 
 
 def _signal(process: subprocess.Popen[bytes], number: signal.Signals) -> None:

@@ -22,6 +22,7 @@ from motion_nodes.cli.plan import plan
 from motion_nodes.cli.plot import plot
 from motion_nodes.cli.record import record
 from motion_nodes.cli.spheres import spheres
+from motion_nodes.cli.wait import wait
 from motion_nodes.errors import MotionError
 
 app = typer.Typer(
@@ -31,7 +32,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-for _command in (fk, ik, plan, cartesian, convert, bench, record, new, spheres, plot):
+for _command in (fk, ik, plan, cartesian, convert, bench, record, new, spheres, plot, wait):
     app.command()(_command)
 
 Robots = Annotated[

@@ -3,12 +3,21 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Mapping
 
-from motion_nodes.bringup.compose import BringupConfig, commands_for, nodes_for
+from motion_nodes.bringup.compose import (
+    BringupConfig,
+    commands_for,
+    nodes_for,
+    processes_for,
+)
 from motion_nodes.bringup.processes import ProcessGroup
+from motion_nodes.bringup.startup import Startup
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.ros import signals
+
+LOOK, LOOK_STARTING = 0.2, 0.02
+"""[s] Between two looks at the processes, once all nodes are ready and before."""
 
 
 def say(text: str) -> None:
@@ -19,18 +28,37 @@ def say(text: str) -> None:
 def bring_up(config: BringupConfig, *, composed: bool, respawn: bool) -> int:
     """Run the suite until a stop is asked for or nothing runs any more; return the exit code."""
     specs = nodes_for(config)
+    nodes = {
+        process: [spec.full_name for spec in members]
+        for process, members in processes_for(specs, composed=composed).items()
+    }
     signals.stop_quietly()
     signals.nodes_exist()
-    say(f"starting {', '.join(spec.full_name for spec in specs)}; Ctrl-C stops")
-    begin = time.monotonic()
-    with ProcessGroup(commands_for(specs, composed=composed), say, respawn=respawn) as group:
-        while not signals.STOP.wait(0.2):
+    names = [spec.full_name for spec in specs]
+    say(f"starting {', '.join(names)}; Ctrl-C stops")
+    startup = Startup(names, say, lambda notices: _next_steps(config, notices))
+    with ProcessGroup(
+        commands_for(specs, composed=composed),
+        say,
+        respawn=respawn,
+        hear=lambda process, news: startup.hear(news, nodes[process]),
+    ) as group:
+        while not signals.STOP.wait(LOOK if startup.complete else LOOK_STARTING):
             if not group.watch():
                 break
-            # What fails at once was told something wrong: the rest is of no use.
-            if group.failed and time.monotonic() - begin < 10.0 and not respawn:
+            startup.remind()
+            # What fails while it starts was told something wrong: the rest is of no use.
+            if not respawn and not all(startup.came_up(nodes[name]) for name in group.failed):
+                say(f"stopping all, for this did not come up: {startup.missing_text()}")
                 break
         return 1 if any(group.failed.values()) else 0
+
+
+def _next_steps(config: BringupConfig, notices: Mapping[str, str]) -> str:
+    """Return what can be done with a suite that is up."""
+    page = notices.get("/browser_viewer", "")
+    compiling = [f"{n.strip('/')} {t}" for n, t in notices.items() if n != "/browser_viewer"]
+    return ". ".join([*([f"Page: {page}"] if page else []), *compiling])
 
 
 def run_demo_suite(name: str, *, by: str, headless: bool, port: int) -> int:

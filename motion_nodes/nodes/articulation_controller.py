@@ -186,6 +186,10 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._outputs.forget()
         self._jumped_at = time.monotonic()
 
+    def lacks(self) -> str:
+        """Wait for the robot's first state."""
+        return "" if self._state.received else self._state.trouble(self.params.state_timeout)
+
     def diagnose(self, report: Report) -> None:
         """Say whether the robot is there and what the controller does."""
         trouble = self._state.trouble(self.params.state_timeout)

@@ -127,6 +127,10 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self._end_at_once(f"time jumped from {before:.3f} s to {after:.3f} s")
         self._forget()
 
+    def lacks(self) -> str:
+        """Wait for the first odometry."""
+        return "" if self._pose is not None else self._trouble(self.now_ns())
+
     def diagnose(self, report: Report) -> None:
         """Say whether odometry comes and what is under way."""
         trouble, task = self._trouble(self.now_ns()), self.navigator.task

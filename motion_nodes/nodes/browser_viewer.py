@@ -130,6 +130,10 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             self._frames.destroy()
             self._frames = None
 
+    def notice(self) -> str:
+        """Say where the page is."""
+        return self._viewer.url if self._viewer is not None else ""
+
     def diagnose(self, report: Report) -> None:
         """Say where the page is and who looks at it."""
         if self._viewer is not None:

@@ -106,11 +106,16 @@ class ControllerManagerNode(RobotNode[ControllerManagerParams]):
     def tick(self, dt: float) -> None:
         """Do nothing: all work is in the services."""
 
+    def lacks(self) -> str:
+        """Wait for the controllers."""
+        missing = [n for n in self.controllers if not self._calls.there(f"{n}/get_state")]
+        return f"no node {', '.join(missing)}" if missing else ""
+
     def diagnose(self, report: Report) -> None:
         """Say which controllers are missing."""
-        missing = [n for n in self.controllers if not self._calls.there(f"{n}/get_state")]
+        missing = self.lacks()
         if missing:
-            report.note("WARN", f"no node {', '.join(missing)}")
+            report.note("WARN", missing)
         report.value("controllers", ", ".join(self.controllers))
 
     # ---- services

@@ -174,6 +174,10 @@ class IkServiceNode(RobotNode[IkServiceParams]):
             except Refusal as refusal:
                 self.warn("target", f"target pose refused: {refusal}")
 
+    def lacks(self) -> str:
+        """Wait for the robot's first state."""
+        return self._present().trouble
+
     def diagnose(self, report: Report) -> None:
         """Say what was asked for and how it went."""
         if not self._state.received:

@@ -216,6 +216,10 @@ class RmpflowPolicyNode(RobotNode[Any]):
         """Forget the target, for the robot may have been put elsewhere."""
         self._follower.drop(f"time jumped from {before:.3f} s to {after:.3f} s")
 
+    def lacks(self) -> str:
+        """Wait for the robot's first state."""
+        return "" if self._state.received else self._state.trouble(self.params.state_timeout)
+
     def diagnose(self, report: Report) -> None:
         """Say what the policy does, and what it lacks."""
         text = self._follower.text

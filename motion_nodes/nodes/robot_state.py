@@ -87,6 +87,10 @@ class RobotStateNode(RobotNode[RobotStateParams]):
         )
         self._sender.send(X_PC, self._state.stamp_ns)
 
+    def lacks(self) -> str:
+        """Wait for the robot's first state."""
+        return "" if self._state.received else self._state.trouble(STALE)
+
     def diagnose(self, report: Report) -> None:
         """Say whether joint states come."""
         trouble = self._state.trouble(STALE)

@@ -165,6 +165,14 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         if self._actions is not None:
             self._actions.finish()
 
+    def lacks(self) -> str:
+        """Wait for the robot's first state."""
+        return self._state.newest()[1]
+
+    def notice(self) -> str:
+        """Say that the first start on a machine compiles."""
+        return "" if self.requests.warm.is_set() else "compiles; what it is asked waits for that"
+
     def diagnose(self, report: Report) -> None:
         """Say what was asked for and what is under way."""
         ready = self.requests.warm.is_set()

@@ -157,6 +157,10 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         while not self._waiting.empty():
             self._waiting.get_nowait()
 
+    def lacks(self) -> str:
+        """Wait for the robot's first state."""
+        return self._state.newest()[1]
+
     def diagnose(self, report: Report) -> None:
         """Say what was asked for and what is under way."""
         under_way = self._execution.labels

@@ -119,6 +119,10 @@ class BaseNode(RobotNode[B]):
         self.controller.halt()
         self._begin_measuring()
 
+    def lacks(self) -> str:
+        """Wait for the wheels' first state."""
+        return "" if self._state.received else self._state_trouble()
+
     def diagnose(self, report: Report) -> None:
         """Say whether commands and states come, and what is wrong with them."""
         trouble = self._state_trouble()

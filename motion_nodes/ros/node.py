@@ -36,6 +36,7 @@ from motion_nodes.ros.node_findings import TwinWatch, report_loop
 from motion_nodes.ros.parameters import ParameterSet, declare_early, param
 from motion_nodes.ros.polled import PolledGroup, PolledSubscription
 from motion_nodes.ros.rate_loop import RateLoop
+from motion_nodes.ros.readiness import LOOK, Readiness
 from motion_nodes.ros.ros_time import RosTime, Step, StepClock
 
 M = TypeVar("M")
@@ -98,6 +99,10 @@ class MotionNode(LifecycleNode, Generic[P]):
         self._diagnostics_timer = self.create_timer(
             1.0, self._diagnose_safely, clock=Clock(clock_type=ClockType.STEADY_TIME)
         )
+        self._readiness = Readiness(self, self._diagnose_safely)
+        self._readiness_timer = self.create_timer(
+            LOOK, self._look_whether_ready, clock=Clock(clock_type=ClockType.STEADY_TIME)
+        )
         ChangeStateService(self)
 
     # ---- what a node fills in
@@ -142,6 +147,14 @@ class MotionNode(LifecycleNode, Generic[P]):
 
     def diagnose(self, report: Report) -> None:
         """Add the node's own findings and figures."""
+
+    def lacks(self) -> str:
+        """Say what an active node still waits for before it can do its work, or nothing."""
+        return ""
+
+    def notice(self) -> str:
+        """Say what people should know of the node once it is ready, or nothing."""
+        return ""
 
     # ---- what a node uses
 
@@ -419,6 +432,10 @@ class MotionNode(LifecycleNode, Generic[P]):
         if self.on_crash is not None:
             self.on_crash()
 
+    def _look_whether_ready(self) -> None:
+        if self._readiness.look():
+            self._readiness_timer.cancel()
+
     def _diagnose_safely(self) -> None:
         try:
             self._publish_diagnostics()
@@ -435,6 +452,7 @@ class MotionNode(LifecycleNode, Generic[P]):
             report.note("OK", self.state_label)
         if loop is not None:
             report_loop(report, loop)
+            report.value("ready", f"no: {lacking}" if (lacking := self.lacks()) else "yes")
             if self.time_stands:
                 report.note("WARN", "time stands still (use_sim_time is set; nothing moves /clock)")
             self.diagnose(report)

@@ -28,6 +28,7 @@ from rclpy.signals import SignalHandlerOptions
 from motion_nodes.errors import MotionError
 from motion_nodes.ros import signals
 from motion_nodes.ros.node import MotionNode
+from motion_nodes.ros.readiness import FAILED, tell
 
 SWITCH_INTERVAL = 0.0005
 """[s] How long a thread may keep Python's lock while another waits; the default of 5 ms would
@@ -70,9 +71,11 @@ def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | N
     except USER_ERRORS as error:
         text = re.sub(r",? at /\S+:\d+", "", " ".join(str(error).split()))
         print(f"cannot start: {text}", file=sys.stderr, flush=True)
+        tell(FAILED, text=text)
         _fail(failed)
-    except Exception:
+    except Exception as error:
         traceback.print_exc()
+        tell(FAILED, text=f"{type(error).__name__}: {error}")
         _fail(failed)
     executor = SingleThreadedExecutor() if rclpy.ok() else None
     if executor is not None:
@@ -115,6 +118,7 @@ def _serve(
         if signals.STOP.is_set():
             return
         if node.autostart and not _start(node):
+            tell(FAILED, node.get_fully_qualified_name(), node.failure or "")
             _fail(failed)
             return
     while not signals.STOP.is_set():

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follows a suite from its start until every node is ready, and says so to people."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from motion_nodes.ros.readiness import ASLEEP, FAILED, READY, News
+
+REMIND = (10.0, 60.0)
+"""[s] What is not ready by then is named; every so often again."""
+
+
+class Startup:
+    """Which nodes are ready, which are not, and why.
+
+    A node that does not start by itself (``autostart``) counts as up once it can be configured.
+    """
+
+    def __init__(
+        self,
+        nodes: Iterable[str],
+        say: Callable[[str], None],
+        then: Callable[[Mapping[str, str]], str] = lambda notices: "",
+    ) -> None:
+        """Begin to wait.
+
+        Args:
+            nodes: full names.
+            say: takes one line of news.
+            then: returns what to do next, from what ready nodes say of themselves, by name.
+        """
+        self._states: dict[str, News | None] = {name: None for name in nodes}
+        self._say = say
+        self._then = then
+        self._began = time.monotonic()
+        self._remind_at = self._began + REMIND[0]
+        self.complete = False
+        """True once all were up."""
+
+    @property
+    def seconds(self) -> float:
+        """Time since the start [s]."""
+        return time.monotonic() - self._began
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """Names of the nodes that are not up, and what is known of why."""
+        return {
+            name: _why(news)
+            for name, news in self._states.items()
+            if news is None or news.state not in (READY, ASLEEP)
+        }
+
+    def came_up(self, names: Iterable[str]) -> bool:
+        """Return whether some nodes got so far that they could be talked to."""
+        known = (self._states.get(name) for name in names)
+        return all(news is not None and news.state != FAILED for news in known)
+
+    def hear(self, news: News, process: Iterable[str] = ()) -> None:
+        """Take news of a node.
+
+        Args:
+            news: of it.
+            process: the nodes that run in its process.
+        """
+        if news.state == FAILED:
+            # All nodes of a process end with the one that cannot start.
+            for name in process:
+                self._states[name] = News(FAILED, name)
+            where = news.node or next(iter(process), "a process")
+            self._say(f"{where.strip('/')} cannot start: {news.text}")
+            return
+        if news.node not in self._states:
+            return
+        self._states[news.node] = news
+        name = news.node.strip("/")
+        if news.state == READY:
+            self._say(f"{name} is ready ({max(0.0, news.at - self._began):.1f} s)")
+        elif news.state == ASLEEP:
+            self._say(f"{name} is {news.text} and waits to be configured and activated")
+        if not self.complete and not self.missing:
+            self.complete = True
+            self._say(self._summary())
+
+    def lost(self, names: Iterable[str]) -> None:
+        """Take note that nodes ended with their process."""
+        for name in names:
+            self._states[name] = News(FAILED, name, "its process ended")
+
+    def remind(self) -> None:
+        """Name what is missing, when it is time to."""
+        if self.complete or time.monotonic() < self._remind_at:
+            return
+        self._remind_at = time.monotonic() + REMIND[1]
+        self._say(f"not ready after {self.seconds:.0f} s: {self.missing_text()}")
+
+    def missing_text(self) -> str:
+        """Return the nodes that are not up, with why, in words."""
+        return "; ".join(
+            name.strip("/") + (f" ({why})" if why else "") for name, why in self.missing.items()
+        )
+
+    def _summary(self) -> str:
+        known = {name: news for name, news in self._states.items() if news is not None}
+        asleep = [name for name, news in known.items() if news.state == ASLEEP]
+        if asleep:
+            return f"all up after {self.seconds:.1f} s; {len(asleep)} nodes wait to be activated"
+        notices = {name: news.text for name, news in known.items() if news.text}
+        next_step = self._then(notices)
+        return f"READY after {self.seconds:.1f} s, {len(known)} nodes" + (
+            f". {next_step}" if next_step else ""
+        )
+
+
+def _why(news: News | None) -> str:
+    if news is None:
+        return "starting"
+    return news.text or ("failed" if news.state == FAILED else "")

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``motion wait`` does: a client that waits until the nodes of a suite say they are ready."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+
+import rclpy
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+
+from motion_nodes.ros import qos, signals
+from motion_nodes.ros.polled import PolledSubscription
+
+_LOOK = 0.02
+"""[s] Between two looks."""
+
+
+def wait_for_nodes(
+    names: Iterable[str], seconds: float, news: Callable[[str, float], None]
+) -> dict[str, str]:
+    """Wait until all nodes report on ``/diagnostics`` that they are ready.
+
+    Args:
+        names: full names.
+        seconds: how long at most.
+        news: told of each node that is ready, with how long that took [s].
+
+    Returns:
+        The nodes that are not ready, and why, as far as it is known; empty when all are.
+    """
+    missing = dict.fromkeys(names, "nothing was heard of it")
+    signals.stop_quietly()
+    signals.nodes_exist()
+    # Ctrl-C ends the loop below, not the middleware under it.
+    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+    node = Node(f"motion_wait_{os.getpid()}", use_global_arguments=False)
+    reports = PolledSubscription(node, DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
+    began = time.monotonic()
+    try:
+        while missing and time.monotonic() - began < seconds and not signals.STOP.wait(_LOOK):
+            for status in (status for message in reports.all() for status in message.status):
+                name = f"/{status.name}"
+                if name not in missing:
+                    continue
+                missing[name] = _why_not(status)
+                if not missing[name]:
+                    del missing[name]
+                    news(name, time.monotonic() - began)
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+    return missing
+
+
+def _why_not(status: DiagnosticStatus) -> str:
+    """Return why a node is not ready; empty when it is."""
+    values = {pair.key: pair.value for pair in status.values}
+    ready = values.get("ready", "")
+    if ready == "yes":
+        return ""
+    return str(ready.removeprefix("no: ") or status.message)
