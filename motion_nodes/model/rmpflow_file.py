@@ -29,7 +29,7 @@ _OPTIONAL = {"projection_tolerance", "verbose"}
 _OPTIONAL_LEAVES = ("self_collision_rmp",)
 _TOP = (
     *("joint_limit_buffers", "rmp_params", "canonical_resolve"),
-    *("body_cylinders", "body_collision_controllers"),
+    *("body_cylinders", "body_collision_controllers", "default_posture"),
 )
 
 
@@ -67,6 +67,7 @@ def rmpflow_text(settings: RmpflowSettings, comment: str = "") -> str:
     groups = {name: dataclasses.asdict(getattr(settings, name)) for name in GROUPS}
     resolve = groups.pop("canonical_resolve")
     data = {
+        "default_posture": settings.default_posture,
         "joint_limit_buffers": list(settings.joint_limit_buffers),
         "rmp_params": groups,
         "canonical_resolve": resolve,
@@ -95,6 +96,7 @@ def _settings(data: dict[str, Any], where: str) -> RmpflowSettings:
         **groups,
         canonical_resolve=_group(data, "canonical_resolve", "", where),
         joint_limit_buffers=_numbers(data, "joint_limit_buffers", where),
+        default_posture=_state(data),
         body_cylinders=tuple(_capsule(item) for item in _items(data, "body_cylinders", where)),
         body_collision_controllers=tuple(
             BodyController(_name(item), _number(item, "radius", f"controller '{_name(item)}'"))
@@ -140,6 +142,14 @@ def _numbers(data: dict[str, Any], name: str, where: str) -> tuple[float, ...]:
     if not isinstance(values, list) or not values:
         raise BadConfig(f"{name} must be a list with one number for each joint.")
     return tuple(check_number(f"{name}[{i}]", value) for i, value in enumerate(values))
+
+
+def _state(data: dict[str, Any]) -> str:
+    """Return the name of the default posture, which files of Isaac Sim have not."""
+    name = data.get("default_posture", RmpflowSettings.default_posture)
+    if not isinstance(name, str):
+        raise BadConfig(f"default_posture is {name!r}; it must be the name of a state.")
+    return name
 
 
 def _capsule(item: dict[str, Any]) -> BodyCapsule:

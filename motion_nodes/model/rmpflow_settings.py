@@ -224,6 +224,9 @@ class RmpflowSettings:
     canonical_resolve: Resolve = field(default_factory=Resolve)
     joint_limit_buffers: tuple[float, ...] = (0.01,)
     """Taken off both ends of each joint's range; a single one stands for all joints [rad or m]."""
+    default_posture: str = "home"
+    """Named state of the robot that is tended to where no posture was asked for. Ours; it should be
+    far from limits and singularities."""
     body_cylinders: tuple[BodyCapsule, ...] = ()
     body_collision_controllers: tuple[BodyController, ...] = ()
 

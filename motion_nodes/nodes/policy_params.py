@@ -14,7 +14,7 @@ from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.robot_node import RobotParams
 
-ESCAPES = ("none", "plan")
+ESCAPES = ("none", "posture", "plan")
 COMMAND_IN_TYPES = ("unitless", "speed_units")
 
 LEAF_DOCS = {
@@ -56,8 +56,8 @@ class _PolicyParams(RobotParams):
     )
     ignore_robot_state_updates: bool = param(
         True,
-        doc="Go on from where the robot was led, whatever its drives make of it; else each step "
-        "begins at the measured state.",
+        doc="Go on from where the robot was led, whatever its drives make of it; else the leaves "
+        "look at the measured joints, and the reference leads them to the target.",
     )
     use_orientation: bool = param(
         True, doc="Bring the tool to a target's orientation, too; else to its position alone."
@@ -77,7 +77,8 @@ class _PolicyParams(RobotParams):
     )  # fmt: skip
     max_tracking_error: float = param(
         0.3,
-        doc="A joint that is further than this from where it is led stops the arm.",
+        doc="A joint that is further than this from where it is led stops the arm; with measured "
+        "joints it is led no further ahead than this.",
         unit="rad or m", gt=0.0, inf=True,
     )  # fmt: skip
     position_tolerance: float = param(
@@ -90,7 +91,10 @@ class _PolicyParams(RobotParams):
         0.01, doc="So near to a posture the joints have.", unit="rad or m", gt=0.0, le=1.0
     )
     escape: str = param(
-        "none", doc="What happens when the arm is stuck: none, or a planner's way.", one_of=ESCAPES
+        "none",
+        doc="What happens when the arm is stuck: none; posture: it goes to its posture and tries "
+        "again, once per target; plan: a planner brings it to the target.",
+        one_of=ESCAPES,
     )
     escape_pause: float = param(
         5.0, doc="After a plan that failed there is no other for so long.", unit="s", gt=0.0
@@ -235,6 +239,7 @@ def follower_settings(params: Any) -> FollowerSettings:
         position_tolerance=params.position_tolerance,
         orientation_tolerance=params.orientation_tolerance,
         posture_tolerance=params.posture_tolerance,
+        retreat=params.escape == "posture",
         escape=params.escape == "plan",
         escape_pause=params.escape_pause,
     )

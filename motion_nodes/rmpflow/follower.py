@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import BadCommand
 from motion_nodes.model.tree import Array, frozen
-from motion_nodes.rmpflow.following import SILENT, FollowerSettings, Phase, RobotMotion
+from motion_nodes.rmpflow.evaluation import Goal
+from motion_nodes.rmpflow.following import SILENT, FollowerSettings, Phase, RobotMotion, is_near
 from motion_nodes.rmpflow.numbers import finite_numbers, joint_numbers
 from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.retreat import Retreat
 from motion_nodes.rmpflow.status import Errors, errors_of
 from motion_nodes.rmpflow.wishes import JogWish, PoseWish, PostureWish, TwistWish, Wish, apart
 from motion_nodes.scene.scene import checked_pose
@@ -45,8 +47,8 @@ class Follower:
         self.paused = False
         """Whether :meth:`pause` holds."""
         self._posture = policy.default_cspace_target
-        self._no_escape_until = -np.inf
-        self._trouble = ""
+        self._retreat = Retreat()
+        self._no_escape_until, self._trouble = -np.inf, ""
         self._next = (Phase.IDLE, "")
         self.phase = Phase.IDLE
         """What it does."""
@@ -56,8 +58,7 @@ class Follower:
         """How far the robot is from its target."""
         self._sent: Array | None = None
         self._quiet_since: float | None = None
-        self._owed = self._stopping_for = 0.0
-        self._behind = 0.0
+        self._owed = self._stopping_for = self._behind = 0.0
 
     # ---- inputs
 
@@ -72,7 +73,7 @@ class Follower:
             self._take(PoseWish(X, at, oriented=oriented, posture=self._posture))
             return
         if apart(X, self.wish.X_WT) > _NEW_TARGET:
-            self._no_escape_until, self._trouble = -np.inf, ""
+            self._forget_traps()
             if self.phase is Phase.ESCAPING:
                 self._rest(Phase.FOLLOWING)
         self.wish.renew(X, at, oriented=oriented)
@@ -222,9 +223,9 @@ class Follower:
         if robot is None and not self.policy.ignores_state_updates:
             return None  # the next step begins at a state that is still to come
         q, qd = self._compute(robot, now)
-        self._stopping_for += self._owed
-        self._owed = 0.0
-        return self._told(q, qd, now)
+        passed, self._owed = self._owed, 0.0
+        self._stopping_for += passed
+        return self._told(q, qd, passed, now)
 
     def rest_at(self, dt: float) -> tuple[Array, Array] | None:
         """End at once; return where the joints come to rest, and no speeds; None: already so.
@@ -252,9 +253,13 @@ class Follower:
         if self.phase is Phase.ESCAPING:
             self._rest(Phase.FOLLOWING)
         self.wish = wish
-        self._no_escape_until, self._trouble = -np.inf, ""
+        self._forget_traps()
         self.policy.forget_progress()
         self._go_on()
+
+    def _forget_traps(self) -> None:
+        self._retreat.reset()
+        self._no_escape_until, self._trouble = -np.inf, ""
 
     def _go_on(self) -> None:
         """Follow the wish, unless it is done already or somebody keeps the robot."""
@@ -335,10 +340,14 @@ class Follower:
         state = own if robot is None else robot[:4]
         here = own[0] if policy.ignores_state_updates else state[0]
         if self.wish is not None and self.phase is not Phase.STOPPING:
-            policy.set_goal(self.wish.lead(policy, here, self._owed, now))
-        return policy.compute_joint_targets(*state, frame_duration=self._owed)
+            goal = self.wish.lead(policy, here, self._owed, now)
+            policy.set_goal(Goal(self._posture) if self._retreat.active else goal)
+        if policy.ignores_state_updates:
+            return policy.compute_joint_targets(*state, frame_duration=self._owed)
+        most = self.settings.max_tracking_error
+        return policy.compute_reference(*state, frame_duration=self._owed, most_ahead=most)
 
-    def _told(self, q: Array, qd: Array, now: float) -> tuple[Array, Array] | None:
+    def _told(self, q: Array, qd: Array, dt: float, now: float) -> tuple[Array, Array] | None:
         """Judge how it goes, and return what there is to be told."""
         still = float(np.abs(qd).max()) < _AT_REST
         if self.phase is Phase.STOPPING:
@@ -346,7 +355,7 @@ class Follower:
                 self._rest(*self._next)
                 return q, np.zeros(len(q))
         else:
-            self._judge(q, qd, now)
+            self._judge(qd, dt, now)
         assert self._sent is not None
         if not (still and self.phase in (Phase.ARRIVED, Phase.STUCK)):
             self._sent, self._quiet_since = q, None
@@ -354,37 +363,38 @@ class Follower:
         if self._quiet_since is None or float(np.abs(q - self._sent).max()) > _SAME:
             self._sent, self._quiet_since = q, now
             return q, np.zeros(len(q))
+        if not self.policy.ignores_state_updates:
+            # What is not told must not add up to a jump.
+            self.policy.set_internal_robot_joint_states(self._sent, np.zeros(len(q)))
         return None
 
-    def _judge(self, q: Array, qd: Array, now: float) -> None:
+    def _judge(self, qd: Array, dt: float, now: float) -> None:
         place = None if self.wish is None else self.wish.place()
         if place is None:
-            self.errors = _UNKNOWN
-            self.phase, self.reason = Phase.FOLLOWING, ""
+            self.errors, self.phase, self.reason = _UNKNOWN, Phase.FOLLOWING, ""
             return
-        self.errors = errors_of(place, self.policy.tool_pose(q), q)
+        seen = self.policy.seen_positions
+        self.errors = errors_of(place, self.policy.tool_pose(seen), seen)
+        if self._retreat.active:
+            if self._retreat.step(self.errors.posture, self.policy.stuck, dt):
+                self.policy.forget_progress()
+            return
         slow = float(np.abs(qd).max()) < _SLOW and self._behind < _BEHIND
         # What has arrived may be pushed a little before it counts as under way again.
-        if slow and self._is_near(2.0 if self.phase is Phase.ARRIVED else 1.0):
+        factor = 2.0 if self.phase is Phase.ARRIVED else 1.0
+        if slow and is_near(self.errors, self.settings, factor):
             self.phase, self.reason = Phase.ARRIVED, ""
         elif self.policy.stuck:
             self._note_stuck(now)
         else:
             self.phase, self.reason = Phase.FOLLOWING, ""
 
-    def _is_near(self, factor: float) -> bool:
-        e, s = self.errors, self.settings
-        if np.isnan(e.position) and np.isnan(e.orientation):
-            return e.posture < factor * s.posture_tolerance
-        far = e.position > factor * s.position_tolerance
-        return not far and not e.orientation > factor * s.orientation_tolerance
-
     def _note_stuck(self, now: float) -> None:
         self.phase = Phase.STUCK
         self.reason = self._trouble or "the target comes no nearer"
-        if (
-            self.settings.escape
-            and isinstance(self.wish, PoseWish)
-            and now >= self._no_escape_until
-        ):
+        posed = isinstance(self.wish, PoseWish)
+        if posed and self.settings.retreat and self._retreat.begin():
+            self.policy.forget_progress()
+            self.phase, self.reason = Phase.FOLLOWING, "stuck, back to the posture for another way"
+        elif posed and self.settings.escape and now >= self._no_escape_until:
             self._stop(Phase.ESCAPING, "a planner looks for a way", keep=True)

@@ -23,6 +23,7 @@ class ObservedPolicy:
     _evaluator: Evaluator
     _surroundings: MovingScene
     _state: JointMotion | None
+    _sag: Array  # from the state to where leaves look: what measured joints are behind
     _watched_q: Array
     _watched_qd: Array
 
@@ -98,6 +99,11 @@ class ObservedPolicy:
             return float("inf")
         return float(self._evaluator.clearances(self._whole_q()).min(initial=np.inf))
 
-    def _whole_q(self) -> Array:
+    @property
+    def seen_positions(self) -> Array:
+        """Where leaves take the active joints to be, shape (n,)."""
         assert self._state is not None
-        return np.concatenate((self._state.q, self._watched_q))
+        return np.asarray(self._state.q + self._sag)
+
+    def _whole_q(self) -> Array:
+        return np.concatenate((self.seen_positions, self._watched_q))

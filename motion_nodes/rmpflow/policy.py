@@ -12,28 +12,25 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand, BadConfig
-from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.errors import BadConfig
 from motion_nodes.model.rmpflow_file import read_rmpflow
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
-from motion_nodes.rmpflow.evaluation import Goal
 from motion_nodes.rmpflow.evaluator import Evaluator
 from motion_nodes.rmpflow.integration import Integrator, JointMotion, substeps
 from motion_nodes.rmpflow.moving_scene import MovingScene
-from motion_nodes.rmpflow.numbers import finite_numbers, joint_numbers
-from motion_nodes.rmpflow.observed import ObservedPolicy
+from motion_nodes.rmpflow.numbers import joint_numbers
 from motion_nodes.rmpflow.progress import Progress, StuckSettings
 from motion_nodes.rmpflow.smoothing import Smoothing, SmoothingSettings
 from motion_nodes.rmpflow.status import Errors, PolicyStatus, errors_of, watch
-from motion_nodes.scene.scene import Scene, checked_pose
+from motion_nodes.rmpflow.targeted import TargetedPolicy
 
 _AT_REST = 1e-3  # [rad/s or m/s]
 _BRAKING = 0.5  # [s] what is stopped goes along for so long at most, then it is held
 
 
-class RmpflowPolicy(ObservedPolicy):
+class RmpflowPolicy(TargetedPolicy):
     """Leads the joints of a robot to a target, around obstacles, within all limits.
 
     Wrong input raises an error and changes nothing. No method is thread-safe.
@@ -92,7 +89,8 @@ class RmpflowPolicy(ObservedPolicy):
             self._evaluator.limits, most, bounded_jerk=bounded_jerk, generic=generic
         )
         self._integrator.set_max_velocity(self._evaluator.bounds.max_velocity)
-        self._default_posture = frozen(robot.home[robot.indices(active)])
+        posture = robot.named_state(self.settings.default_posture)
+        self._default_posture = frozen(posture[robot.indices(active)])
         self._smoothing = Smoothing(smoothing) if smoothing is not None else None
         self._progress = Progress(stuck)
         self._ignore_updates = ignore_robot_state_updates
@@ -107,6 +105,7 @@ class RmpflowPolicy(ObservedPolicy):
         self._position: Array | None = None
         self._rotation: Array | None = None
         self._state: JointMotion | None = None
+        self._sag = np.zeros(len(self.active_joints))
         self._watched_qd = np.zeros(len(self.watched_joints))
         self._stopping, self._braked = False, 0.0
         self._progress.reset()
@@ -144,107 +143,6 @@ class RmpflowPolicy(ObservedPolicy):
         else:
             self._smoothing.settings = smoothing
 
-    def set_robot_base_pose(self, X_WB: ArrayLike) -> None:
-        """Say where the robot's base frame is in the world, shape (4, 4).
-
-        Raises:
-            BadCommand: it is no pose.
-        """
-        X = checked_pose(np.asarray(X_WB, np.float64), "base of the robot")
-        self._surroundings.set_base(X)
-        self._refresh_goal()
-
-    @property
-    def default_cspace_target(self) -> Array:
-        """Posture that is kept to where none was set, shape (n,)."""
-        return self._default_posture
-
-    def set_cspace_target(self, q: ArrayLike) -> None:
-        """Lead to a posture; with a target of the tool it settles what the target leaves open.
-
-        Args:
-            q: positions of the active joints [rad or m], shape (n,).
-
-        Raises:
-            BadCommand: wrong number of positions, or one that is not finite.
-        """
-        self._posture = frozen(joint_numbers(q, self.active_joints, "posture"))
-        self._stopping = False
-        self._refresh_goal()
-
-    def set_end_effector_target(
-        self, position: ArrayLike | None = None, orientation: ArrayLike | None = None
-    ) -> None:
-        """Lead the tool to a position and an orientation in the world, or to one of them.
-
-        Args:
-            position: of the tool [m], shape (3,); None: any.
-            orientation: of the tool, quat_xyzw, shape (4,); None: any. Without both, the posture
-                alone leads.
-
-        Raises:
-            BadCommand: numbers that are not finite, too few or too many, or no rotation.
-        """
-        p = None if position is None else finite_numbers(position, 3, "position")
-        R = None
-        if orientation is not None:
-            quaternion = finite_numbers(orientation, 4, "orientation (quat_xyzw)")
-            if np.linalg.norm(quaternion) < 1e-6:
-                raise BadCommand("the target's orientation (quat_xyzw) is zero.")
-            R = from_xyz_quat((0.0, 0.0, 0.0), quaternion)[:3, :3]
-        self._position, self._rotation = p, R
-        self._stopping = False
-        self._refresh_goal()
-
-    def set_goal(self, goal: Goal) -> None:
-        """Lead to posture and tool's pose at once; numbers that were checked before, in the world.
-
-        The faster way for those who move the goal in each frame.
-        """
-        self._posture, self._position, self._rotation = goal.posture, goal.position, goal.rotation
-        self._stopping = False
-        self._refresh_goal()
-
-    def stop(self) -> None:
-        """Come to rest, damped, and stay there until there is a new target.
-
-        Obstacles and limits are minded all the while. For a target that was lost.
-        """
-        self._position = self._rotation = None
-        if not self._stopping:
-            self._braked = 0.0
-        self._stopping = True
-        self._refresh_goal()
-
-    def set_scene(self, scene: Scene) -> None:
-        """Mind the obstacles of a scene, and what the tool carries, from now on.
-
-        Objects that are disabled, or that all links may touch, have no effect. How objects move is
-        seen from scene to scene, in the time of the frames between them.
-
-        Raises:
-            BadCommand: something is attached that cannot be minded; the scene before stays.
-        """
-        self._surroundings.set_scene(scene)
-
-    def set_obstacle_twists(self, twists: Mapping[str, ArrayLike]) -> None:
-        """Say how obstacles move, instead of seeing it from scene to scene.
-
-        Args:
-            twists: by name of the object: velocity of its origin [m/s] and angular velocity
-                [rad/s] in the world, shape (6,). They hold until the next call.
-
-        Raises:
-            BadCommand: numbers that are not finite, or not six.
-        """
-        self._surroundings.set_twists(
-            {name: finite_numbers(twist, 6, f"twist of '{name}'") for name, twist in twists.items()}
-        )
-
-    def elapse(self, duration: float) -> None:
-        """Let time [s] go by without a frame, for how fast obstacles are seen to move."""
-        self._surroundings.elapse(duration)
-
     @property
     def ignores_state_updates(self) -> bool:
         """Whether the policy goes on from its own state."""
@@ -270,6 +168,7 @@ class RmpflowPolicy(ObservedPolicy):
         qd = joint_numbers(active_qd, self.active_joints, "active_qd")
         self._set_watched(watched_q, watched_qd)
         self._state = JointMotion(q, qd, np.zeros(len(q)))
+        self._sag = np.zeros(len(q))
 
     def get_internal_robot_joint_states(self) -> tuple[Array, Array, Array, Array] | None:
         """Return positions and velocities of active, then of watched joints; None before any."""
@@ -287,6 +186,9 @@ class RmpflowPolicy(ObservedPolicy):
         frame_duration: float = 1.0 / 60.0,
     ) -> tuple[Array, Array]:
         """Return where the active joints shall be after a frame, and how fast, shape (n,) each.
+
+        Where the policy goes on from the robot's state, drives that sag or lag get targets that are
+        hardly ahead of where they are, and may never arrive; see :meth:`compute_reference`.
 
         Args:
             active_q: where they are [rad or m], shape (n,).
@@ -309,20 +211,65 @@ class RmpflowPolicy(ObservedPolicy):
         else:
             state = own.copy()
         self._set_watched(watched_q, watched_qd)
+        self._sag = np.zeros(len(state.q))
+        return self._advance(state, count, dt)
+
+    def compute_reference(
+        self,
+        active_q: ArrayLike,
+        active_qd: ArrayLike,
+        watched_q: ArrayLike | None = None,
+        watched_qd: ArrayLike | None = None,
+        frame_duration: float = 1.0 / 60.0,
+        most_ahead: float = 0.3,
+    ) -> tuple[Array, Array]:
+        """Return where drives shall lead the joints by then, so that the joints as measured arrive.
+
+        Leaves look at the measured positions, but each reference goes on from the one before, at
+        its speed. So it stays ahead of joints that sag under their weight or lag, by as much as it
+        takes, and what a target at rest leaves of an error is integrated away.
+
+        Args:
+            active_q: as for :meth:`compute_joint_targets`.
+            active_qd: likewise; it counts where the reference is taken along.
+            watched_q: likewise.
+            watched_qd: likewise.
+            frame_duration: length of the frame [s].
+            most_ahead: a reference that is further than this from a joint, because something holds
+                or moves that, is taken along with it [rad or m].
+
+        Raises:
+            BadCommand: wrong numbers of joints, or ones that are not finite; nothing changes.
+            BadConfig: a duration that is none.
+        """
+        count, dt = substeps(frame_duration, self.maximum_substep_size)
+        q = joint_numbers(active_q, self.active_joints, "active_q")
+        qd = joint_numbers(active_qd, self.active_joints, "active_qd")
+        own = self._state
+        state = JointMotion(q, qd, np.zeros(len(q))) if own is None else own.copy()
+        ahead = state.q - q
+        far = np.abs(ahead) > most_ahead
+        state.q = np.where(far, q + np.clip(ahead, -most_ahead, most_ahead), state.q)
+        state.qd = np.where(far, qd, state.qd)
+        self._set_watched(watched_q, watched_qd)
+        self._sag = q - state.q
+        return self._advance(state, count, dt)
+
+    def _advance(self, state: JointMotion, count: int, dt: float) -> tuple[Array, Array]:
         for _ in range(count):
             self._step(state, dt)
         self._state = state
-        self._surroundings.elapse(frame_duration)
+        self._surroundings.elapse(count * dt)
         if self._stopping:
             self._progress.reset()
         else:
-            watch(self._progress, self._evaluator.goal, self._errors(), frame_duration)
+            watch(self._progress, self._evaluator.goal, self._errors(), count * dt)
         return state.q.copy(), state.qd.copy()
 
     def _step(self, state: JointMotion, dt: float) -> None:
         if self._stopping:
             self._follow_to_rest(state, dt)
-        whole_q = np.concatenate((state.q, self._watched_q))
+        whole_q = np.concatenate((state.q + self._sag, self._watched_q))
 
         def policy(qd: Array) -> Array:
             return self._evaluator.acceleration(whole_q, np.concatenate((qd, self._watched_qd)))
@@ -341,7 +288,7 @@ class RmpflowPolicy(ObservedPolicy):
         if self._braked < _BRAKING:
             slow = float(np.abs(state.qd).max(initial=0.0)) < _AT_REST
             self._braked = _BRAKING if slow else self._braked + dt
-            self._posture = frozen(state.q.copy())
+            self._posture = frozen(state.q + self._sag)
             self._refresh_goal()
 
     @property
@@ -371,15 +318,7 @@ class RmpflowPolicy(ObservedPolicy):
         if self._state is None:
             return Errors(float("nan"), float("nan"), float("nan"))
         X_BT = self._evaluator.tool_pose(self._whole_q())
-        return errors_of(self._evaluator.goal, X_BT, self._state.q)
-
-    def _refresh_goal(self) -> None:
-        """Restate the targets in the base frame."""
-        X_BW = self._surroundings.X_BW
-        p, R = self._position, self._rotation
-        position = None if p is None else X_BW[:3, :3] @ p + X_BW[:3, 3]
-        rotation = None if R is None else X_BW[:3, :3] @ R
-        self._evaluator.set_goal(Goal(self._posture, position, rotation))
+        return errors_of(self._evaluator.goal, X_BT, self.seen_positions)
 
     def _set_watched(self, q: ArrayLike | None, qd: ArrayLike | None) -> None:
         names = self.watched_joints

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""References for drives that sag or lag; the way back to the posture; where that is."""
+
+import numpy as np
+import pytest
+
+from motion_nodes.errors import UnknownState
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.rmpflow_file import read_rmpflow, rmpflow_text
+from motion_nodes.rmpflow.follower import Follower
+from motion_nodes.rmpflow.following import FollowerSettings, Phase, RobotMotion
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+
+DT = 0.02
+FRANKA = load_robot("franka")
+PLACE = (0.5, 0.15, 0.45)
+BEHIND_ITSELF = (2.87, 0.33, 2.87, -2.26, -0.23, 2.3, -0.09)
+"""Two joints at their upper limits, on the way to a target in front: the short way is barred."""
+
+
+@pytest.fixture
+def policy():
+    made = RmpflowPolicy(FRANKA)
+    made.set_end_effector_target(PLACE)
+    return made
+
+
+def lead(policy, seconds, robot, way=None):
+    """Lead a robot, a function of the reference before; return where it is then."""
+    q = policy.default_cspace_target
+    reference, still = q, np.zeros(len(q))
+    for _ in range(round(seconds / DT)):
+        reference, _ = (way or policy.compute_reference)(q, still, frame_duration=DT)
+        q = robot(reference)
+    return q
+
+
+def miss(policy, q):
+    return float(np.linalg.norm(policy.tool_pose(q)[:3, 3] - PLACE))
+
+
+def test_joints_that_sag_arrive_all_the_same(policy):
+    sag = np.array([0.0, 0.02, 0.0, 0.03, 0.0, 0.01, 0.0])
+    q = lead(policy, 5.0, lambda reference: reference + sag)
+    assert miss(policy, q) < 1e-3
+    assert policy.status.position_error == pytest.approx(miss(policy, q), abs=1e-4)
+    policy.reset()
+    policy.set_end_effector_target(PLACE)
+    fallen = lead(policy, 5.0, lambda reference: reference + sag, policy.compute_joint_targets)
+    assert miss(policy, fallen) > 0.1, "from the measured state alone it sinks"
+
+
+def test_a_robot_that_follows_is_led_as_by_the_policys_own_state(policy):
+    own = RmpflowPolicy(FRANKA, ignore_robot_state_updates=True)
+    own.set_end_effector_target(PLACE)
+    seen = lead(policy, 1.0, lambda reference: reference)
+    assert seen == pytest.approx(lead(own, 1.0, lambda q: q, own.compute_joint_targets), abs=1e-12)
+
+
+def test_a_robot_that_is_held_is_led_no_further_ahead_and_one_that_is_moved_takes_it_along(policy):
+    home, still = policy.default_cspace_target, np.zeros(7)
+    speed = FRANKA.limits.select(policy.active_joints).velocity
+    for _ in range(150):
+        reference, qd = policy.compute_reference(home, still, frame_duration=DT, most_ahead=0.1)
+        assert (np.abs(reference - home) <= 0.1 + speed * DT).all()
+        assert (np.abs(qd) <= speed).all()
+    assert np.abs(reference - home).max() > 0.09
+    elsewhere = home + 0.5
+    reference, _ = policy.compute_reference(elsewhere, still, frame_duration=DT, most_ahead=0.1)
+    assert (np.abs(reference - elsewhere) <= 0.1 + speed * DT).all()
+
+
+def run(follower, q, seconds):
+    """Run a follower with a robot that is where it is led; return the phases it was in."""
+    q, qd, none = np.array(q), np.zeros(len(q)), np.zeros(2)
+    words = [follower.text]
+    for k in range(round(seconds / DT)):
+        told = follower.step(RobotMotion(q, qd, none + 0.04, none), DT, k * DT)
+        if told is not None:
+            q, qd = told
+        if follower.text != words[-1]:
+            words.append(follower.text)
+    return words
+
+
+def test_an_arm_that_is_stuck_goes_back_to_its_posture_and_arrives():
+    for retreat, end in ((False, Phase.STUCK), (True, Phase.ARRIVED)):
+        policy = RmpflowPolicy(FRANKA, ignore_robot_state_updates=True)
+        follower = Follower(policy, FollowerSettings(retreat=retreat))
+        follower.follow_pose(from_xyz_rpy(PLACE, (np.pi, 0.0, 0.0)), 0.0)
+        words = run(follower, BEHIND_ITSELF, 12.0)
+        assert follower.phase is end, words
+        assert any("back to the posture" in text for text in words) is retreat
+
+
+def test_a_target_out_of_reach_is_tried_twice_and_then_told():
+    policy = RmpflowPolicy(FRANKA, ignore_robot_state_updates=True)
+    follower = Follower(policy, FollowerSettings(retreat=True))
+    follower.follow_pose(from_xyz_rpy((1.5, 0.0, 0.5), (np.pi, 0.0, 0.0)), 0.0)
+    words = run(follower, policy.default_cspace_target, 20.0)
+    assert follower.phase is Phase.STUCK
+    assert sum("back to the posture" in text for text in words) == 1
+
+
+@pytest.mark.parametrize("name", ["franka", "ur10e"])
+def test_default_postures_are_neither_singular_nor_at_limits(name):
+    robot = load_robot(name)
+    policy = RmpflowPolicy(robot)
+    q = policy.default_cspace_target
+    J = Kinematics(robot.tree, policy.active_joints).jacobian(q, policy.tool)
+    assert np.linalg.svd(J, compute_uv=False)[5] > 0.1
+    limits = robot.limits.select(policy.active_joints)
+    assert (q > limits.lower + 0.3).all()
+    assert (q < limits.upper - 0.3).all()
+
+
+def test_the_default_posture_is_a_named_state_of_the_file(tmp_path):
+    settings = read_rmpflow(FRANKA.directory)
+    assert settings.default_posture == "home"
+    file = tmp_path / "rmpflow.yaml"
+    text = rmpflow_text(settings).replace("default_posture: home", "default_posture: extended")
+    file.write_text(text, encoding="utf-8")
+    policy = RmpflowPolicy(FRANKA, read_rmpflow(file))
+    names = FRANKA.indices(policy.active_joints)
+    assert policy.default_cspace_target == pytest.approx(FRANKA.named_state("extended")[names])
+    file.write_text(text.replace("extended", "extendet"), encoding="utf-8")
+    with pytest.raises(UnknownState, match="extended"):
+        RmpflowPolicy(FRANKA, read_rmpflow(file))
