@@ -18,6 +18,7 @@ from motion_nodes.kernels.jerk_lanes import PLACES
 from motion_nodes.kernels.jerk_limited import jerk_limited_speeds, parameter_derivatives
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
+from motion_nodes.trajectory.straight_line import straight_clock
 from motion_nodes.trajectory.timed_path import LimitUse, TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
 
@@ -66,12 +67,33 @@ def jerk_limited(path: JointPath, limits: JointLimits, intervals: int) -> TimedP
     first = np.searchsorted(path.breaks, cuts)
     times, clocks, pieces = [np.zeros(1)], [], []
     for begin, end in itertools.pairwise(first.tolist()):
-        spans, clock, piece = _part(path, begin, end, limits, intervals)
+        if end == begin + 1 and not path.coefficients[begin, 2:].any():
+            spans, clock, piece = _line(path, begin, limits)
+        else:
+            spans, clock, piece = _part(path, begin, end, limits, intervals)
         times.append(times[-1][-1] + np.cumsum(spans))
         clocks.append(clock)
         pieces.append(piece)
-    motion = TimedPath(path, np.concatenate(times), np.concatenate(clocks), np.concatenate(pieces))
-    return motion.stretched(max(1.0, motion.limit_use(limits).stretch))
+    return TimedPath(path, np.concatenate(times), np.concatenate(clocks), np.concatenate(pieces))
+
+
+def _line(path: JointPath, piece: int, limits: JointLimits) -> tuple[Array, Array, IndexArray]:
+    """Return durations, clock and pieces of a straight line."""
+    rates = np.abs(path.coefficients[piece, 1])
+    with np.errstate(divide="ignore"):
+        velocity, acceleration, jerk = (
+            float(np.min(bound / rates))
+            for bound in (limits.velocity, limits.acceleration, _jerks(limits))
+        )
+    start = float(path.breaks[piece])
+    length = float(path.breaks[piece + 1]) - start
+    spans, clock = straight_clock(start, length, velocity, acceleration, jerk)
+    return spans, clock, np.full(len(spans), piece, np.int32)
+
+
+def _jerks(limits: JointLimits) -> Array:
+    """Return limits of jerks that are finite."""
+    return np.where(np.isinf(limits.jerk), limits.acceleration / _QUICK, limits.jerk)
 
 
 def _part(
@@ -91,9 +113,8 @@ def _part(
     n = len(limits.names)
     D = np.empty((len(piece), PLACES, 3, n))
     parameter_derivatives(path.breaks, path.coefficients, piece, grid, start, length, D)
-    jerk = np.where(np.isinf(limits.jerk), limits.acceleration / _QUICK, limits.jerk)
     velocity = np.tile(limits.velocity, (len(piece), 1))
-    bounds = np.tile(np.array([limits.acceleration, jerk]), (len(piece), 1, 1))
+    bounds = np.tile(np.array([limits.acceleration, _jerks(limits)]), (len(piece), 1, 1))
     X, U, b = np.empty(len(grid)), np.empty(len(grid)), np.full(len(grid) + 1, -1.0)
     s, s1, s2, _ = _distance(grid, length)
     for k in range(_ROUNDS):
@@ -102,11 +123,12 @@ def _part(
         clock, times = _quintics(start + s, s1 * np.sqrt(X), s2 * X + s1 * U, spans, X, U)
         motion = TimedPath(path, np.concatenate([[0.0], np.cumsum(times)]), clock, piece)
         use = np.maximum(motion.interval_use(limits), 1.0)
-        if LimitUse(*use.max(axis=0).tolist()).stretch < 1.0 + _SLIGHT:
+        stretch = LimitUse(*use.max(axis=0).tolist()).stretch
+        if stretch < 1.0 + _SLIGHT:
             break
         velocity /= use[:, 0:1]
         bounds /= use[:, 1:, None]
-    return times, clock, piece
+    return times * stretch, clock / stretch ** np.arange(6), piece
 
 
 def _distance(z: Array, length: float) -> tuple[Array, Array, Array, Array]:

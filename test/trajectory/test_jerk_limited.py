@@ -30,9 +30,14 @@ def least_time(way, velocity, acceleration, jerk):
     [(2.175, 15.0, 7500.0), (2.175, 15.0, 100.0), (1.0, 2.0, 4.0), (0.3, 20.0, 5.0)],
 )
 def test_one_line_takes_as_long_as_ruckig(way, velocity, acceleration, jerk):
-    trajectory = retime([[0.0], [way]], limits_of(velocity, acceleration, jerk))
+    limits = limits_of(velocity, acceleration, jerk)
+    trajectory = retime([[0.0], [way]], limits)
     best = least_time(way, velocity, acceleration, jerk)
-    assert best * (1.0 - 1e-6) <= trajectory.duration <= best * 1.005
+    assert trajectory.duration == pytest.approx(best, rel=1e-9)
+    assert excess(trajectory, limits) <= 1e-9
+    q, v, a, _ = trajectory.states([0.0, trajectory.end_time])
+    np.testing.assert_allclose(q[:, 0], [0.0, way], atol=1e-12)
+    np.testing.assert_allclose([v, a], 0.0, atol=1e-9)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.1, 0.01])
