@@ -7,12 +7,14 @@ BIN := .venv/bin
 PORT ?= 8080
 WORKERS ?= auto
 
-.PHONY: demo test setup setup-test lint types layers kernels unit bench format clean
+.PHONY: demo test setup setup-test lint types layers kernels unit bench pictures format clean
 
 demo: setup
 	@$(BIN)/motion demo --port $(PORT) $(if $(filter-out 0,$(HEADLESS)),--headless)
 
-test: lint types layers unit
+test: setup-test
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint types layers kernels
+	@$(MAKE) --no-print-directory unit
 	@echo "make test: all green"
 
 setup:
@@ -46,6 +48,11 @@ bench: setup-test
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c requirements/constraints.txt \
 		-r requirements/bench.txt
 	@$(BIN)/python benchmarks/run_all.py
+
+# The docs' pictures anew: of the page by its tests, of running programs by a tool.
+pictures: setup-test
+	@MOTION_NODES_PICTURES=1 $(BIN)/python -m pytest -q test/browser
+	@$(BIN)/python tools/take_pictures.py
 
 format: setup-test
 	@$(BIN)/ruff check --fix-only . && $(BIN)/ruff format .

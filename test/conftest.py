@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -44,6 +45,9 @@ os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
 os.environ["ROS_LOG_DIR"] = tempfile.mkdtemp(prefix="motion_nodes-test-log-")
 atexit.register(shutil.rmtree, os.environ["ROS_LOG_DIR"], ignore_errors=True)
 os.environ["RCUTILS_COLORIZED_OUTPUT"] = "0"
+# Python keeps what it has parsed: hundreds of processes are started here.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # Shells start what runs in the background deaf to Ctrl-C, and children would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -12,8 +12,6 @@ TOGETHER = {
     # Simulations and browsers want most of a processor, and come late when they do not get it.
     "test/journeys": "journeys",
     "test/browser": "journeys",
-    # They compile into a folder of their own, which the worker then keeps: see their conftest.py.
-    "test/kernels": "kernels",
 }
 """Folders whose tests run in one worker; other tests are together with their file's."""
 

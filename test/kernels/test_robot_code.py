@@ -74,7 +74,9 @@ def test_without_code_generation_the_generic_kernels_run(monkeypatch, caplog):
     assert robot_calls(arrays_of(31)).generated
 
 
-def test_where_llvm_fails_the_generic_kernels_run(monkeypatch, caplog):
+def test_where_llvm_fails_the_generic_kernels_run(monkeypatch, caplog, tmp_path):
+    monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path))  # nothing is kept there
+
     def fails(text, cpu):
         raise RuntimeError("no such target")
 

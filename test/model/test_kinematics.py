@@ -21,9 +21,8 @@ ROBOTS = ("franka", "jetbot")
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _kernel_cache(tmp_path_factory: pytest.TempPathFactory):
+def _generated_code_needs_no_numba():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path_factory.mktemp("kernel_cache")))
         patch.setenv("NUMBA_DISABLE_JIT", "0")
         yield
 
@@ -292,7 +291,8 @@ def test_wrong_settings_are_named():
     assert issubclass(BadConfig, MotionError)
 
 
-def test_after_warm_up_nothing_is_compiled(monkeypatch):
+def test_after_warm_up_nothing_is_compiled(monkeypatch, tmp_path):
+    monkeypatch.setenv("MOTION_NODES_CACHE_DIR", str(tmp_path))  # nothing is kept there
     tree = random_tree(77, 5)
     kinematics, cold = Kinematics(tree), Kinematics(random_tree(78, 5))
     kinematics.warm_up()
