@@ -9,6 +9,7 @@ go until it may touch.
 from __future__ import annotations
 
 import functools
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from motion_nodes.model.tree import Array, Box
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.edge_steps import joint_steps
 from motion_nodes.scene.robot_spheres import Body, checked_pairs
+from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.shapes import HalfSpace, Solid, bounding_radius
 from motion_nodes.scene.signed_distance import signed_distance
 
@@ -56,26 +58,9 @@ class PathMargins:
         spheres = np.concatenate([b.spheres for b in bodies] or [np.empty((0, 4))])
         self._centres, self._radii = spheres[:, :3], spheres[:, 3]
         self._bounds = np.array([b.bounding_sphere for b in bodies]).reshape(-1, 4)
-        self._pairs = tuple(checked_pairs(robot, bodies, checker.scene.allowed))
-        self._parts = [
-            (
-                part.solid,
-                inverse(item.X_WO @ part.X_OS),
-                np.array([not checker.scene.allowed.allows(b.name, item.name) for b in bodies]),
-            )
-            for item in checker.scene.objects.values()
-            if item.enabled
-            for part in item.parts
-        ]
-        self._boxes = [
-            _Boxes(self._parts[i : i + _AT_ONCE]) for i in range(0, len(self._parts), _AT_ONCE)
-        ]
         self._columns = robot.indices(checker.joint_names)
-        reach = [_reach(robot, body, checker.joint_names) for body in bodies]
-        single = _single(robot, checker.joint_names)
-        columns = [*reach, *(_apart(reach[i], reach[j], single) for i, j in self._pairs)]
-        still = np.zeros(len(checker.joint_names))
-        self.travel = np.stack(columns or [still], axis=1)
+        around = _around(robot, bodies, checker.scene, checker.joint_names)
+        self._pairs, self._boxes, self.travel = around.pairs, around.boxes, around.travel
 
     def margins(self, Q: Array) -> Array:
         """Return how far each column is from touching, shape (m, c) [m]; see ``EXACT``."""
@@ -115,13 +100,13 @@ class PathMargins:
 
     def _between(self, places: Array, bounds: Array) -> Array:
         """Return how far the bodies of each pair are from each other, shape (m, p)."""
-        apart = np.empty((len(places), len(self._pairs)))
-        for k, (i, j) in enumerate(self._pairs):
-            away = np.linalg.norm(bounds[:, i] - bounds[:, j], axis=1)
-            apart[:, k] = away - self._bounds[i, 3] - self._bounds[j, 3]
-            near = np.flatnonzero(apart[:, k] < EXACT)
-            if not len(near):
-                continue
+        first, second = self._pairs.T
+        away = bounds[:, first] - bounds[:, second]
+        apart = np.sqrt(np.einsum("mpi,mpi->mp", away, away))
+        apart -= self._bounds[first, 3] + self._bounds[second, 3]
+        close = apart < EXACT
+        for k in np.flatnonzero(close.any(axis=0)):
+            near, (i, j) = np.flatnonzero(close[:, k]), self._pairs[k]
             a = slice(self._starts[i], self._starts[i + 1])
             b = slice(self._starts[j], self._starts[j + 1])
             offsets = places[near, a, np.newaxis] - places[near, np.newaxis, b]
@@ -129,6 +114,40 @@ class PathMargins:
             gaps -= self._radii[a, np.newaxis] + self._radii[np.newaxis, b]
             apart[near, k] = gaps.min(axis=(1, 2))
         return apart
+
+
+class _Around(NamedTuple):
+    """What does not depend on where the robot is."""
+
+    pairs: NDArray[np.intp]
+    """Bodies that must not touch each other, shape (p, 2)."""
+    boxes: list[_Boxes]
+    """The scene."""
+    travel: Array
+    """See :class:`PathMargins`."""
+
+
+@functools.lru_cache(maxsize=4)
+def _around(
+    robot: Robot, bodies: tuple[Body, ...], scene: Scene, joints: tuple[str, ...]
+) -> _Around:
+    """Return what paths of a robot are compared with; a node asks for the same many times."""
+    pairs = checked_pairs(robot, bodies, scene.allowed)
+    parts = [
+        (part.solid, inverse(item.X_WO @ part.X_OS), counted)
+        for item in scene.objects.values()
+        if item.enabled
+        for counted in [np.array([not scene.allowed.allows(b.name, item.name) for b in bodies])]
+        for part in item.parts
+    ]
+    reach = [_reach(robot, body, joints) for body in bodies]
+    single = _single(robot, joints)
+    columns = [*reach, *(_apart(reach[i], reach[j], single) for i, j in pairs)]
+    return _Around(
+        np.array(pairs, np.intp).reshape(-1, 2),
+        [_Boxes(parts[i : i + _AT_ONCE]) for i in range(0, len(parts), _AT_ONCE)],
+        np.stack(columns or [np.zeros(len(joints))], axis=1),
+    )
 
 
 class _Boxes:
