@@ -42,7 +42,7 @@ class Streamer:
 
         robot = load_robot("franka")
         self._reference, self._state = (
-            JointStateWriter(node, node.create_publisher(JointState, topic, qos.STREAM),
+            JointStateWriter(node.create_publisher(JointState, topic, qos.STREAM),
                              robot.joint_names, velocity=False)
             for topic in ("joint_trajectory_controller/reference", "joint_states")
         )  # fmt: skip

@@ -48,7 +48,7 @@ class RelayNode(MotionNode[RelayParams]):
         """Create the endpoints."""
         self._reference = self.poll(JointState, "~/reference")
         self._command = JointStateWriter(
-            self, self.advertise(JointState, "joint_command"), self.params.joints, velocity=False
+            self.advertise(JointState, "joint_command"), self.params.joints, velocity=False
         )
 
     def tick(self, dt: float) -> None:

@@ -98,7 +98,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._stiffness = np.array([drive.stiffness for drive in own])
         bounds = self.runner.effort_bounds
         self._outputs = JointOutputs(self, joints, drives, load, self._stiffness, bounds)
-        self._state = JointStateReader(self.poll(JointState, "joint_states", qos.STATES), joints)
+        states = self.poll_bytes(JointState, "joint_states", qos.STATES)
+        self._state = JointStateReader(states, joints)
         self._streams = StreamInputs(self)
         listen_for_trajectories(self)
         self.serve(QueryTrajectoryState, "~/query_state", self._on_query)

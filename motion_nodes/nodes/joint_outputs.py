@@ -80,7 +80,7 @@ class JointOutputs:
         self._stiffness, self._bounds = stiffness, effort_bounds
         self._period = 1.0 / node.params.update_rate
         self._writer = JointStateWriter(
-            node, node.advertise(JointState, "joint_command"), joints, effort=True
+            node.advertise(JointState, "joint_command"), joints, effort=True
         )
         self._out = node.advertise(JointTrajectoryControllerState, "~/controller_state")
         self._report = JointTrajectoryControllerState(joint_names=list(joints))

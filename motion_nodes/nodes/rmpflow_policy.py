@@ -133,9 +133,11 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self._scene_now = self._scene_taken = Scene()
         self._scene_trouble = ""
         self._state = JointStateReader(
-            self.poll(JointState, "joint_states", qos.STATES), robot.joint_names
+            self.poll_bytes(JointState, "joint_states", qos.STATES), robot.joint_names
         )
-        reports = self.poll(JointTrajectoryControllerState, f"{params.controller}/controller_state")
+        reports = self.poll_bytes(
+            JointTrajectoryControllerState, f"{params.controller}/controller_state"
+        )
         self._led = ControllerReferences(reports, policy.active_joints)
         self._transforms_wanted, self._transforms_ready = -np.inf, False
         self._inputs = PolicyInputs(
@@ -143,7 +145,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         )
         self._policy_services = PolicyServices(self, follower, self._inputs)
         self._out = self.advertise(JointState, f"{params.controller}/reference")
-        self._writer = JointStateWriter(self, self._out, policy.active_joints)
+        self._writer = JointStateWriter(self._out, policy.active_joints)
         onlooker = Onlooker(robot, policy.active_joints, tool, settings)
         self._reports = PolicyReports(self, onlooker, self._base)
         jobs = self._jobs_of_executor = ExecutorJobs(self)

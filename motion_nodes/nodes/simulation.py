@@ -80,7 +80,7 @@ class SimulatedRobot:
         prefix = f"{place.namespace}/" if place.namespace else ""
         self._commands = node.poll(JointState, f"{prefix}joint_command", qos.COMMANDS)
         self._writer = JointStateWriter(
-            node, node.advertise(JointState, f"{prefix}joint_states"), self._joints, effort=True
+            node.advertise(JointState, f"{prefix}joint_states"), self._joints, effort=True
         )
         self._truth = Odometry()
         self._truth.header.frame_id = "world"

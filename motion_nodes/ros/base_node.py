@@ -64,7 +64,6 @@ class BaseNode(RobotNode[B]):
             by_velocity=() if params.position_feedback else base.wheel_names,
         )
         self._command = JointStateWriter(
-            self,
             self.advertise(JointState, "joint_command"),
             joints,
             position=bool(base.steering_names),

@@ -9,7 +9,8 @@ import numpy as np
 from control_msgs.msg import JointTrajectoryControllerState
 
 from motion_nodes.model.tree import Array
-from motion_nodes.ros.joint_topics import stamp_ns
+from motion_nodes.ros.cdr import UnreadableMessage
+from motion_nodes.ros.joint_samples import JointSampleReader
 from motion_nodes.ros.polled import PolledSubscription
 
 OLDEST = 0.25
@@ -19,13 +20,13 @@ OLDEST = 0.25
 class ControllerReferences:
     """The newest reference of some joints."""
 
-    def __init__(
-        self,
-        subscription: PolledSubscription[JointTrajectoryControllerState],
-        joints: Sequence[str],
-    ) -> None:
+    def __init__(self, subscription: PolledSubscription[bytes], joints: Sequence[str]) -> None:
+        """Read ``joints`` from the bytes of JointTrajectoryControllerState messages."""
         self._subscription, self._joints = subscription, tuple(joints)
-        self._columns: dict[tuple[str, ...], list[int] | None] = {}
+        self._samples = JointSampleReader()
+        self._names: bytes | tuple[str, ...] = ()
+        self._count = 0
+        self._columns: list[int] | None = None
         self._at_ns = 0
         self._known: tuple[Array, Array] | None = None
 
@@ -37,24 +38,29 @@ class ControllerReferences:
         """
         message = self._subscription.newest()
         if message is not None:
-            self._known, self._at_ns = self._read(message), stamp_ns(message)
+            self._known = self._read(message)
         age = (now_ns - self._at_ns) * 1e-9
         if self._known is None or not -OLDEST < age < OLDEST:
             return None
         q, qd = self._known
         return q + max(age, 0.0) * qd, qd
 
-    def _read(self, message: JointTrajectoryControllerState) -> tuple[Array, Array] | None:
-        names = tuple(message.joint_names)
-        if names not in self._columns:
-            there = all(joint in names for joint in self._joints)
-            self._columns = {names: [names.index(j) for j in self._joints] if there else None}
-        columns, reference = self._columns[names], message.reference
-        if columns is None or len(reference.positions) != len(names):
+    def _read(self, data: bytes) -> tuple[Array, Array] | None:
+        try:
+            sample = self._samples.read(data, JointTrajectoryControllerState)
+            if sample.names != self._names:
+                names = sample.joint_names()
+                there = all(joint in names for joint in self._joints)
+                self._columns = [names.index(j) for j in self._joints] if there else None
+                self._names, self._count = sample.names, len(names)
+        except UnreadableMessage:
             return None
-        q = np.array(reference.positions)[columns]
-        if len(reference.velocities) == len(names):
-            qd = np.nan_to_num(np.array(reference.velocities)[columns])
-        else:
-            qd = np.zeros(len(q))
+        self._at_ns = sample.stamp_ns
+        columns, count = self._columns, self._count
+        if columns is None or len(sample.position) != count:
+            return None
+        q = sample.position[columns]
+        qd = np.zeros(len(q))
+        if len(sample.velocity) == count:
+            qd = np.nan_to_num(sample.velocity[columns])
         return (q, qd) if np.isfinite(q).all() else None

@@ -208,6 +208,14 @@ class MotionNode(LifecycleNode, Generic[P]):
         self._polled.append(subscription)
         return subscription
 
+    def poll_bytes(
+        self, kind: type[Any], topic: str, profile: QoSProfile = qos.NEWEST
+    ) -> PolledSubscription[bytes]:
+        """Subscribe like :meth:`poll`, to messages as the bytes in which they come."""
+        subscription = PolledSubscription[bytes](self, kind, topic, profile, raw=True)
+        self._polled.append(subscription)
+        return subscription
+
     def advertise(self, kind: type[Any], topic: str, profile: QoSProfile = qos.STREAM) -> Any:
         """Create a publisher that ends with the configuration."""
         publisher = self.create_publisher(kind, topic, profile)

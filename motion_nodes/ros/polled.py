@@ -33,13 +33,13 @@ class PolledGroup(CallbackGroup):
         """Nothing began, so nothing ends."""
 
 
-def take_all(subscription: Any) -> list[Any]:
+def take_all(subscription: Any, *, raw: bool = False) -> list[Any]:
     """Return the messages that wait in a polled subscription, oldest first."""
-    return [message for message, _ in _take(subscription)]
+    return [message for message, _ in _take(subscription, raw)]
 
 
-def _take(subscription: Any) -> list[tuple[Any, dict[str, int | None]]]:
-    """Return what waits, each message with what the middleware tells of it.
+def _take(subscription: Any, raw: bool) -> list[tuple[Any, dict[str, int | None]]]:
+    """Return what waits, each message or its bytes with what the middleware tells of it.
 
     ``take_message`` is rclpy's half-internal call, the same in Jazzy and Kilted; this is the only
     place that uses it.
@@ -47,7 +47,7 @@ def _take(subscription: Any) -> list[tuple[Any, dict[str, int | None]]]:
     taken = []
     handle = subscription.handle
     with handle:
-        while (pair := handle.take_message(subscription.msg_type, False)) is not None:
+        while (pair := handle.take_message(subscription.msg_type, raw)) is not None:
             taken.append(pair)
     return taken
 
@@ -55,9 +55,16 @@ def _take(subscription: Any) -> list[tuple[Any, dict[str, int | None]]]:
 class PolledSubscription(Generic[M]):
     """A topic whose messages the owner's loop takes by itself."""
 
-    def __init__(self, node: Node, kind: type[M], topic: str, qos: QoSProfile) -> None:
-        """Subscribe ``node`` to ``topic``; the depth of ``qos`` bounds what can wait."""
+    def __init__(
+        self, node: Node, kind: type[M], topic: str, qos: QoSProfile, *, raw: bool = False
+    ) -> None:
+        """Subscribe ``node`` to ``topic``; the depth of ``qos`` bounds what can wait.
+
+        With ``raw`` all that is taken are the bytes of messages; most of the cost of a message is
+        to make an object of it.
+        """
         self._node = node
+        self._raw = raw
         self._subscription = node.create_subscription(
             kind, topic, _never_called, qos, callback_group=PolledGroup()
         )
@@ -103,14 +110,14 @@ class PolledSubscription(Generic[M]):
 
     def drop(self) -> int:
         """Throw away what waits, as if it had not come; return how many messages that was."""
-        return len(take_all(self._subscription))
+        return len(take_all(self._subscription, raw=True))
 
     def age(self) -> float:
         """Seconds of wall time since the last message; infinite before the first."""
         return float("inf") if self.arrived is None else time.monotonic() - self.arrived
 
     def _take(self) -> list[tuple[M, dict[str, int | None]]]:
-        taken = _take(self._subscription)
+        taken = _take(self._subscription, self._raw)
         if taken:
             self.arrived = time.monotonic()
             self.count += len(taken)

@@ -8,6 +8,7 @@ import random
 
 import numpy as np
 import pytest
+from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 
 from motion_nodes.ros.joint_topics import (
@@ -173,13 +174,13 @@ class Wire:
     def __init__(self) -> None:
         self.sent: list[JointState] = []
 
-    def publish(self, message: JointState) -> None:
-        self.sent.append(message)
+    def publish(self, message: bytes) -> None:
+        self.sent.append(deserialize_message(message, JointState))
 
 
 def test_writer_publishes_what_its_views_hold():
     wire = Wire()
-    writer = JointStateWriter(None, wire, JOINTS, effort=True)
+    writer = JointStateWriter(wire, JOINTS, effort=True)
     writer.position[:] = (1.0, 2.0, 3.0)
     writer.velocity[1] = 5.0
     writer.send(12_345_678_901)
@@ -194,7 +195,7 @@ def test_writer_publishes_what_its_views_hold():
 
 def test_writer_leaves_out_channels_that_are_not_wanted():
     wire = Wire()
-    writer = JointStateWriter(None, wire, JOINTS, position=False)
+    writer = JointStateWriter(wire, JOINTS, position=False)
     writer.velocity[:] = 0.0
     writer.send(0)
     assert len(wire.sent[0].position) == len(wire.sent[0].effort) == 0

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joint states as bytes say the same as the message objects of rclpy, in both directions."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+from control_msgs.msg import JointTrajectoryControllerState
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rclpy.serialization import deserialize_message, serialize_message
+from sensor_msgs.msg import JointState
+
+from motion_nodes.ros.cdr import UnreadableMessage
+from motion_nodes.ros.controller_references import ControllerReferences
+from motion_nodes.ros.joint_samples import JointSampleReader, JointStateBuffer
+from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
+
+few = settings(max_examples=30, derandomize=True, deadline=None)
+texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9)
+channels = st.lists(st.floats(), max_size=12)
+stamps = st.integers(-(2**31) * 10**9, 2**31 * 10**9 - 1)
+
+
+class Feed:
+    """Stands in for a polled subscription to bytes."""
+
+    def __init__(self) -> None:
+        self.waiting: list[bytes] = []
+        self.count = 0
+
+    def all(self) -> list[bytes]:
+        messages, self.waiting = self.waiting, []
+        self.count += len(messages)
+        return messages
+
+    def newest(self) -> bytes | None:
+        return next(iter(self.all()[-1:]), None)
+
+
+def big_endian(joints: dict[str, float], stamp_ns: int) -> bytes:
+    """Return a JointState as a computer of the other order of bytes sends it."""
+    data = struct.pack(">HHiI", 0, 0, *divmod(stamp_ns, 10**9)) + struct.pack(">I", 1) + b"\0"
+    data += bytes(-len(data) % 4) + struct.pack(">I", len(joints))
+    for name in joints:
+        data += bytes(-len(data) % 4) + struct.pack(">I", len(name) + 1) + name.encode() + b"\0"
+    data += bytes(-len(data) % 4) + struct.pack(">I", len(joints))
+    data += bytes(-(len(data) - 4) % 8)
+    return data + struct.pack(f">{len(joints)}d", *joints.values()) + struct.pack(">II", 0, 0)
+
+
+@few
+@given(stamps, texts, st.lists(texts, max_size=9), channels, channels, channels)
+def test_bytes_say_what_the_message_says(stamp, frame, names, position, velocity, effort):
+    message = JointState(name=names, position=position, velocity=velocity, effort=effort)
+    message.header.frame_id = frame
+    set_stamp(message, stamp)
+    reader = JointSampleReader()
+    for _ in range(2):  # the second time the names are known
+        sample = reader.read(serialize_message(message))
+        assert isinstance(sample.names, bytes)
+        assert sample.joint_names() == tuple(names)
+        assert sample.stamp_ns == stamp
+        np.testing.assert_array_equal(sample.position, position)
+        np.testing.assert_array_equal(sample.velocity, velocity)
+
+
+@few
+@given(st.lists(st.lists(texts, max_size=4), min_size=2, max_size=5))
+def test_other_names_are_never_taken_for_those_before(all_names):
+    reader = JointSampleReader()
+    for names in all_names:
+        data = serialize_message(JointState(name=names, position=[1.0] * len(names)))
+        assert reader.read(data).joint_names() == tuple(names)
+
+
+@few
+@given(stamps, st.lists(texts, max_size=9), st.randoms(use_true_random=False), st.data())
+def test_the_buffer_is_what_rclpy_would_send(stamp, names, random, data):
+    wanted = data.draw(st.sets(st.sampled_from(["position", "velocity", "effort"])))
+    buffer = JointStateBuffer(names, sorted(wanted))
+    message = JointState(name=names)
+    for channel in wanted:
+        values = [random.uniform(-9.0, 9.0) for _ in names]
+        buffer.channel(channel)[:] = values
+        setattr(message, channel, values)
+    set_stamp(message, stamp)
+    assert deserialize_message(buffer.bytes(stamp), JointState) == message
+
+
+def test_what_was_not_written_is_no_command():
+    message = deserialize_message(JointStateBuffer(["a", "b"]).bytes(0), JointState)
+    for channel in (message.position, message.velocity, message.effort):
+        assert len(channel) == 2
+        assert np.isnan(channel).all()
+
+
+@pytest.fixture
+def feed() -> Feed:
+    return Feed()
+
+
+def state(joints: dict[str, float]) -> JointState:
+    return JointState(name=list(joints), position=list(joints.values()))
+
+
+def test_a_reader_takes_permuted_lacking_and_other_joints(feed):
+    reader = JointStateReader(feed, ("a", "b", "c"))
+    feed.waiting = [
+        serialize_message(state({"c": 3.0, "x": 9.0, "a": 1.0})),
+        serialize_message(state({"b": 2.0})),
+        serialize_message(state({"y": 8.0})),
+    ]
+    assert reader.update()
+    assert reader.position.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_a_computer_of_the_other_order_of_bytes(feed):
+    reader = JointStateReader(feed, ("a", "b"))
+    feed.waiting = [big_endian({"b": 2.5, "a": -1.0}, 1_500_000_000)]
+    assert reader.update()
+    assert reader.position.tolist() == [-1.0, 2.5]
+    assert reader.stamp_ns == 1_500_000_000
+
+
+@pytest.mark.parametrize("length", [0, 3, 4, 11, 20, 40, 52, 63])
+def test_a_message_that_ends_too_early_changes_nothing(feed, length):
+    reader = JointStateReader(feed, ("a", "b"))
+    whole = serialize_message(state({"a": 1.0, "b": 2.0}))
+    assert length < len(whole)
+    feed.waiting = [whole]
+    assert reader.update()
+    feed.waiting = [serialize_message(state({"a": 5.0, "b": 6.0}))[:length]]
+    assert not reader.update()
+    assert reader.position.tolist() == [1.0, 2.0]
+    assert f"a message of {length} bytes is no JointState" in reader.trouble(-1.0)
+
+
+def test_names_that_are_no_text(feed):
+    reader = JointStateReader(feed, ("a",))
+    feed.waiting = [serialize_message(state({"abcd": 1.0})).replace(b"abcd", b"\xff\xfe\xfd\xfc")]
+    assert not reader.update()
+    assert "no UTF-8" in reader.trouble(1.0)
+
+
+def test_lengths_that_lie():
+    data = bytearray(serialize_message(state({"a": 1.0})))
+    data[20:24] = struct.pack("<I", 2**32 - 1)  # the number of names
+    with pytest.raises(UnreadableMessage):
+        JointSampleReader().read(bytes(data))
+
+
+def test_where_a_controller_leads_its_joints(feed):
+    report = JointTrajectoryControllerState(joint_names=["c", "b", "a"])
+    report.reference.positions = [3.0, 2.0, 1.0]
+    report.reference.velocities = [0.3, float("nan"), 0.1]
+    set_stamp(report, 10**9)
+    led = ControllerReferences(feed, ("a", "b"))
+    assert led.newest(10**9) is None
+    feed.waiting = [serialize_message(report)]
+    q, qd = led.newest(1_100_000_000)
+    np.testing.assert_allclose(q, [1.01, 2.0])
+    np.testing.assert_allclose(qd, [0.1, 0.0])
+    assert led.newest(2 * 10**9) is None, "too old"
+    for wrong in (
+        {"joint_names": ["a"], "positions": [1.0]},
+        {"joint_names": ["a", "b"], "positions": [1.0]},
+        {"joint_names": ["a", "b"], "positions": [1.0, float("inf")]},
+    ):
+        report.joint_names, report.reference.positions = wrong["joint_names"], wrong["positions"]
+        feed.waiting = [serialize_message(report)]
+        assert led.newest(10**9) is None
+    feed.waiting = [b"\0\1\0\0"]
+    assert led.newest(10**9) is None
