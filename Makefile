@@ -7,14 +7,14 @@ BIN := .venv/bin
 PORT ?= 8080
 WORKERS ?= auto
 
-.PHONY: demo test setup setup-test lint types layers kernels unit bench pictures format clean
+.PHONY: demo test setup setup-test lint types layers kernels unit pytest bench pictures format clean
 
 demo: setup
 	@$(BIN)/motion demo --port $(PORT) $(if $(filter-out 0,$(HEADLESS)),--headless)
 
 test: setup-test
 	@$(MAKE) --no-print-directory -j2 --output-sync=target lint types layers kernels
-	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory pytest
 	@echo "make test: all green"
 
 setup:
@@ -36,10 +36,13 @@ layers: setup-test
 kernels: setup-test
 	@echo "== kernels" && $(BIN)/python -m motion_nodes.planning.prepare franka
 
+unit: setup-test kernels
+	@$(MAKE) --no-print-directory pytest
+
 # Several workers share the tests (test/shares.py); WORKERS=1 runs one after the other. Journeys run in
 # real time, and on a busy machine one may come late. What fails is run once more by itself; what
 # fails twice has failed.
-unit: setup-test kernels
+pytest:
 	@echo "== pytest" && { $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS) || { \
 		echo "== pytest: what failed, once more" && \
 		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); }; }
