@@ -65,9 +65,7 @@ class WithPinocchio:
     def _collisions(
         self, frames: list[int], centres: Array, radii: Array, obstacles: Obstacles
     ) -> tuple[Array, Array]:
-        points = [self.point(frame, centre) for frame, centre in zip(frames, centres, strict=True)]
-        p, v, bias = (np.array(part) for part in zip(*points, strict=True))
-        J = np.array([self.jacobian(f, x)[0] for f, x in zip(frames, p, strict=True)])
+        p, v, bias, J = self._points(np.array(frames, int), centres)
         M, force = np.zeros((J.shape[2],) * 2), np.zeros(J.shape[2])
         for rows, formula in ((obstacles.boxes, rmp_distance.from_box),
                               (obstacles.rounds, rmp_distance.from_round)):  # fmt: skip
@@ -85,13 +83,35 @@ class WithPinocchio:
             force += np.einsum("sia,si->a", J, pull - np.einsum("sij,sj->si", metric, bias))
         return M, force
 
+    def _points(self, frames: Array, centres: Array) -> tuple[Array, Array, Array, Array]:
+        """Return positions, velocities, J-dot qd and Jacobians of points, a frame at a time."""
+        count = len(frames)
+        p, v, bias = (np.empty((count, 3)) for _ in range(3))
+        J = np.empty((count, 3, len(self._active)))
+        for frame in map(int, np.unique(frames)):
+            here = frames == frame
+            X, J_frame = self.data.oMf[frame], self._frame_jacobian(frame)
+            twist, drift = self._motion(frame)
+            arms, w = centres[here] @ X.rotation.T, twist.angular
+            p[here], v[here] = X.translation + arms, twist.linear + np.cross(w, arms)
+            turned = np.cross(drift.angular, arms) + np.cross(w, np.cross(w, arms))
+            bias[here] = drift.linear + turned
+            J[here] = J_frame[:3] + np.cross(J_frame[3:].T, arms[:, None, :]).swapaxes(1, 2)
+        return p, v, bias, J
+
+    def _motion(self, frame: int) -> tuple[Any, Any]:
+        axes = pin.LOCAL_WORLD_ALIGNED
+        twist = pin.getFrameVelocity(self.model, self.data, frame, axes)
+        return twist, pin.getFrameClassicalAcceleration(self.model, self.data, frame, axes)
+
+    def _frame_jacobian(self, frame: int) -> Array:
+        J = pin.getFrameJacobian(self.model, self.data, frame, pin.LOCAL_WORLD_ALIGNED)
+        return np.asarray(J[:, self._active])
+
     def point(self, frame: int, centre: Array) -> tuple[Array, Array, Array]:
         """Return position, velocity and J-dot qd of a point that is fixed to a frame."""
         X = self.data.oMf[frame]
-        twist = pin.getFrameVelocity(self.model, self.data, frame, pin.LOCAL_WORLD_ALIGNED)
-        bias = pin.getFrameClassicalAcceleration(
-            self.model, self.data, frame, pin.LOCAL_WORLD_ALIGNED
-        )
+        twist, bias = self._motion(frame)
         arm, w = X.rotation @ centre, twist.angular
         velocity = twist.linear + np.cross(w, arm)
         turned = np.cross(bias.angular, arm) + np.cross(w, np.cross(w, arm))
@@ -99,8 +119,7 @@ class WithPinocchio:
 
     def jacobian(self, frame: int, point: Array) -> tuple[Array, Array]:
         """Return linear and angular Jacobian of a point of a frame, shape (3, n) each."""
-        J = pin.getFrameJacobian(self.model, self.data, frame, pin.LOCAL_WORLD_ALIGNED)
-        J = J[:, self._active]
+        J = self._frame_jacobian(frame)
         arm = point - self.data.oMf[frame].translation
         return J[:3] + np.cross(J[3:].T, arm).T, J[3:]
 
