@@ -62,7 +62,7 @@ def tune(
     console = Console(quiet=as_json)
     settings, origin = _beginning(robot, group, start)
     console.print(f"[bold]{robot.name}[/bold]: begins with {origin}; {trials} trials for a value")
-    console.print(_LEGEND)
+    console.print(_LEGEND, markup=False)
     tuner = Tuner(robot, settings, joints=group, trials=trials, seed=seed)
     reports = []
     for number, report in enumerate(tuner.walk(), start=1):
