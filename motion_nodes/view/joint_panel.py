@@ -2,7 +2,8 @@
 """Sliders and named states of one robot on the panel.
 
 All functions here run on viser's event loop. There the value that a page sent and the value that
-mirrors the robot cannot overtake each other.
+mirrors the robot cannot overtake each other. A value that is sent to a page is written over what
+somebody is typing there, so a robot at rest sends none, and the first value from a page ends it.
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ import numpy as np
 import viser
 
 from motion_nodes.model.tree import Array, JointKind
+from motion_nodes.view.settled_values import SettledValues
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 SLIDER_STEPS = {JointKind.PRISMATIC: 0.0005}
 """Resolution of a slider [m]; others have ``ANGLE_STEP``."""
 ANGLE_STEP = 0.001
 """Resolution of a slider [rad]."""
+LEAST_CHANGE = 0.8
+"""Of a step: a robot that moved less is still where the slider shows it, whatever the noise."""
+_GRIPPER = "gripper"
 
 _T = TypeVar("_T")
 
@@ -44,6 +49,7 @@ class JointPanel:
         """Add the elements."""
         self._viewed = viewed
         self._on_target, self._on_state = on_target, on_state
+        self._settled = SettledValues(self._asked)
         self._index = {name: i for i, name in enumerate(viewed.model.joint_names)}
         self.sliders: dict[str, viser.GuiSliderHandle[float]] = {}
         if viewed.named_states and viewed.sliders:
@@ -55,7 +61,7 @@ class JointPanel:
             "Follow",
             True,
             hint="Sliders show where the robot is. Moving one switches this off: from then on "
-            "they show what you asked for.",
+            "they show what you asked for. To type while the robot moves, switch it off first.",
             visible=bool(viewed.sliders),
         )
         for name, label in zip(
@@ -69,6 +75,7 @@ class JointPanel:
                 marks=((0.0, "closed"), (100.0, "open")), hint="All fingers at once.",
             )  # fmt: skip
             self.gripper.on_update(self._gripped)
+            self._settled.know(_GRIPPER, 100.0)
 
     def mirror(self, q: Array) -> None:
         """Show positions [rad or m], shape (n,), unless somebody has taken hold of a slider."""
@@ -77,7 +84,7 @@ class JointPanel:
         for name, slider in self.sliders.items():
             value = float(q[self._index[name]])
             if np.isfinite(value):
-                show_value(slider, self._on_step(slider, value, name))
+                self._show(name, slider, self._bounded(slider, value, name))
         if self.gripper is not None:
             shares = [
                 (q[self._index[joint]] - closed) / (opened - closed)
@@ -86,14 +93,21 @@ class JointPanel:
             ]
             share = float(np.mean(shares)) if shares else np.nan
             if np.isfinite(share):
-                show_value(self.gripper, float(np.clip(round(100.0 * share), 0.0, 100.0)))
+                self._show(_GRIPPER, self.gripper, float(np.clip(100.0 * share, 0.0, 100.0)))
 
-    def _on_step(self, slider: viser.GuiSliderHandle[float], value: float, name: str) -> float:
-        """Return the slider position for a joint position, so that noise sends nothing."""
+    def _bounded(self, slider: viser.GuiSliderHandle[float], value: float, name: str) -> float:
+        """Return a joint position within the ends of its slider."""
         if self._viewed.model.tree.joint(name).kind is JointKind.CONTINUOUS:
             value = (value + np.pi) % (2.0 * np.pi) - np.pi
-        on_step = round(value / slider.step) * slider.step
-        return float(min(max(on_step, slider.min), slider.max))
+        return float(min(max(value, slider.min), slider.max))
+
+    def _show(self, key: str, slider: viser.GuiSliderHandle[float], value: float) -> None:
+        """Have a slider show a value, on its nearest step."""
+        if abs(value - slider.value) < LEAST_CHANGE * slider.step:
+            return
+        on_step = min(max(round(value / slider.step) * slider.step, slider.min), slider.max)
+        show_value(slider, float(on_step))
+        self._settled.know(key, float(on_step))
 
     def _add_slider(self, gui: viser.GuiApi, name: str, label: str) -> None:
         """Add the slider of one joint."""
@@ -117,22 +131,30 @@ class JointPanel:
             # Without a client it was the program that set the value, in mirror().
             if event.client is not None:
                 show_value(self.follow, False)
-                self._on_target(name, float(event.target.value))
+                self._settled.take(name, float(event.target.value), slider.max - slider.min)
 
         slider.on_update(moved)
+        self._settled.know(name, float(slider.value))
 
     async def _gripped(self, event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
         """Ask for the fingers to be opened so far."""
         if event.client is not None:
             show_value(self.follow, False)
-            share = float(event.target.value) / 100.0
-            for joint, (closed, opened) in self._viewed.gripper.items():
-                self._on_target(joint, closed + share * (opened - closed))
+            self._settled.take(_GRIPPER, float(event.target.value), 100.0)
+
+    def _asked(self, key: str, value: float) -> None:
+        """Tell of what somebody asks for: a joint's position, or the gripper's opening [%]."""
+        if key != _GRIPPER:
+            self._on_target(key, value)
+            return
+        for joint, (closed, opened) in self._viewed.gripper.items():
+            self._on_target(joint, closed + value / 100.0 * (opened - closed))
 
     async def _state_pressed(self, event: viser.GuiEvent[viser.GuiButtonGroupHandle]) -> None:
         """Ask for a named state, and show how the robot goes there."""
         if event.client is not None:
             show_value(self.follow, True)
+            self._settled.forget()
             self._on_state(str(event.target.value))
 
 

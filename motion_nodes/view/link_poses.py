@@ -38,6 +38,11 @@ class LinkPoses:
         """Rows of the links that move in their parent."""
         return tuple(int(row) for row in self._moving)
 
+    @property
+    def sliding(self) -> tuple[bool, ...]:
+        """Of each of these whether it slides; the others turn."""
+        return tuple(bool(slides) for slides in self._sliding)
+
     def joint_values(self, q: Array) -> Array:
         """Return the value of each moving link's joint, mimics included, shape (m,)."""
         rows, tree = self._moving, self._tree

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A planned motion: a ghost that passes it or is scrubbed along it, and the line of its tool."""
+"""A planned motion: a ghost that passes it or is scrubbed along it, and the line of its tool.
+
+While the ghost plays, its time is told by a line of text, not by the slider: a value that is sent
+to a slider is written over whatever somebody is typing there.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,10 @@ from motion_nodes.model.tree import Array
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.link_poses import LinkPoses
 from motion_nodes.view.robot_view import RobotView
-from motion_nodes.view.shape_nodes import Look
+from motion_nodes.view.shape_nodes import GHOST, Look
 from motion_nodes.view.viewed_robot import ViewedRobot
 
-PLANNED = Look(rgb=(240, 150, 40), opacity=0.35, shadow=False)
+PLANNED = Look(rgb=(240, 150, 40), opacity=0.35, shadow=False, grow=GHOST.grow)
 """The ghost: not the colour of a reference."""
 LINE_RGB = (230, 120, 20)
 MOST_POINTS = 200
@@ -55,11 +59,13 @@ class PlannedPath:
             "Play", True, visible=False,
             hint="The ghost passes the plan in its own time, again and again.",
         )  # fmt: skip
+        self.told = gui.add_markdown("", visible=False)
         self.scrub = gui.add_slider(
             "Time [s]", min=0.0, max=1.0, step=STEP, initial_value=0.0, visible=False,
-            hint="Where the ghost is on its way; moving it stops the play.",
+            hint="Puts the ghost somewhere on its way, and stops the play.",
         )  # fmt: skip
         self.scrub.on_update(self._scrubbed)
+        self.play.on_update(self._play_switched)
 
     def take(self, times: object, positions: object) -> None:
         """Take a plan.
@@ -101,10 +107,9 @@ class PlannedPath:
     @property
     def now(self) -> float:
         """Where on the plan's way the ghost is [s]."""
-        duration = self.duration
         if not self.play.value:
-            return min(float(self.scrub.value), duration)
-        return min((time.monotonic() - self._since) % (duration + PAUSE), duration)
+            return min(float(self.scrub.value), self.duration)
+        return self._played()
 
     def draw(self) -> None:
         """Send what changed since the last time."""
@@ -130,12 +135,19 @@ class PlannedPath:
             self._none.visible = False
             for element in (self.show, self.play, self.scrub):
                 element.visible = True
-        most = max(self.duration, STEP)
+        duration = self.duration
+        most = round(max(np.ceil(duration / STEP - 1e-9), 1.0) * STEP, 2)
         if self.scrub.max != most:
             self.scrub.max = most
-            self.scrub.value = min(self.scrub.value, most)
-        if self.playing:
-            show_value(self.scrub, round(self.now / STEP) * STEP)
+            show_value(self.scrub, min(self.scrub.value, most))
+        text = f"at **{self.now:.1f} s** of {duration:.1f} s" if self.playing else ""
+        if text != self.told.content:
+            self.told.content, self.told.visible = text, bool(text)
+
+    def _played(self) -> float:
+        """Return where a ghost that plays is [s]."""
+        duration = self.duration
+        return min((time.monotonic() - self._since) % (duration + PAUSE), duration)
 
     def _ghost(self) -> RobotView:
         if self.ghost is None:
@@ -162,6 +174,15 @@ class PlannedPath:
         # Without a client it was the program that set the value.
         if event.client is not None:
             show_value(self.play, False)
+
+    async def _play_switched(self, event: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:
+        """Stop where the ghost is, and go on from where it was put."""
+        if event.client is None:
+            return
+        if self.play.value:
+            self._since = time.monotonic() - min(float(self.scrub.value), self.duration)
+        else:
+            show_value(self.scrub, round(self._played() / STEP) * STEP)
 
 
 def _at(times: Array, rows: Array, now: float) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -25,6 +26,8 @@ from motion_nodes.view.viewed_robot import ViewedRobot
 NO_SPHERE = "(none)"
 LEAST_RADIUS, MOST_RADIUS = 0.001, 0.5
 """[m] Of the slider."""
+ONE_MOVEMENT = 1.0
+"""[s] Radii that follow each other sooner are undone together."""
 
 
 class SphereEditor:
@@ -57,6 +60,8 @@ class SphereEditor:
         self._server = start_server(host, port, 10, f"spheres of {session.robot.name}", dark)
         self._work = Intents(lambda: False)
         self._numbers = itertools.count()
+        self._resized: tuple[tuple[str, int], float] | None = None
+        """Link and number of the sphere, and when [s], if the last change was one of a radius."""
         self._add_panel()
         self.picture = SpherePicture(self._server.scene, session, self._picked, self._dragged)
         viewed = ViewedRobot.of(session.robot)
@@ -112,7 +117,7 @@ class SphereEditor:
         self.words = gui.add_markdown("")
         self.link.on_update(self._on(lambda: session.choose(self.link.value)))
         self.sphere.on_update(self._on(self._choose_sphere))
-        self.radius.on_update(self._on(self._resize))
+        self.radius.on_update(self._radius_moved)
         fit.on_click(self._on(lambda: session.generate(1e-3 * self.accuracy.value)))
         scale.on_click(self._on(lambda: session.scale(self.factor.value)))
         add.on_click(self._on(session.add))
@@ -137,12 +142,21 @@ class SphereEditor:
         key = next(self._numbers) if key is None else key
         self._work.put(key, functools.partial(self._carry_out, call))
 
+    async def _radius_moved(self, event: viser.GuiEvent[viser.GuiSliderHandle[float]]) -> None:
+        """Resize, unless it is the beginning of a number that somebody types, such as 0.0."""
+        radius = float(self.radius.value)
+        if event.client is not None and radius >= LEAST_RADIUS:
+            self._do(functools.partial(self._resize, radius), key="radius")
+
     def _carry_out(self, call: Callable[[], object]) -> None:
+        resized = self._resized
         try:
             said = call()
             self._say(said if isinstance(said, str) else "")
         except MotionError as error:
             self._say(str(error))
+        if self._resized is resized:
+            self._resized = None
         self.picture.draw()
         self._refresh()
 
@@ -161,10 +175,14 @@ class SphereEditor:
             if tuple(choice.options) != numbers:
                 choice.options = numbers
         show_value(self.sphere, numbers[min(session.index, len(numbers) - 1)])
-        chosen = session.chosen
-        if chosen is not None:
-            show_value(self.radius, float(min(max(chosen[3], LEAST_RADIUS), MOST_RADIUS)))
+        self._show_radius()
         self.figures.content = self._coverage(count)
+
+    def _show_radius(self) -> None:
+        """Show the chosen radius, unless it came from the slider: somebody may still be typing."""
+        chosen = self.session.chosen
+        if chosen is not None and self._resized is None:
+            show_value(self.radius, float(min(max(chosen[3], LEAST_RADIUS), MOST_RADIUS)))
 
     def _coverage(self, count: int) -> str:
         """Return how well the chosen link is covered, in markdown."""
@@ -187,9 +205,14 @@ class SphereEditor:
         if self.sphere.value != NO_SPHERE:
             self.session.choose(self.session.link, int(self.sphere.value) - 1)
 
-    def _resize(self) -> None:
-        if self.session.chosen is not None:
-            self.session.resize(float(self.radius.value))
+    def _resize(self, radius: float) -> None:
+        if self.session.chosen is None:
+            return
+        place, now = (self.session.link, self.session.index), time.monotonic()
+        last = self._resized
+        goes_on = last is not None and last[0] == place and now - last[1] < ONE_MOVEMENT
+        self.session.resize(radius, goes_on)
+        self._resized = place, now
 
     def _connect(self) -> None:
         if self.other.value != NO_SPHERE:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from motion_nodes.errors import BadCommand, UnknownFrame
 from motion_nodes.model.robot import Robot
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
-from motion_nodes.robot_setup.sphere_fit import Coverage
+from motion_nodes.robot_setup.sphere_measure import Coverage
 from motion_nodes.robot_setup.sphere_set import SphereSet
 
 MOST_STEPS = 500
@@ -81,9 +81,19 @@ class SphereSession:
         """Move the chosen sphere to a centre in its link [m], shape (3,)."""
         self._take(self.spheres.move(self.link, self.index, centre))
 
-    def resize(self, radius: float) -> None:
-        """Give the chosen sphere another radius [m]."""
-        self._take(self.spheres.resize(self.link, self.index, radius))
+    def resize(self, radius: float, goes_on: bool = False) -> None:
+        """Give the chosen sphere another radius [m].
+
+        Args:
+            radius: the new one [m].
+            goes_on: whether this and the change before are one movement of a hand, which is undone
+                as a whole.
+        """
+        spheres = self.spheres.resize(self.link, self.index, radius)
+        if goes_on and self._undo:
+            self.spheres, self._redo = spheres, []
+        else:
+            self._take(spheres)
 
     def remove(self) -> None:
         """Delete the chosen sphere; the one before it is chosen."""

@@ -99,10 +99,10 @@ def test_a_plan_is_played_scrubbed_and_hidden(page: Page, viewer: BrowserViewer)
     wait_for(lambda: "Time" in page.text(), "the plan's panel appears")
     wait_for(lambda: path.ghost is not None and path.ghost.q[0] > 0.5, "the ghost plays")
     wait_for(lambda: orange(page) > nothing + 500, "the ghost is drawn")
-    # Whoever scrubs does not want it to play.
-    page.nudge_slider("Time", 1)
-    wait_for(lambda: not page.is_checked("Play"), "the play is off")
+    page.wait_for_text("of 2.0 s")
+    # Whoever types a time does not want it to play, and is not written over by it.
     page.set_slider("Time", 1.0)
+    wait_for(lambda: not page.is_checked("Play"), "the play is off")
     wait_for(lambda: abs(path.ghost.q[0] - FRANKA.home[0] - 0.6) < 1e-9, "the ghost is half way")
     middle = page.wait_until_drawn()
     page.set_slider("Time", 2.0)

@@ -169,6 +169,7 @@ def test_sliders_follow_the_robot_until_somebody_takes_hold(open_viewer, toy):
     viewer.update_joints("toy", [0.2, 0.2, 0.0, 0.0])
     refresh(viewer)
     assert pan.value == pytest.approx(-0.5)
+    viewer.on_joint_target.wait_for(lambda calls: calls == [("toy", "toy_pan", -0.5)])
     as_page(viewer, panel.states, value="ready")
     viewer.on_named_state.wait_for(lambda calls: calls == [("toy", "ready")])
     refresh(viewer)

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What people type is neither obeyed half way nor written over."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from view.toy_robot import hand_made
+
+from motion_nodes.model.loader import load_robot
+from motion_nodes.view import settled_values
+from motion_nodes.view.settled_values import SettledValues
+from motion_nodes.view.sphere_editor import SphereEditor
+from motion_nodes.view.sphere_session import SphereSession
+from motion_nodes.view.viewed_robot import ViewedRobot
+
+LIMIT = 10.0
+FRANKA = load_robot("franka")
+
+
+def on_loop(server, call):
+    """Run something on viser's event loop and return what it returns."""
+
+    async def run():
+        found = call()
+        return await found if asyncio.iscoroutine(found) else found
+
+    return asyncio.run_coroutine_threadsafe(run(), server.get_event_loop()).result(LIMIT)
+
+
+def typed(server, handle, value):
+    """Deliver a value as a page sends it."""
+    from viser._messages import GuiUpdateMessage
+
+    server._connected_clients.setdefault(99, SimpleNamespace(client_id=99))
+    message = GuiUpdateMessage(handle._impl.uuid, {"value": value})
+    on_loop(server, lambda: server.gui._handle_gui_updates(99, message))
+
+
+def pushed(server, handle):
+    """Count the values that are sent to a slider from now on."""
+    values, queue = [], server.gui._websock_interface.queue_message
+
+    def note(message):
+        updates = getattr(message, "updates", {})
+        if getattr(message, "uuid", "") == handle._impl.uuid and "value" in updates:
+            values.append(updates["value"])
+        queue(message)
+
+    server.gui._websock_interface.queue_message = note
+    return values
+
+
+@pytest.fixture
+def settled(monkeypatch):
+    """Values that settle quickly, what they told, and a way to pass time."""
+    monkeypatch.setattr(settled_values, "REST", 0.02)
+    told = []
+    loop = asyncio.new_event_loop()
+    yield SettledValues(lambda *wish: told.append(wish)), told, loop
+    loop.close()
+
+
+def run(loop, *steps):
+    """Take steps on an event loop; a number is the time that passes [s]."""
+
+    async def all_of_them():
+        for step in steps:
+            if isinstance(step, float):
+                await asyncio.sleep(step)
+            else:
+                step()
+
+    loop.run_until_complete(all_of_them())
+
+
+def test_of_a_number_that_is_typed_only_the_whole_is_told(settled):
+    values, told, loop = settled
+    values.know("elbow", 0.3)
+    run(loop, *[lambda v=v: values.take("elbow", v, 6.0) for v in (0.0, 0.1, 0.15)])
+    assert told == []
+    run(loop, 0.1)
+    assert told == [("elbow", 0.15)]
+
+
+def test_a_hand_on_the_slider_is_obeyed_at_once(settled):
+    values, told, loop = settled
+    values.know("elbow", 0.3)
+    way = [round(0.3 + 0.05 * k, 3) for k in range(1, 20)]
+    run(loop, *[lambda v=v: values.take("elbow", v, 6.0) for v in way])
+    assert told == [("elbow", value) for value in way]
+
+
+def test_what_waits_is_replaced_forgotten_and_kept_apart_from_others(settled):
+    values, told, loop = settled
+    for key in ("elbow", "wrist"):
+        values.know(key, 0.0)
+    run(loop, lambda: values.take("elbow", 2.0, 6.0), lambda: values.take("wrist", 1.0, 6.0),
+        lambda: values.take("elbow", 0.05, 6.0), 0.1)  # fmt: skip
+    assert told == [("elbow", 0.05), ("wrist", 1.0)]
+    run(loop, lambda: values.take("elbow", 2.0, 6.0), values.forget, 0.1)
+    assert told == [("elbow", 0.05), ("wrist", 1.0)]
+
+
+def test_a_robot_at_rest_sends_nothing_to_its_sliders(open_viewer):
+    viewer = open_viewer(ViewedRobot(hand_made()))
+    server, panel = viewer._server, viewer._robots["toy"].joints
+    slider = panel.sliders["toy_pan"]
+    on_loop(server, lambda: panel.mirror(np.array([0.3005, 0.8, 0.05, 0.0])))
+    values = pushed(server, slider)
+    rng = np.random.default_rng(7)
+    for noise in rng.normal(0.0, 1e-4, 50):
+        on_loop(server, lambda n=noise: panel.mirror(np.array([0.3005 + n, 0.8, 0.05, 0.0])))
+    assert values == []
+    on_loop(server, lambda: panel.mirror(np.array([0.31, 0.8, 0.05, 0.0])))
+    assert values == [pytest.approx(0.31)]
+
+
+def test_a_plan_that_plays_sends_nothing_to_its_slider(open_viewer):
+    viewer = open_viewer(ViewedRobot.of(FRANKA))
+    server, path = viewer._server, viewer._robots["franka"].planning.path
+    rows = np.linspace(FRANKA.home, FRANKA.home + 0.2, 5)
+    viewer.update_plan("franka", np.linspace(0.0, 100.0, 5), rows)
+    on_loop(server, path.refresh_panel)
+    values = pushed(server, path.scrub)
+    path._since -= 30.0
+    on_loop(server, path.refresh_panel)
+    assert values == []
+    assert path.told.content.startswith("at **3")
+    # What somebody types meanwhile counts and ends the play.
+    typed(server, path.scrub, 75.0)
+    assert not path.play.value
+    on_loop(server, path.refresh_panel)
+    assert values == [75.0], "what other pages are told, and no more"
+    viewer.flush()
+    np.testing.assert_allclose(path.ghost.q, rows[3], atol=1e-9)
+    # It goes on from there, and stops where the ghost is.
+    typed(server, path.play, True)
+    assert path.now == pytest.approx(75.0, abs=LIMIT)
+    path._since -= 15.0
+    typed(server, path.play, False)
+    assert path.scrub.value == pytest.approx(90.0, abs=LIMIT)
+    assert path.scrub.value >= 90.0 - 0.01
+
+
+def work_is_done(editor):
+    """Wait until the editor has done what it was asked for."""
+    over = threading.Event()
+    editor._work.put("over", over.set)
+    assert over.wait(LIMIT)
+
+
+def test_the_radius_of_a_sphere_is_not_written_over(tmp_path):
+    session = SphereSession(FRANKA, tmp_path / "spheres.yaml")
+    with SphereEditor(session, 0, shadows=False) as editor:
+        work_is_done(editor)
+        server = editor._server
+        values = pushed(server, editor.radius)
+        # "0.0" on the way to 0.03 is no radius.
+        for value in (0.0, 0.03, 0.034):
+            typed(server, editor.radius, value)
+            work_is_done(editor)
+        assert session.chosen[3] == pytest.approx(0.034)
+        assert values == [0.0, 0.03, 0.034], "what other pages are told, and no more"
+        typed(server, editor.history, "Undo")
+        work_is_done(editor)
+        assert session.chosen[3] != pytest.approx(0.034)
+        assert editor.radius.value == pytest.approx(session.chosen[3])
+
+
+def test_one_movement_of_a_radius_is_one_step_to_undo(tmp_path):
+    session = SphereSession(FRANKA, tmp_path / "spheres.yaml")
+    before = session.spheres
+    for step, radius in enumerate((0.03, 0.031, 0.032, 0.033)):
+        session.resize(radius, goes_on=step > 0)
+    assert session.chosen[3] == pytest.approx(0.033)
+    assert session.undo()
+    assert session.spheres is before
+    assert session.redo()
+    assert session.chosen[3] == pytest.approx(0.033)
