@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from motion_nodes.ros.readiness import ASLEEP, FAILED, READY, News
 
@@ -22,14 +22,14 @@ class Startup:
         self,
         nodes: Iterable[str],
         say: Callable[[str], None],
-        then: Callable[[Mapping[str, str]], str] = lambda notices: "",
+        then: Callable[[], str] = lambda: "",
     ) -> None:
         """Begin to wait.
 
         Args:
             nodes: full names.
             say: takes one line of news.
-            then: returns what to do next, from what ready nodes say of themselves, by name.
+            then: returns what to do next.
         """
         self._states: dict[str, News | None] = {name: None for name in nodes}
         self._say = say
@@ -77,17 +77,13 @@ class Startup:
         self._states[news.node] = news
         name = news.node.strip("/")
         if news.state == READY:
-            self._say(f"{name} is ready ({max(0.0, news.at - self._began):.1f} s)")
+            note = f"; it {news.text}" if news.text else ""
+            self._say(f"{name} is ready ({max(0.0, news.at - self._began):.1f} s){note}")
         elif news.state == ASLEEP:
             self._say(f"{name} is {news.text} and waits to be configured and activated")
         if not self.complete and not self.missing:
             self.complete = True
             self._say(self._summary())
-
-    def lost(self, names: Iterable[str]) -> None:
-        """Take note that nodes ended with their process."""
-        for name in names:
-            self._states[name] = News(FAILED, name, "its process ended")
 
     def remind(self) -> None:
         """Name what is missing, when it is time to."""
@@ -98,23 +94,22 @@ class Startup:
 
     def missing_text(self) -> str:
         """Return the nodes that are not up, with why, in words."""
-        return "; ".join(
-            name.strip("/") + (f" ({why})" if why else "") for name, why in self.missing.items()
-        )
+        by_reason: dict[str, list[str]] = {}
+        for name, why in self.missing.items():
+            by_reason.setdefault(why, []).append(name.strip("/"))
+        return "; ".join(f"{', '.join(names)}: {why}" for why, names in by_reason.items())
 
     def _summary(self) -> str:
         known = {name: news for name, news in self._states.items() if news is not None}
         asleep = [name for name, news in known.items() if news.state == ASLEEP]
         if asleep:
             return f"all up after {self.seconds:.1f} s; {len(asleep)} nodes wait to be activated"
-        notices = {name: news.text for name, news in known.items() if news.text}
-        next_step = self._then(notices)
-        return f"READY after {self.seconds:.1f} s, {len(known)} nodes" + (
-            f". {next_step}" if next_step else ""
-        )
+        told = f"READY after {self.seconds:.1f} s, {len(known)} nodes"
+        next_steps = self._then()
+        return f"{told}. {next_steps}" if next_steps else told
 
 
 def _why(news: News | None) -> str:
     if news is None:
-        return "starting"
-    return news.text or ("failed" if news.state == FAILED else "")
+        return "still starting"
+    return news.text or news.state

@@ -15,6 +15,7 @@ from motion_nodes.cli.bench import bench
 from motion_nodes.cli.cartesian import cartesian
 from motion_nodes.cli.convert import convert
 from motion_nodes.cli.fk import fk
+from motion_nodes.cli.go import go
 from motion_nodes.cli.ik import ik
 from motion_nodes.cli.new import new
 from motion_nodes.cli.options import JsonOption, RobotArgument
@@ -29,10 +30,14 @@ app = typer.Typer(
     help="motion_nodes: joint control, wheeled bases, kinematics and simulation for ROS 2.",
     no_args_is_help=True,
     add_completion=True,
+    # Units in square brackets are no style.
+    rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
 
-for _command in (fk, ik, plan, cartesian, convert, bench, record, new, spheres, plot, wait):
+for _command in (
+    fk, ik, plan, cartesian, convert, bench, record, new, spheres, plot, wait, go,
+):  # fmt: skip
     app.command()(_command)
 
 Robots = Annotated[

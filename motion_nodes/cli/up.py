@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from motion_nodes.bringup.compose import (
     BringupConfig,
     commands_for,
@@ -13,7 +11,8 @@ from motion_nodes.bringup.compose import (
 )
 from motion_nodes.bringup.processes import ProcessGroup
 from motion_nodes.bringup.startup import Startup
-from motion_nodes.model.placement import parse_placements
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.placement import Placement, parse_placements
 from motion_nodes.ros import signals
 
 LOOK, LOOK_STARTING = 0.2, 0.02
@@ -36,7 +35,7 @@ def bring_up(config: BringupConfig, *, composed: bool, respawn: bool) -> int:
     signals.nodes_exist()
     names = [spec.full_name for spec in specs]
     say(f"starting {', '.join(names)}; Ctrl-C stops")
-    startup = Startup(names, say, lambda notices: _next_steps(config, notices))
+    startup = Startup(names, say, lambda: _next_steps(config))
     with ProcessGroup(
         commands_for(specs, composed=composed),
         say,
@@ -54,11 +53,22 @@ def bring_up(config: BringupConfig, *, composed: bool, respawn: bool) -> int:
         return 1 if any(group.failed.values()) else 0
 
 
-def _next_steps(config: BringupConfig, notices: Mapping[str, str]) -> str:
+def _next_steps(config: BringupConfig) -> str:
     """Return what can be done with a suite that is up."""
-    page = notices.get("/browser_viewer", "")
-    compiling = [f"{n.strip('/')} {t}" for n, t in notices.items() if n != "/browser_viewer"]
-    return ". ".join([*([f"Page: {page}"] if page else []), *compiling])
+    moves = [move for place in config.within_namespace if (move := _a_move(place))]
+    return f"In a second terminal: {moves[0]}" if moves else ""
+
+
+def _a_move(place: Placement) -> str:
+    """Return a command that moves a robot; empty for one that has nothing to move."""
+    robot = load_robot(place.robot)
+    named = f"{place.namespace}:={place.robot}" if place.namespace else place.robot
+    if robot.base is not None:
+        return f"motion go {named} --to 0.5,0.2"
+    if not any(group.tip is not None for group in robot.groups.values()):
+        return ""
+    state = next((name for name in ("ready", *robot.state_names) if name in robot.states), "home")
+    return f"motion go {named} --to {state}"
 
 
 def run_demo_suite(name: str, *, by: str, headless: bool, port: int) -> int:

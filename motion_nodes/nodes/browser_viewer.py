@@ -132,7 +132,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
 
     def notice(self) -> str:
         """Say where the page is."""
-        return self._viewer.url if self._viewer is not None else ""
+        return f"shows the page {self._viewer.url}" if self._viewer is not None else ""
 
     def diagnose(self, report: Report) -> None:
         """Say where the page is and who looks at it."""

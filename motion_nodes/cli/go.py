@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion go``: a running suite moves a robot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from motion_nodes.cli.options import DegreesOption, GroupOption
+
+if TYPE_CHECKING:
+    from motion_nodes.model.placement import Placement
+    from motion_nodes.model.robot import Robot
+    from motion_nodes.nodes.go import Order
+
+
+def go(
+    robot: Annotated[
+        str, typer.Argument(help="The robot as `motion up` has it: [NAMESPACE:=]ROBOT.")
+    ],
+    to: Annotated[
+        str | None,
+        typer.Option(help="Arm: a state or joint values. Base: x,y or x,y,yaw [m, rad] in odom."),
+    ] = None,
+    to_position: Annotated[
+        str | None, typer.Option(help="x,y,z [m] for the arm's tip, in its base frame.")
+    ] = None,
+    to_rpy: Annotated[
+        str | None, typer.Option(help="roll,pitch,yaw [rad] of the tip there; default: any.")
+    ] = None,
+    to_quat: Annotated[
+        str | None, typer.Option(help="Quaternion x,y,z,w of the tip there; default: any.")
+    ] = None,
+    group: GroupOption = None,
+    velocity: Annotated[
+        float, typer.Option(help="Share of an arm's velocity limits, above 0 to 1.")
+    ] = 1.0,
+    acceleration: Annotated[
+        float, typer.Option(help="Share of an arm's acceleration limits, above 0 to 1.")
+    ] = 1.0,
+    timeout: Annotated[
+        float, typer.Option(help="How long to wait for a suite that still starts [s].")
+    ] = 60.0,
+    degrees: DegreesOption = False,
+) -> None:
+    """Have a running suite move a robot: an arm around obstacles, a base to a pose.
+
+    Waits for a suite that is starting, and for the end of the motion. Ctrl-C stops it. Exit code 1:
+    it did not get there, and the reason is printed.
+    """
+    import math
+    import time
+
+    from motion_nodes.cli.printing import say
+    from motion_nodes.cli.values import NO_SOLUTION
+    from motion_nodes.errors import BadCommand
+    from motion_nodes.model.loader import load_robot
+    from motion_nodes.model.placement import parse_placement
+    from motion_nodes.nodes.go import carry_out
+
+    for name, share in (("velocity", velocity), ("acceleration", acceleration)):
+        if not 0.0 < share <= 1.0:
+            raise BadCommand(f"--{name} is {share:g}; it must be above 0 and at most 1.")
+    if not (math.isfinite(timeout) and timeout > 0.0):
+        raise BadCommand(f"--timeout is {timeout:g}; it must be above 0.")
+    place = parse_placement(robot)
+    known = load_robot(place.robot)
+    if known.base is not None and group is None and to_position is None:
+        order = _base_order(place, known, to, degrees)
+    else:
+        order = _arm_order(place, group, to, (to_position, to_rpy, to_quat), degrees)
+        order.goal.request.max_velocity_scaling_factor = velocity
+        order.goal.request.max_acceleration_scaling_factor = acceleration
+    began = time.monotonic()
+    trouble = carry_out(order, timeout, say)
+    if trouble:
+        say(f"not there: {trouble.rstrip('.')}.")
+        if time.monotonic() - began > timeout:
+            say("Is `motion up` running, with the same ROS_DOMAIN_ID and namespace?")
+        raise typer.Exit(NO_SOLUTION)
+    say(f"there, after {time.monotonic() - began:.1f} s.")
+
+
+def _arm_order(
+    place: Placement,
+    group: str | None,
+    to: str | None,
+    pose: tuple[str | None, str | None, str | None],
+    degrees: bool,
+) -> Order:
+    """Return the order for an arm."""
+    from motion_nodes.cli.values import Subject
+    from motion_nodes.errors import BadCommand
+    from motion_nodes.nodes.go import arm_to_joints, arm_to_pose
+    from motion_nodes.ros.names import under
+
+    subject = Subject.of(place.robot, group, degrees)
+    as_pose = any(word is not None for word in pose)
+    if (to is not None) == as_pose:
+        raise BadCommand(
+            "give --to (a state or joint values) or --to-position (with --to-rpy or --to-quat, if "
+            f"the orientation matters); {'both are' if as_pose else 'neither is'} given."
+        )
+    prefix = f"/{place.namespace}" if place.namespace else ""
+    if to is not None:
+        q = subject.configuration(to, "--to")
+        joints = dict(zip(subject.group.joints, map(float, q), strict=True))
+        return arm_to_joints(prefix, subject.group.name, joints)
+    if subject.group.tip is None:
+        raise BadCommand(f"group '{subject.group.name}' has no tip; give --to instead.")
+    X_WT, oriented = subject.pose(*pose, prefix="--to-")
+    frame = under(place.namespace, subject.robot.base_frame)
+    name, tip = subject.group.name, subject.group.tip
+    return arm_to_pose(prefix, name, tip, frame, X_WT, oriented=oriented)
+
+
+def _base_order(place: Placement, robot: Robot, to: str | None, degrees: bool) -> Order:
+    """Return the order for a base."""
+    import math
+
+    from motion_nodes.base_motion.pose import Pose2
+    from motion_nodes.cli.values import numbers
+    from motion_nodes.errors import BadCommand
+    from motion_nodes.nodes.go import base_to_pose
+    from motion_nodes.ros.names import under
+
+    if to is None:
+        raise BadCommand("a base needs --to x,y or --to x,y,yaw, in metres and radians.")
+    x, y, *yaw = map(float, numbers(to, (2, 3), "--to", "x,y or x,y,yaw"))
+    angle = yaw[0] if yaw else 0.0
+    prefix = f"/{place.namespace}" if place.namespace else ""
+    frame = under(place.namespace, robot.description.frames.odom)
+    return base_to_pose(prefix, frame, Pose2(x, y, math.radians(angle) if degrees else angle))

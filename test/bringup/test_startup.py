@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""People are told when each node is ready, when all are, and which are not and why."""
+
+import os
+import sys
+import time
+
+import pytest
+
+from motion_nodes.bringup import startup as module
+from motion_nodes.bringup.processes import ProcessGroup
+from motion_nodes.bringup.startup import Startup
+from motion_nodes.cli.up import bring_up
+from motion_nodes.ros.readiness import (
+    ASLEEP,
+    FAILED,
+    READY,
+    VARIABLE,
+    WAITING,
+    News,
+    Readiness,
+    read_news,
+    tell,
+)
+
+
+class FakeNode:
+    """A node as far as Readiness looks at it."""
+
+    def __init__(self, *, autostart=True):
+        self.autostart, self.active, self.missing = autostart, False, ""
+        self.state_label = "unconfigured"
+
+    def get_fully_qualified_name(self):
+        return "/a/node"
+
+    def lacks(self):
+        return self.missing
+
+    def notice(self):
+        return "shows something"
+
+
+@pytest.fixture
+def pipe(monkeypatch):
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    monkeypatch.setenv(VARIABLE, str(writer))
+
+    def told():
+        try:
+            lines = os.read(reader, 1 << 16).splitlines()
+        except BlockingIOError:
+            lines = []
+        return [(news.state, news.text) for line in lines if (news := read_news(line))]
+
+    yield told
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_node_tells_what_it_waits_for_once_and_then_that_it_is_ready(pipe):
+    node, ready = FakeNode(), []
+    watch = Readiness(node, lambda: ready.append(True))
+    assert not watch.look()
+    assert pipe() == []
+    node.active, node.missing = True, "waiting for joint_states"
+    assert not watch.look()
+    assert not watch.look()
+    assert pipe() == [(WAITING, "waiting for joint_states")]
+    node.missing = ""
+    assert watch.look()
+    assert pipe() == [(READY, "shows something")]
+    assert ready == [True]
+
+
+def test_a_node_that_does_not_start_by_itself_says_in_which_state_it_is(pipe):
+    watch = Readiness(FakeNode(autostart=False), list)
+    assert not watch.look()
+    assert pipe() == [(ASLEEP, "unconfigured")]
+
+
+def test_nobody_need_listen(monkeypatch):
+    for number in ("", "none", "987654"):
+        monkeypatch.setenv(VARIABLE, number)
+        tell(READY, "/a")
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    monkeypatch.setenv(VARIABLE, str(writer))
+    for _ in range(2000):  # More than a pipe holds: a reader that sleeps holds nobody up.
+        tell(FAILED, "/a", "x" * 10_000)
+    os.close(reader)
+    tell(READY, "/a")
+    os.close(writer)
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"[]", b'{"state": 1, "other": 2}', b"\xff"])
+def test_what_is_no_news_is_left_out(line):
+    assert read_news(line) is None
+
+
+def test_each_node_then_all():
+    said = []
+    start = Startup(["/sim", "/b/ctl"], said.append, lambda: "go on")
+    start.hear(News(READY, "/sim", "shows it", at=time.monotonic()))
+    start.hear(News(WAITING, "/b/ctl", "waiting for joint_states"))
+    assert not start.complete
+    assert start.missing == {"/b/ctl": "waiting for joint_states"}
+    start.hear(News(READY, "/stranger"))
+    start.hear(News(READY, "/b/ctl", at=time.monotonic() + 2.0))
+    assert start.complete
+    assert said[0] == "sim is ready (0.0 s); it shows it"
+    assert said[1].startswith("b/ctl is ready (2.0 s)")
+    assert said[2].startswith("READY after ")
+    assert said[2].endswith("s, 2 nodes. go on")
+
+
+def test_nodes_that_wait_for_a_lifecycle_manager_are_up_but_not_ready():
+    said = []
+    start = Startup(["/a"], said.append, lambda: "never said")
+    start.hear(News(ASLEEP, "/a", "unconfigured"))
+    assert start.complete
+    assert "waits to be configured" in said[0]
+    assert "1 node" in said[1]
+    assert "READY" not in said[1]
+
+
+def test_what_is_missing_is_told_after_a_while(monkeypatch):
+    said = []
+    monkeypatch.setattr(module, "REMIND", (0.0, 60.0))
+    start = Startup(["/a", "/b", "/c"], said.append)
+    start.hear(News(WAITING, "/b", "waiting for joint_states"))
+    start.remind()
+    start.remind()
+    assert len(said) == 1
+    assert said[0].endswith("s: a, c: still starting; b: waiting for joint_states")
+
+
+def test_one_that_fails_takes_its_process_with_it():
+    said = []
+    start = Startup(["/a", "/b", "/c"], said.append)
+    start.hear(News(FAILED, "/a", "no such robot"), ["/a", "/b"])
+    start.hear(News(WAITING, "/c", "waiting for joint_states"))
+    assert said == ["a cannot start: no such robot"]
+    assert not start.came_up(["/a", "/b"])
+    assert start.came_up(["/c"])
+    assert set(start.missing) == {"/a", "/b", "/c"}
+
+
+TELLING = (
+    "import os, sys, time\n"
+    "from motion_nodes.ros.readiness import tell\n"
+    "tell(*sys.argv[1:])\n"
+    "sys.exit(1) if sys.argv[1] == 'failed' else time.sleep(60)\n"
+)
+
+
+def test_news_come_from_processes_with_the_name_of_the_process():
+    heard, said = [], []
+    commands = {
+        name: [sys.executable, "-c", TELLING, state, f"/{name}", "words"]
+        for name, state in (("good", READY), ("bad", FAILED))
+    }
+    with ProcessGroup(
+        commands, said.append, hear=lambda process, news: heard.append((process, news.state))
+    ) as group:
+        end = time.monotonic() + 20.0
+        while len(heard) < 2 or not group.failed:
+            assert time.monotonic() < end, (heard, said)
+            group.watch()
+            time.sleep(0.02)
+    assert sorted(heard) == [("bad", FAILED), ("good", READY)]
+    assert group.failed == {"bad": 1}
+
+
+def test_a_suite_that_cannot_start_says_which_node_and_why(monkeypatch, capsys):
+    from motion_nodes.bringup.compose import BringupConfig
+    from motion_nodes.model.placement import parse_placements
+
+    def commands(specs, *, composed):
+        names = [spec.full_name for spec in specs]
+        bad = names.index("/diff_drive_controller")
+        return {
+            "mock_sim": [sys.executable, "-c", TELLING, READY, "/mock_sim"],
+            "container": [sys.executable, "-c", TELLING, FAILED, names[bad], "no wheels"],
+        }
+
+    monkeypatch.setattr("motion_nodes.cli.up.commands_for", commands)
+    for name in ("stop_quietly", "nodes_exist"):
+        monkeypatch.setattr(f"motion_nodes.cli.up.signals.{name}", lambda: None)
+    config = BringupConfig(
+        placements=parse_placements(["jetbot"]), backend="mock", viewer="none"
+    )  # fmt: skip
+    assert bring_up(config, composed=True, respawn=False) == 1
+    told = capsys.readouterr().out
+    assert "diff_drive_controller cannot start: no wheels" in told
+    assert "stopping all" in told
+    assert "READY after" not in told
