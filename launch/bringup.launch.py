@@ -6,27 +6,14 @@ ros2 launch motion_nodes bringup.launch.py robot:="a:=jetbot@0,0,0; b:=franka@1,
 """
 
 import json
+from collections.abc import Mapping
 
-from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, OpaqueFunction
-from launch.substitutions import LaunchConfiguration
+from launch import LaunchDescription
 from launch_ros.actions import Node
 
 from motion_nodes.bringup.arguments import ARGUMENTS, config_from
 from motion_nodes.bringup.compose import NodeSpec, nodes_for
-
-
-def arg_all() -> list[DeclareLaunchArgument]:
-    """Return the launch arguments, as motion_nodes.bringup.arguments lists them."""
-    return [
-        DeclareLaunchArgument(
-            argument.name,
-            default_value=argument.default,
-            description=argument.description,
-            **({"choices": list(argument.choices)} if argument.choices else {}),
-        )
-        for argument in ARGUMENTS
-    ]
+from motion_nodes.bringup.launch_file import describe
 
 
 def node_alone(spec: NodeSpec) -> Node:
@@ -50,9 +37,8 @@ def node_container(specs: list[NodeSpec]) -> Node:
     )
 
 
-def start(context: LaunchContext) -> list[Node]:
+def start(values: Mapping[str, str]) -> list[Node]:
     """Return what the arguments ask for."""
-    values = {a.name: LaunchConfiguration(a.name).perform(context) for a in ARGUMENTS}
     specs = nodes_for(config_from(values))
     apart = [s for s in specs if values["use_composition"] == "false" or s.stands_alone]
     together = [spec for spec in specs if spec not in apart]
@@ -61,4 +47,4 @@ def start(context: LaunchContext) -> list[Node]:
 
 def generate_launch_description() -> LaunchDescription:
     """Return the launch description."""
-    return LaunchDescription([*arg_all(), OpaqueFunction(function=start)])
+    return describe(ARGUMENTS, start)

@@ -4,45 +4,32 @@
 ros2 launch motion_nodes multi_robot.launch.py robots:="a:=jetbot@0,0,0; b:=franka@1,0,0" rviz:=true
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
-from launch import LaunchContext, LaunchDescription
-from launch.actions import DeclareLaunchArgument, IncludeLaunchDescription, OpaqueFunction
+from launch import LaunchDescription
+from launch.actions import IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
-from launch.substitutions import LaunchConfiguration
 
 from motion_nodes.bringup.arguments import ARGUMENTS, CELL_ARGUMENTS, config_from
+from motion_nodes.bringup.launch_file import describe
 
 FOLDER = Path(__file__).parent
 
 
-def arg_all() -> list[DeclareLaunchArgument]:
-    """Return the launch arguments, as motion_nodes.bringup.arguments lists them."""
-    return [
-        DeclareLaunchArgument(
-            argument.name,
-            default_value=argument.default,
-            description=argument.description,
-            **({"choices": list(argument.choices)} if argument.choices else {}),
-        )
-        for argument in CELL_ARGUMENTS
-    ]
-
-
-def include(name: str, values: dict[str, str]) -> IncludeLaunchDescription:
+def include(name: str, values: Mapping[str, str]) -> IncludeLaunchDescription:
     """Return another launch file with its arguments."""
     source = PythonLaunchDescriptionSource(str(FOLDER / name))
     return IncludeLaunchDescription(source, launch_arguments=values.items())
 
 
-def start(context: LaunchContext) -> list[IncludeLaunchDescription]:
+def start(values: Mapping[str, str]) -> list[IncludeLaunchDescription]:
     """Return what the arguments ask for."""
-    values = {a.name: LaunchConfiguration(a.name).perform(context) for a in CELL_ARGUMENTS}
-    values["robot"] = values.pop("robots")
-    rviz = values.pop("rviz") == "true"
-    config = config_from(values)
-    included = [include("bringup.launch.py", {a.name: values[a.name] for a in ARGUMENTS})]
-    if rviz:
+    of_suite = {**values, "robot": values["robots"]}
+    of_suite = {argument.name: of_suite[argument.name] for argument in ARGUMENTS}
+    config = config_from(of_suite)
+    included = [include("bringup.launch.py", of_suite)]
+    if values["rviz"] == "true":
         words = "; ".join(place.word for place in config.within_namespace)
         shown = {"robot": words, "use_sim_time": str(config.sim_time).lower(), "rviz_config": ""}
         included.append(include("view.launch.py", shown))
@@ -51,4 +38,4 @@ def start(context: LaunchContext) -> list[IncludeLaunchDescription]:
 
 def generate_launch_description() -> LaunchDescription:
     """Return the launch description."""
-    return LaunchDescription([*arg_all(), OpaqueFunction(function=start)])
+    return describe(CELL_ARGUMENTS, start)

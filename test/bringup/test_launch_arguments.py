@@ -57,7 +57,6 @@ def test_wrong_arguments_are_told(name, value, text):
 
 def test_the_launch_file_describes_every_argument_and_starts_all_nodes():
     pytest.importorskip("launch_ros", reason="launch_ros not installed")
-    from launch import LaunchContext
     from launch.actions import DeclareLaunchArgument
 
     spec = importlib.util.spec_from_file_location("bringup_launch", LAUNCH_FILE)
@@ -66,10 +65,8 @@ def test_the_launch_file_describes_every_argument_and_starts_all_nodes():
     description = module.generate_launch_description()
     declared = [e for e in description.entities if isinstance(e, DeclareLaunchArgument)]
     assert [entity.name for entity in declared] == [argument.name for argument in ARGUMENTS]
-    context = LaunchContext()
-    context.launch_configurations.update({a.name: a.default for a in ARGUMENTS})
+    values = {a.name: a.default for a in ARGUMENTS}
     specs = nodes_for(config_from({}))
     alone = [spec for spec in specs if spec.stands_alone]
-    assert len(module.start(context)) == len(alone) + 1
-    context.launch_configurations["use_composition"] = "false"
-    assert len(module.start(context)) == len(specs)
+    assert len(module.start(values)) == len(alone) + 1
+    assert len(module.start(values | {"use_composition": "false"})) == len(specs)

@@ -138,7 +138,7 @@ def test_launch_files_describe_their_arguments_and_build(name, arguments, values
     context = LaunchContext()
     given = {a.name: a.default for a in arguments} | values
     context.launch_configurations.update(given)
-    actions = module.start(context)
+    actions = description.entities[-1].execute(context)
     assert len(actions) == count
     for action in actions:
         if isinstance(action, IncludeLaunchDescription):

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every launch file is: arguments, and what is started by their values.
+
+Only launch files import this, for it needs launch_ros, which only an installed ROS has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from launch import LaunchContext, LaunchDescription
+from launch.actions import DeclareLaunchArgument, OpaqueFunction
+from launch.substitutions import LaunchConfiguration
+from launch_ros.actions import Node
+
+from motion_nodes.bringup.arguments import Argument
+from motion_nodes.bringup.rviz_view import Tool
+
+
+def describe(
+    arguments: Sequence[Argument], start: Callable[[Mapping[str, str]], list[Any]]
+) -> LaunchDescription:
+    """Return a launch file's description.
+
+    Args:
+        arguments: of the launch file.
+        start: returns the actions that the arguments' texts, by name, ask for.
+    """
+    declared = [
+        DeclareLaunchArgument(
+            argument.name,
+            default_value=argument.default,
+            description=argument.description,
+            **({"choices": list(argument.choices)} if argument.choices else {}),
+        )
+        for argument in arguments
+    ]
+
+    def begin(context: LaunchContext) -> list[Any]:
+        return start({a.name: LaunchConfiguration(a.name).perform(context) for a in arguments})
+
+    return LaunchDescription([*declared, OpaqueFunction(function=begin)])
+
+
+def tool_node(tool: Tool) -> Node:
+    """Return a program of another package."""
+    return Node(
+        package=tool.package,
+        executable=tool.executable,
+        namespace=tool.namespace,
+        arguments=list(tool.arguments),
+        parameters=[dict(tool.parameters)] if tool.parameters else None,
+        output="screen",
+    )
