@@ -292,7 +292,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         if self._follow is not None:
             self._follow.look()
         if self._gripper is not None:
-            self._gripper.look(self._state.position, self._state.velocity, dt)
+            self._gripper.judge(self._state.position, self._state.velocity, dt)
+            self._gripper.look()
 
     def _on_query(self, request: Any, response: Any) -> Any:
         """Answer with the reference at a time: of the trajectories, else where the joints are."""

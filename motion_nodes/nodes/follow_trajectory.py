@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The FollowJointTrajectory action of the articulation controller.
 
-The core runs in the node's loop; this part runs in the executor. A goal is started between two
-ticks; when its trajectory ends the loop wakes the executor through a guard condition, and the
-result goes out. A goal that cannot be followed is accepted and aborted at once, for only a result
-can say why.
+A goal becomes a run of the core, which the node's loop makes.
 """
 
 from __future__ import annotations
@@ -14,8 +11,6 @@ from typing import Any
 
 import numpy as np
 from control_msgs.action import FollowJointTrajectory
-from rclpy.action import ActionServer, CancelResponse, GoalResponse
-from rclpy.task import Future
 
 from motion_nodes.control.trajectory_follower import FollowStatus
 from motion_nodes.control.trajectory_runner import Run
@@ -27,13 +22,11 @@ from motion_nodes.nodes.trajectory_requests import (
     goal_of,
     start,
 )
-from motion_nodes.ros import qos
+from motion_nodes.ros.action_server import Goal, Outcome
 from motion_nodes.ros.joint_topics import set_stamp
+from motion_nodes.ros.loop_goals import LoopGoals
 
 Result = FollowJointTrajectory.Result
-
-RESULT_TIMEOUT = 10
-"""[s] How long a result waits for its client; rclpy's 15 minutes would keep every trajectory."""
 
 CODES = {
     FollowStatus.SUCCEEDED: Result.SUCCESSFUL,
@@ -45,134 +38,85 @@ CODES = {
 }
 """Error code of each way to end."""
 
+OUTCOMES = {
+    FollowStatus.SUCCEEDED: Outcome.SUCCEEDED,
+    FollowStatus.CANCELED: Outcome.CANCELED,
+}
+"""All others are aborted."""
 
-@dataclass(eq=False)
-class _Goal:
-    handle: Any
-    future: Future
-    run: Run | None = None
+
+@dataclass(frozen=True)
+class _Followed:
+    """What is done for a goal."""
+
+    goal: Goal
+    run: Run
+
+    @property
+    def ended(self) -> bool:
+        return self.run.follower.status.ended
 
 
-class FollowTrajectoryServer:
+class FollowTrajectoryServer(LoopGoals[_Followed]):
     """Serves ``~/follow_joint_trajectory``."""
 
     def __init__(self, host: ControllerHost, monitor_rate: float) -> None:
         """Create the server; feedback goes out at ``monitor_rate`` [Hz]."""
         self._host = host
-        self._goals: list[_Goal] = []
-        self._futures: dict[bytes, Future] = {}
-        node = host.node
-        self._ended = node.create_guard_condition(self.finish)
-        self._timer = node.create_timer(1.0 / monitor_rate, self._send_feedback)
-        self._timer.cancel()
-        self._server = ActionServer(
-            node,
-            FollowJointTrajectory,
-            "~/follow_joint_trajectory",
-            execute_callback=self._execute,
-            goal_callback=self._judge,
-            handle_accepted_callback=self._accept,
-            cancel_callback=self._cancel,
-            result_timeout=RESULT_TIMEOUT,
-            goal_service_qos_profile=qos.ACTION_REQUESTS,
-            result_service_qos_profile=qos.ACTION_REQUESTS,
-            cancel_service_qos_profile=qos.ACTION_REQUESTS,
-        )
+        actions = ((FollowJointTrajectory, "~/follow_joint_trajectory"),)
+        super().__init__(host.node, actions, monitor_rate)
 
-    def look(self) -> None:
-        """Wake the executor when a goal's trajectory has ended; called in the loop."""
-        for goal in self._goals:
-            if goal.run is not None and goal.run.follower.status.ended:
-                self._ended.trigger()
-                return
-
-    def destroy(self) -> None:
-        """Abort what is left and take the server down."""
-        for goal in list(self._goals):
-            if goal.run is None or not goal.run.follower.status.ended:
-                self._answer(goal, Result.INVALID_GOAL, "the controller is being taken down")
-        node = self._host.node
-        self._server.destroy()
-        node.destroy_timer(self._timer)
-        node.destroy_guard_condition(self._ended)
-
-    def _judge(self, _request: Any) -> GoalResponse:
-        if not self._host.node.active:
-            self._host.node.warn("inactive", "goal rejected: the controller is not active")
-            return GoalResponse.REJECT
-        return GoalResponse.ACCEPT
-
-    def _accept(self, handle: Any) -> None:
-        goal = _Goal(handle, Future())
-        self._goals.append(goal)
-        self._futures[bytes(handle.goal_id.uuid)] = goal.future
-        handle.execute()
-        request = handle.request
-        label = f"action goal {bytes(handle.goal_id.uuid).hex()[:8]}"
+    def start(self, goal: Goal) -> _Followed | None:
+        """Start the trajectory, or say why it cannot be followed."""
+        trajectory = goal.request.trajectory
+        stamp, label = trajectory.header.stamp, f"action goal {goal.label}"
         try:
             # Reading a long message takes a while; only the start itself is for the loop.
-            wish = goal_of(self._host, request.trajectory, request)
-            stamp = request.trajectory.header.stamp
-            goal.run = self._host.node.in_loop(lambda: start(self._host, wish, stamp, label))
-            self._timer.reset()
+            wish = goal_of(self._host, trajectory, goal.request)
+            run = self._host.node.in_loop(lambda: start(self._host, wish, stamp, label))
         except OldTrajectory as error:
             self._answer(goal, Result.OLD_HEADER_TIMESTAMP, str(error))
         except UnknownJoint as error:
             self._answer(goal, Result.INVALID_JOINTS, str(error))
         except (MotionError, TimeoutError) as error:
             self._answer(goal, Result.INVALID_GOAL, str(error) or LOOP_SILENT)
-
-    def _cancel(self, handle: Any) -> CancelResponse:
-        goal = next((g for g in self._goals if g.handle.goal_id == handle.goal_id), None)
-        if goal is None or goal.run is None:
-            return CancelResponse.REJECT
-        run = goal.run
-        try:
-            self._host.node.in_loop(lambda: self._host.runner.cancel(run, "canceled by its client"))
-        except TimeoutError:
-            return CancelResponse.REJECT
-        self._ended.trigger()
-        return CancelResponse.ACCEPT
-
-    async def _execute(self, handle: Any) -> Any:
-        return await self._futures.pop(bytes(handle.goal_id.uuid))
-
-    def finish(self) -> None:
-        """Answer the goals whose trajectories have ended; in the executor."""
-        for goal in list(self._goals):
-            if goal.run is not None and goal.run.follower.status.ended:
-                follower = goal.run.follower
-                self._answer(goal, CODES[follower.status], follower.text, follower.status)
-
-    def _answer(
-        self, goal: _Goal, code: int, text: str, status: FollowStatus | None = None
-    ) -> None:
-        self._goals.remove(goal)
-        if not self._goals:
-            self._timer.cancel()
-        if status is FollowStatus.SUCCEEDED:
-            goal.handle.succeed()
-        elif status is FollowStatus.CANCELED and goal.handle.is_cancel_requested:
-            goal.handle.canceled()
         else:
-            goal.handle.abort()
+            return _Followed(goal, run)
+        return None
+
+    def stop(self, followed: _Followed) -> None:
+        """Bring the joints to rest."""
+        self._host.runner.cancel(followed.run, "canceled by its client")
+
+    def answer(self, followed: _Followed) -> None:
+        """Tell how the trajectory ended."""
+        follower = followed.run.follower
+        if followed.ended:
+            outcome = OUTCOMES.get(follower.status, Outcome.ABORTED)
+            self._answer(followed.goal, CODES[follower.status], follower.text, outcome)
+        else:
+            text = "the controller is being taken down"
+            self._answer(followed.goal, Result.INVALID_GOAL, text)
+
+    def feedback(self, followed: _Followed) -> Any:
+        """Return where the joints are and should be; None before the first step."""
+        now = followed.run.progress
+        if now is None:
+            return None
+        names = followed.run.follower.joint_names
+        message = FollowJointTrajectory.Feedback(joint_names=list(names))
+        set_stamp(message, self._host.node.now_ns())
+        position, velocity = now.wanted.position, now.wanted.velocity
+        _fill(message.desired, position, velocity, now.time)
+        _fill(message.actual, now.position, now.velocity, now.time)
+        _fill(message.error, position - now.position, velocity - now.velocity, now.time)
+        return message
+
+    def _answer(self, goal: Goal, code: int, text: str, outcome: Outcome = Outcome.ABORTED) -> None:
         if text:
             self._host.node.get_logger().info(f"goal ended: {text}")
-        goal.future.set_result(Result(error_code=code, error_string=text))
-
-    def _send_feedback(self) -> None:
-        for goal in list(self._goals):
-            run = goal.run
-            now = run.progress if run is not None else None
-            if run is None or now is None or not goal.handle.is_active:
-                continue
-            message = FollowJointTrajectory.Feedback(joint_names=list(run.follower.joint_names))
-            set_stamp(message, self._host.node.now_ns())
-            position, velocity = now.wanted.position, now.wanted.velocity
-            _fill(message.desired, position, velocity, now.time)
-            _fill(message.actual, now.position, now.velocity, now.time)
-            _fill(message.error, position - now.position, velocity - now.velocity, now.time)
-            goal.handle.publish_feedback(message)
+        goal.result.error_code, goal.result.error_string = code, text
+        goal.finish(outcome, goal.result)
 
 
 def _fill(point: Any, position: np.ndarray, velocity: np.ndarray, time: float) -> None:

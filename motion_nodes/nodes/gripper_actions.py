@@ -8,7 +8,6 @@ leaves its drives their own force. It holds until the fingers are given somethin
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -16,16 +15,14 @@ from typing import Any
 import numpy as np
 from control_msgs.action import GripperCommand, ParallelGripperCommand
 from numpy.typing import NDArray
-from rclpy.action import ActionServer, CancelResponse, GoalResponse
-from rclpy.task import Future
 
 from motion_nodes.control.gripper import GripperConfig, GripperMove, GripStatus
 from motion_nodes.control.joint_command import JointCommand
 from motion_nodes.control.trajectory_runner import Claim
 from motion_nodes.errors import BadCommand, MotionError
 from motion_nodes.nodes.controller_host import ControllerHost
-from motion_nodes.nodes.follow_trajectory import RESULT_TIMEOUT
-from motion_nodes.ros import qos
+from motion_nodes.ros.action_server import Goal, Outcome
+from motion_nodes.ros.loop_goals import LoopGoals
 
 COMMAND_NAMES = (
     "gripper_action_controller/gripper_cmd",
@@ -40,22 +37,20 @@ Array = NDArray[np.float64]
 
 @dataclass(eq=False)
 class _Grip:
-    handle: Any
-    future: Future
-    action: Any
-    move: GripperMove | None = None
-    claim: Claim | None = None
+    """What is done for a goal."""
+
+    goal: Goal
+    move: GripperMove
+    claim: Claim
     position: float = float("nan")
     canceled: bool = False
 
     @property
     def ended(self) -> bool:
-        if self.move is None or self.claim is None:
-            return False
         return self.canceled or bool(self.claim.lost) or self.move.status is not GripStatus.MOVING
 
 
-class GripperServer:
+class GripperServer(LoopGoals[_Grip]):
     """Serves the gripper of one robot."""
 
     def __init__(
@@ -73,12 +68,8 @@ class GripperServer:
         self._bounds_effort = bounds_effort
         names = host.runner.controller.joint_names
         self._indices = [names.index(joint) for joint in joints]
-        self._grips: list[_Grip] = []
-        self._futures: dict[bytes, Future] = {}
-        self._ended = host.node.create_guard_condition(self.finish)
-        kinds = [(GripperCommand, name) for name in COMMAND_NAMES]
-        kinds.append((ParallelGripperCommand, PARALLEL_NAME))
-        self._servers = [self._serve(kind, name) for kind, name in kinds]
+        actions = [(GripperCommand, name) for name in COMMAND_NAMES]
+        super().__init__(host.node, [*actions, (ParallelGripperCommand, PARALLEL_NAME)])
 
     def set_config(self, config: GripperConfig, *, allow_stalling: bool) -> None:
         """Set what counts for the goals from now on.
@@ -89,56 +80,37 @@ class GripperServer:
         """
         self._config, self._allow_stalling = config, allow_stalling
 
-    def look(self, position: Array, velocity: Array, dt: float) -> None:
+    def judge(self, position: Array, velocity: Array, dt: float) -> None:
         """Judge the moves under way by the measured state of all joints; called in the loop."""
-        for grip in self._grips:
-            if grip.move is None or grip.ended:
-                continue
-            q, v = position[self._indices], velocity[self._indices]
-            farthest = int(np.argmax(np.abs(q - grip.move.goal)))
-            grip.position = float(q[farthest])
-            grip.move.judge(grip.position, float(v[int(np.argmax(np.abs(v)))]), dt)
-        if any(grip.ended for grip in self._grips):
-            self._ended.trigger()
+        for grip in self._works:
+            if not grip.ended:
+                q, v = position[self._indices], velocity[self._indices]
+                farthest = int(np.argmax(np.abs(q - grip.move.goal)))
+                grip.position = float(q[farthest])
+                grip.move.judge(grip.position, float(v[int(np.argmax(np.abs(v)))]), dt)
 
-    def destroy(self) -> None:
-        """Abort what is left and take the servers down."""
-        for grip in list(self._grips):
-            self._answer(grip, "abort")
-        for server in self._servers:
-            server.destroy()
-        self._host.node.destroy_guard_condition(self._ended)
-
-    def _serve(self, kind: Any, name: str) -> ActionServer:
-        return ActionServer(
-            self._host.node,
-            kind,
-            name,
-            execute_callback=self._execute,
-            goal_callback=self._judge,
-            handle_accepted_callback=lambda handle: self._accept(handle, kind),
-            cancel_callback=self._cancel,
-            result_timeout=RESULT_TIMEOUT,
-            goal_service_qos_profile=qos.ACTION_REQUESTS,
-            result_service_qos_profile=qos.ACTION_REQUESTS,
-            cancel_service_qos_profile=qos.ACTION_REQUESTS,
-        )
-
-    def _judge(self, _request: Any) -> GoalResponse:
-        return GoalResponse.ACCEPT if self._host.node.active else GoalResponse.REJECT
-
-    def _accept(self, handle: Any, action: Any) -> None:
-        grip = _Grip(handle, Future(), action)
-        self._grips.append(grip)
-        self._futures[bytes(handle.goal_id.uuid)] = grip.future
-        handle.execute()
+    def start(self, goal: Goal) -> _Grip | None:
+        """Start the move, or say why not."""
+        command = goal.request.command
         try:
-            goal = self._position(handle.request.command)
-            effort = self._max_effort(handle.request.command)
-            self._host.node.in_loop(lambda: self._start(grip, goal, effort))
+            position, max_effort = self._position(command), self._max_effort(command)
+            return self._host.node.in_loop(lambda: self._start(goal, position, max_effort))
         except (MotionError, TimeoutError) as error:
             self._host.node.warn("gripper", f"gripper goal refused: {error}")
-            self._answer(grip, "abort")
+            self._answer(goal, Outcome.ABORTED)
+            return None
+
+    def stop(self, grip: _Grip) -> None:
+        """Stop the fingers."""
+        self._host.runner.release(grip.claim, stop=True)
+        grip.canceled = True
+
+    def answer(self, grip: _Grip) -> None:
+        """Let go of the fingers' joints, and tell where they came to."""
+        self._host.node.in_loop(lambda: self._host.runner.release(grip.claim, stop=False))
+        if grip.claim.lost:
+            self._host.node.get_logger().info(f"gripper goal {grip.claim.lost}")
+        self._answer(grip.goal, self._outcome(grip), grip.move.status, grip.position)
 
     def _position(self, command: Any) -> float:
         """Return the position that a message of either action asks for."""
@@ -173,64 +145,36 @@ class GripperServer:
             return math.inf
         return wanted or math.inf
 
-    def _start(self, grip: _Grip, goal: float, max_effort: float) -> None:
+    def _start(self, goal: Goal, position: float, max_effort: float) -> _Grip:
         refusal = self._host.refusal()
         if refusal is not None:
             raise MotionError(refusal)
-        move = GripperMove(goal, self._config)
+        move = GripperMove(position, self._config)
         command = JointCommand(names=self._joints, positions=[move.goal] * len(self._joints))
-        grip.claim = self._host.runner.claim(command, "a gripper goal", max_effort)
-        grip.move = move
+        return _Grip(goal, move, self._host.runner.claim(command, "a gripper goal", max_effort))
 
-    def _cancel(self, handle: Any) -> CancelResponse:
-        grip = next((g for g in self._grips if g.handle.goal_id == handle.goal_id), None)
-        if grip is None or grip.claim is None:
-            return CancelResponse.REJECT
-        claim = grip.claim
-        try:
-            self._host.node.in_loop(lambda: self._host.runner.release(claim, stop=True))
-        except TimeoutError:
-            return CancelResponse.REJECT
-        grip.canceled = True
-        self._ended.trigger()
-        return CancelResponse.ACCEPT
+    def _outcome(self, grip: _Grip) -> Outcome:
+        if grip.canceled:
+            return Outcome.CANCELED
+        status = grip.move.status
+        held = status is GripStatus.STALLED and self._allow_stalling
+        good = (status is GripStatus.REACHED or held) and not grip.claim.lost
+        return Outcome.SUCCEEDED if good else Outcome.ABORTED
 
-    async def _execute(self, handle: Any) -> Any:
-        return await self._futures.pop(bytes(handle.goal_id.uuid))
-
-    def finish(self) -> None:
-        """Answer the goals that have ended; in the executor."""
-        for grip in list(self._grips):
-            if not grip.ended:
-                continue
-            assert grip.move is not None
-            assert grip.claim is not None
-            claim = grip.claim
-            self._host.node.in_loop(functools.partial(self._release, claim))
-            if grip.canceled:
-                self._answer(grip, "canceled")
-            elif claim.lost:
-                self._host.node.get_logger().info(f"gripper goal {claim.lost}")
-                self._answer(grip, "abort")
-            else:
-                held = grip.move.status is GripStatus.STALLED and self._allow_stalling
-                good = grip.move.status is GripStatus.REACHED or held
-                self._answer(grip, "succeed" if good else "abort")
-
-    def _release(self, claim: Claim) -> None:
-        self._host.runner.release(claim, stop=False)
-
-    def _answer(self, grip: _Grip, how: str) -> None:
-        self._grips.remove(grip)
-        getattr(grip.handle, how)()
-        result = grip.action.Result()
-        status = grip.move.status if grip.move is not None else None
+    def _answer(
+        self,
+        goal: Goal,
+        outcome: Outcome,
+        status: GripStatus | None = None,
+        position: float = float("nan"),
+    ) -> None:
+        result = goal.result
         result.stalled = status is GripStatus.STALLED
         result.reached_goal = status is GripStatus.REACHED
-        if grip.action is GripperCommand:
+        if isinstance(result, GripperCommand.Result):
             # What the fingers push with is not measured here.
-            result.position, result.effort = grip.position, float("nan")
+            result.position, result.effort = position, float("nan")
         else:
             result.state.name = list(self._joints)
-            result.state.position = [grip.position] * len(self._joints)
-        grip.future.set_result(result)
+            result.state.position = [position] * len(self._joints)
+        goal.finish(outcome, result)

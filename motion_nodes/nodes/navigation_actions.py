@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The actions of the base navigator, under the names that clients of Nav2 know.
 
-The core runs in the node's loop; this part runs in the executor, which the loop wakes when a task
-has ended.
+A goal becomes a task of the core, which the node's loop carries out.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from motion_nodes.nodes.navigation_requests import (
     plan_along,
     plan_to_pose,
 )
-from motion_nodes.ros.action_server import Goal, GoalServer, Outcome
-from motion_nodes.ros.executor_jobs import ExecutorJobs
+from motion_nodes.ros.action_server import Goal, Outcome
+from motion_nodes.ros.loop_goals import LoopGoals
 from motion_nodes.ros.planar_messages import stamped_pose
 
 Codes = FollowPath.Result
@@ -51,48 +50,22 @@ class _Drive:
     task: Task
     frame: str
 
+    @property
+    def ended(self) -> bool:
+        return self.task.ended
 
-class NavigationServer:
+
+class NavigationServer(LoopGoals[_Drive]):
     """Serves ``navigate_to_pose`` and ``follow_path``."""
 
     def __init__(self, host: NavigationHost, feedback_rate: float) -> None:
         """Create the servers; feedback goes out at ``feedback_rate`` [Hz]."""
         self._host = host
-        self._drives: list[_Drive] = []
-        node = host.node
-        self._jobs = ExecutorJobs(node)
-        self._timer = node.create_timer(1.0 / feedback_rate, self._send_feedback)
-        self._timer.cancel()
-        self._servers = [
-            GoalServer(node, self._jobs, kind, name, begin=self._begin, cancel=self._cancel)
-            for kind, name in ((NavigateToPose, "navigate_to_pose"), (FollowPath, "follow_path"))
-        ]
+        actions = ((NavigateToPose, "navigate_to_pose"), (FollowPath, "follow_path"))
+        super().__init__(host.node, actions, feedback_rate)
 
-    def look(self) -> None:
-        """Wake the executor when a goal's task has ended; called in the loop."""
-        if any(drive.task.ended for drive in self._drives):
-            self._jobs.ask(self.finish)
-
-    def finish(self) -> None:
-        """Answer the goals whose tasks have ended; in the executor."""
-        for drive in list(self._drives):
-            if drive.task.ended:
-                ending = drive.task.ending
-                self._end(drive, CODES[ending], drive.task.text, OUTCOMES.get(ending))
-        self._jobs.run()
-
-    def destroy(self) -> None:
-        """Abort what is left and take the servers down."""
-        for drive in list(self._drives):
-            self._end(drive, Codes.UNKNOWN, "the navigator is being taken down")
-        self._jobs.destroy()
-        for server in self._servers:
-            server.destroy()
-        self._host.node.destroy_timer(self._timer)
-
-    # ---- in the executor
-
-    def _begin(self, goal: Goal) -> None:
+    def start(self, goal: Goal) -> _Drive | None:
+        """Begin the task, or say why not."""
         label = f"{goal.action_name} goal {goal.label}"
         try:
             plan = self._plan(goal.request)
@@ -102,8 +75,8 @@ class NavigationServer:
         except TimeoutError:
             self._answer(goal, Codes.CONTROLLER_TIMED_OUT, LOOP_SILENT)
         else:
-            self._drives.append(_Drive(goal, task, plan.frame))
-            self._timer.reset()
+            return _Drive(goal, task, plan.frame)
+        return None
 
     def _plan(self, request: Any) -> Plan:
         if isinstance(request, FollowPath.Goal):
@@ -116,34 +89,21 @@ class NavigationServer:
             )
         return plan_to_pose(self._host, request.pose)
 
-    def _cancel(self, goal: Goal) -> bool:
-        drive = next((drive for drive in self._drives if drive.goal is goal), None)
-        if drive is None:
-            return False
-        try:
-            self._host.node.in_loop(lambda: self._host.cancel(drive.task))
-        except TimeoutError:
-            return False
-        return True
+    def stop(self, drive: _Drive) -> None:
+        """Have the base come to rest."""
+        self._host.cancel(drive.task)
 
-    def _end(self, drive: _Drive, code: int, text: str, outcome: Outcome | None = None) -> None:
-        self._drives.remove(drive)
-        if not self._drives:
-            self._timer.cancel()
-        self._answer(drive.goal, code, text, outcome or Outcome.ABORTED)
+    def answer(self, drive: _Drive) -> None:
+        """Tell the ending."""
+        task = drive.task
+        if task.ended:
+            outcome = OUTCOMES.get(task.ending, Outcome.ABORTED)
+            self._answer(drive.goal, CODES[task.ending], task.text, outcome)
+        else:
+            self._answer(drive.goal, Codes.UNKNOWN, "the navigator is being taken down")
 
-    def _answer(self, goal: Goal, code: int, text: str, outcome: Outcome = Outcome.ABORTED) -> None:
-        if text:
-            self._host.node.get_logger().info(f"goal ended: {text}")
-        goal.result.error_code, goal.result.error_msg = code, text
-        goal.finish(outcome, goal.result)
-
-    def _send_feedback(self) -> None:
-        for drive in self._drives:
-            if not drive.task.ended:
-                drive.goal.feedback(self._feedback(drive))
-
-    def _feedback(self, drive: _Drive) -> Any:
+    def feedback(self, drive: _Drive) -> Any:
+        """Return how far and how long it still is."""
         view = self._host.progress()
         if isinstance(drive.goal.request, FollowPath.Goal):
             return FollowPath.Feedback(distance_to_goal=view.remaining, speed=view.speed)
@@ -153,6 +113,12 @@ class NavigationServer:
         _fill(message.navigation_time, drive.task.time)
         _fill(message.estimated_time_remaining, view.time_remaining)
         return message
+
+    def _answer(self, goal: Goal, code: int, text: str, outcome: Outcome = Outcome.ABORTED) -> None:
+        if text:
+            self._host.node.get_logger().info(f"goal ended: {text}")
+        goal.result.error_code, goal.result.error_msg = code, text
+        goal.finish(outcome, goal.result)
 
 
 def _fill(duration: Any, seconds: float) -> None:
