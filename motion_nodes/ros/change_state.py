@@ -8,16 +8,15 @@ leaves the answers time to go out.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from lifecycle_msgs.msg import Transition
 from rclpy._rclpy_pybind11 import RCLError
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.clock import Clock, ClockType
+from rclpy.lifecycle import LifecycleNode
 from rclpy.task import Future
-
-if TYPE_CHECKING:
-    from motion_nodes.ros.node import MotionNode
 
 FAREWELL = 0.1
 """[s] Between the last answers of a node's endpoints and their end. Readers hear of a writer's end
@@ -25,19 +24,19 @@ on another way than of its last message, and drop what comes after."""
 
 ENDS = {
     Transition.TRANSITION_CLEANUP,
-    Transition.TRANSITION_UNCONFIGURED_SHUTDOWN,
     Transition.TRANSITION_INACTIVE_SHUTDOWN,
     Transition.TRANSITION_ACTIVE_SHUTDOWN,
 }
-"""Transitions after which there are no endpoints."""
+"""Transitions that take the endpoints down."""
 
 
 class ChangeStateService:
     """Takes the place of rclpy's handler of the service."""
 
-    def __init__(self, node: MotionNode[Any]) -> None:
-        """Put this before the handler that the node has."""
+    def __init__(self, node: LifecycleNode, say_goodbye: Callable[[], None]) -> None:
+        """Put this before the handler that the node has; ``say_goodbye`` answers who waits."""
         self._node = node
+        self._say_goodbye = say_goodbye
         self._clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._change = node._service_change_state.callback
         node._service_change_state.callback = self._answer
@@ -45,20 +44,19 @@ class ChangeStateService:
     async def _answer(self, request: Any, response: Any) -> Any:
         """Do the transition, or say why not."""
         wanted = request.transition
-        possible = {
-            label: number for number, label, *_ in self._node._state_machine.available_transitions
-        }
+        machine = self._node._state_machine
+        possible = {label: number for number, label, *_ in machine.available_transitions}
         # As in rclpy, a label counts before a number.
         number = possible.get(wanted.label) if wanted.label else wanted.id
-        if self._node.configured and number in ENDS and number in possible.values():
-            self._node.say_goodbye()
+        if number in ENDS and number in possible.values():
+            self._say_goodbye()
             await self._pause(FAREWELL)
         try:
             return self._change(request, response)
         except RCLError:
             self._node.get_logger().warning(
                 f"transition {wanted.label or wanted.id} is not possible in state "
-                f"'{self._node.state_label}'; possible: {', '.join(possible) or 'none'}"
+                f"'{machine.current_state[1]}'; possible: {', '.join(possible) or 'none'}"
             )
             response.success = False
             return response

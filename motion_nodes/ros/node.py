@@ -15,7 +15,6 @@ the node does this by itself; otherwise a lifecycle manager does.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import threading
 import time
 import traceback
@@ -23,23 +22,20 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from rclpy.clock import Clock, ClockType
-from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
-from rclpy.qos import QoSProfile
+from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from motion_nodes.errors import MotionError
-from motion_nodes.ros import qos
 from motion_nodes.ros.change_state import ChangeStateService
-from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report, Warnings
+from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report
+from motion_nodes.ros.endpoint_node import EndpointNode
 from motion_nodes.ros.instance_lock import InstanceLock
 from motion_nodes.ros.loop_jobs import LoopJobs
 from motion_nodes.ros.node_findings import TwinWatch, report_loop
 from motion_nodes.ros.parameters import ParameterSet, declare_early, param
-from motion_nodes.ros.polled import PolledGroup, PolledSubscription
 from motion_nodes.ros.rate_loop import RateLoop
 from motion_nodes.ros.readiness import LOOK, Readiness
-from motion_nodes.ros.ros_time import RosTime, Step, StepClock
+from motion_nodes.ros.ros_time import Step, StepClock
 
-M = TypeVar("M")
 T = TypeVar("T")
 
 
@@ -55,7 +51,7 @@ class NodeParams:
 P = TypeVar("P", bound=NodeParams)
 
 
-class MotionNode(LifecycleNode, Generic[P]):
+class MotionNode(EndpointNode, Generic[P]):
     """Base of the suite's nodes; see the module's text for how one is written."""
 
     params_type: type[P]
@@ -70,9 +66,8 @@ class MotionNode(LifecycleNode, Generic[P]):
         Raises:
             SecondInstance: a node of the same full name runs on this machine.
         """
-        self._time = RosTime(self)
         self._instance: InstanceLock | None = None
-        super().__init__(name, cli_args=ros_args, use_global_arguments=ros_args is None)
+        super().__init__(name, ros_args=ros_args)
         try:
             self._instance = InstanceLock(self.get_fully_qualified_name())
             self.autostart: bool = declare_early(self, "autostart", True)
@@ -84,7 +79,6 @@ class MotionNode(LifecycleNode, Generic[P]):
         """Why the last transition failed, in words."""
         self.on_crash: Callable[[], None] | None = None
         """Called after the loop has crashed."""
-        self.warn = Warnings(self)
         self._parameters_set: ParameterSet[P] | None = None
         self._loop: RateLoop | None = None
         self.step = Step(0.0, 0.0, 0.0, None)
@@ -93,8 +87,6 @@ class MotionNode(LifecycleNode, Generic[P]):
         self._leaving = False
         self._jobs = LoopJobs()
         self._twins = TwinWatch(self)
-        self._polled: list[PolledSubscription[Any]] = []
-        self._entities: list[Any] = []
         self._diagnostics = DiagnosticsPublisher(self, name)
         self._diagnostics_timer = self.create_timer(
             1.0, self._diagnose_safely, clock=Clock(clock_type=ClockType.STEADY_TIME)
@@ -103,7 +95,7 @@ class MotionNode(LifecycleNode, Generic[P]):
         self._readiness_timer = self.create_timer(
             LOOK, self._look_whether_ready, clock=Clock(clock_type=ClockType.STEADY_TIME)
         )
-        ChangeStateService(self)
+        ChangeStateService(self, self.say_goodbye)
 
     # ---- what a node fills in
 
@@ -179,87 +171,10 @@ class MotionNode(LifecycleNode, Generic[P]):
         """The lifecycle state's name."""
         return str(self._state_machine.current_state[1])
 
-    def now(self) -> float:
-        """ROS time [s]; simulation time where ``use_sim_time`` is set."""
-        return self.now_ns() * 1e-9
-
-    def now_ns(self) -> int:
-        """ROS time [ns]."""
-        return self._time.now_ns()
-
-    @property
-    def time_stands(self) -> bool:
-        """True when simulated time does not advance (paused, not there yet, or lost).
-
-        No timeout in ROS time ends while this is so; whoever drives a robot must stop it.
-        """
-        return self._time.stands
-
     @property
     def wall_dt(self) -> float:
         """Wall time between the last two ticks [s], for what must go on when ROS time stands."""
         return self.step.wall_dt
-
-    def poll(
-        self, kind: type[M], topic: str, profile: QoSProfile = qos.NEWEST
-    ) -> PolledSubscription[M]:
-        """Subscribe to a topic whose messages the loop takes; ends with the configuration."""
-        subscription = PolledSubscription(self, kind, topic, profile)
-        self._polled.append(subscription)
-        return subscription
-
-    def poll_bytes(
-        self, kind: type[Any], topic: str, profile: QoSProfile = qos.NEWEST
-    ) -> PolledSubscription[bytes]:
-        """Subscribe like :meth:`poll`, to messages as the bytes in which they come."""
-        subscription = PolledSubscription[bytes](self, kind, topic, profile, raw=True)
-        self._polled.append(subscription)
-        return subscription
-
-    def advertise(self, kind: type[Any], topic: str, profile: QoSProfile = qos.STREAM) -> Any:
-        """Create a publisher that ends with the configuration."""
-        publisher = self.create_publisher(kind, topic, profile)
-        self._entities.append((self.destroy_publisher, publisher))
-        return publisher
-
-    def listen(
-        self, kind: type[Any], topic: str, profile: QoSProfile, handler: Callable[[Any], None]
-    ) -> None:
-        """Subscribe to one-shot messages that the slow part hands to ``handler``.
-
-        Ends with the configuration. While the node is not active they are dropped. A handler that
-        raises is logged.
-        """
-
-        def hear(message: Any) -> None:
-            if not self.active:
-                self.warn(topic, f"message on {topic} dropped: the node is not active")
-                return
-            try:
-                handler(message)
-            except Exception:
-                self.get_logger().error(f"topic {topic} failed:\n{traceback.format_exc()}")
-
-        subscription = self.create_subscription(kind, topic, hear, profile)
-        self._entities.append((self.destroy_subscription, subscription))
-
-    def serve(self, kind: type[Any], name: str, handler: Callable[[Any, Any], Any]) -> None:
-        """Create a service, run by the slow part, that ends with the configuration.
-
-        A handler that raises is logged and answers with what the response holds until then. It may
-        be a coroutine function; the node's other services wait until it has ended.
-        """
-
-        async def answer(request: Any, response: Any) -> Any:
-            try:
-                answered = handler(request, response)
-                return await answered if inspect.isawaitable(answered) else answered
-            except Exception:
-                self.get_logger().error(f"service {name} failed:\n{traceback.format_exc()}")
-                return response
-
-        service = self.create_service(kind, name, answer)
-        self._entities.append((self.destroy_service, service))
 
     def in_loop(self, job: Callable[[], T], timeout: float = 1.0) -> T:
         """Run ``job`` between two ticks and return its result; at once where no loop runs.
@@ -317,21 +232,6 @@ class MotionNode(LifecycleNode, Generic[P]):
         self._guarded("shut down", self._shut_down)
         self._leave_graph()
 
-    def create_subscription(self, *args: Any, **kwargs: Any) -> Any:
-        """Create a subscription; that of the time source to /clock is polled instead of spun."""
-        if len(args) >= 3 and args[1] == "/clock" and "callback_group" not in kwargs:
-            subscription = super().create_subscription(
-                *args, **kwargs, callback_group=PolledGroup()
-            )
-            self._time.follow(subscription, args[2])
-            return subscription
-        return super().create_subscription(*args, **kwargs)
-
-    def destroy_subscription(self, subscription: Any) -> bool:
-        """Destroy a subscription."""
-        self._time.unfollow(subscription)
-        return bool(super().destroy_subscription(subscription))
-
     # ---- inside
 
     def _guarded(self, what: str, action: Callable[[], None]) -> TransitionCallbackReturn:
@@ -379,8 +279,7 @@ class MotionNode(LifecycleNode, Generic[P]):
             if self._leaving:
                 raise MotionError("the process is being stopped")
             # What was sent to an inactive node was not meant for now.
-            for subscription in self._polled:
-                subscription.drop()
+            self.forget_messages()
             self.activate()
             loop = RateLoop(
                 self.params.update_rate, self._tick, self._crashed, name=self.get_name()
@@ -404,12 +303,7 @@ class MotionNode(LifecycleNode, Generic[P]):
 
     def _release(self) -> None:
         self.release()
-        for subscription in self._polled:
-            subscription.destroy()
-        for destroy, entity in self._entities:
-            destroy(entity)
-        self._polled.clear()
-        self._entities.clear()
+        self.destroy_endpoints()
         if self._parameters_set is not None:
             self._parameters_set.undeclare()
             self._parameters_set = None
