@@ -17,6 +17,7 @@ from motion_nodes.control.tolerances import Tolerances
 from motion_nodes.errors import BadConfig
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
+from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.robot_node import RobotParams
 
@@ -280,13 +281,8 @@ def tolerances_of(
 
 def gripper_of(params: ArticulationParams, limits: JointLimits) -> GripperConfig:
     """Return what counts as arrived and as stopped for a gripper with these finger limits."""
-    return GripperConfig(
-        lower=float(limits.lower.max()),
-        upper=float(limits.upper.min()),
-        goal_tolerance=params.gripper_goal_tolerance,
-        stall_velocity_threshold=params.gripper_stall_velocity_threshold,
-        stall_timeout=params.gripper_stall_timeout,
-    )
+    lower, upper = float(limits.lower.max()), float(limits.upper.min())
+    return settings_from(params, GripperConfig, "gripper_", lower=lower, upper=upper)
 
 
 def _per_joint(params: ArticulationParams, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -34,18 +34,19 @@ from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.request_threads import RequestThreads
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.robot_node import RobotNode, RobotParams
+from motion_nodes.ros.robot_node import FramedParams, RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene_follower import SceneFollower
 from motion_nodes.ros.stamps import command_time
 from motion_nodes.ros.transform_tree import TransformTree
+from motion_nodes.ros.transforms import frame_prefix
 
 TARGET_TIMEOUT = 1.0
 """[s] A target pose older than this is refused."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class IkServiceParams(RobotParams):
+class IkServiceParams(FramedParams):
     """Parameters of the kinematics service; the words are those of MoveIt's kinematics.yaml."""
 
     update_rate: float = param(
@@ -79,9 +80,6 @@ class IkServiceParams(RobotParams):
     target_group: str = param(
         "", doc="Group that ~/target_pose moves; empty: the only one with a tip."
     )
-    tf_frame_prefix: str = param(
-        "", doc="Put before all frame names; '~' means the node's namespace.", read_only=True
-    )
     request_threads: int = param(
         2, doc="Requests that are answered side by side.", ge=1, le=16, read_only=True
     )
@@ -102,8 +100,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
     def configure(self) -> None:
         """Compile kinematics and solvers, offer the services."""
         params, robot = self.params, self.robot
-        prefix = params.tf_frame_prefix
-        prefix = self.get_namespace() if prefix == "~" else prefix
+        prefix = frame_prefix(self, params.tf_frame_prefix)
         kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
         kinematics.warm_up()
         self._settings = settings_of(params)

@@ -16,6 +16,7 @@ from motion_nodes.base_motion.turn_then_drive import TurnThenDriveConfig
 from motion_nodes.errors import BadConfig
 from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.model.robot import Robot
+from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.robot_node import RobotParams
 
@@ -267,17 +268,8 @@ def config_from(params: NavigatorParams, kind: BaseKind) -> ApproachConfig:
         kind=kind,
         approach=params.approach,
         follow=follow,
-        rule=TurnThenDriveConfig(
-            lateral_velocity=params.rule_lateral_velocity,
-            yaw_velocity=params.rule_yaw_velocity,
-            heading_tolerance=params.rule_heading_tolerance,
-            position_tolerance=params.rule_position_tolerance,
-        ),
-        quintic=QuinticConfig(
-            velocity=params.quintic_velocity,
-            max_acceleration=params.quintic_max_acceleration,
-            max_jerk=params.quintic_max_jerk,
-        ),
+        rule=settings_from(params, TurnThenDriveConfig, "rule_"),
+        quintic=settings_from(params, QuinticConfig, "quintic_"),
     )
 
 

@@ -7,11 +7,11 @@ import dataclasses
 
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.parameters import param
-from motion_nodes.ros.robot_node import RobotParams
+from motion_nodes.ros.robot_node import FramedParams
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RrtPlannerParams(RobotParams):
+class RrtPlannerParams(FramedParams):
     """Parameters of the planner node."""
 
     update_rate: float = param(
@@ -69,9 +69,6 @@ class RrtPlannerParams(RobotParams):
         unit="s",
         ge=0.0,
         le=60.0,
-    )
-    tf_frame_prefix: str = param(
-        "", doc="Put before all frame names; '~' means the node's namespace.", read_only=True
     )
     request_threads: int = param(
         2, doc="Requests that are answered side by side.", ge=1, le=16, read_only=True

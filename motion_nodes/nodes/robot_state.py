@@ -20,23 +20,20 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.parameters import param
-from motion_nodes.ros.robot_node import RobotNode, RobotParams
+from motion_nodes.ros.robot_node import FramedParams, RobotNode
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.transforms import TransformSender, frame_id
+from motion_nodes.ros.transforms import TransformSender, frame_id, frame_prefix
 
 STALE = 1.0
 """[s] Joint states older than this are reported."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RobotStateParams(RobotParams):
+class RobotStateParams(FramedParams):
     """Parameters of the robot state node."""
 
     update_rate: float = param(
         50.0, doc="Rate of /tf.", unit="Hz", gt=0.0, le=1000.0, read_only=True
-    )
-    tf_frame_prefix: str = param(
-        "", doc="Put before all frame names; '~' means the node's namespace.", read_only=True
     )
 
 
@@ -99,8 +96,7 @@ class RobotStateNode(RobotNode[RobotStateParams]):
         report.value("age of joint_states [s]", self._state.age())
 
     def _pairs(self, rows: np.ndarray) -> list[tuple[str, str]]:
-        prefix = self.params.tf_frame_prefix
-        prefix = self.get_namespace() if prefix == "~" else prefix
+        prefix = frame_prefix(self, self.params.tf_frame_prefix)
         packed = self.robot.tree.packed
         return [
             (

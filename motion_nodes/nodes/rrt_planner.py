@@ -41,7 +41,7 @@ from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.trajectory_client import TrajectoryClient
 from motion_nodes.ros.transform_tree import TransformTree
-from motion_nodes.ros.transforms import frame_id
+from motion_nodes.ros.transforms import frame_id, frame_prefix
 from motion_nodes.scene.checker import CollisionChecker
 
 Codes = MoveItErrorCodes
@@ -70,8 +70,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
     def configure(self) -> None:
         """Offer the endpoints, and have compiled what planning needs."""
         params, robot = self.params, self.robot
-        prefix = params.tf_frame_prefix
-        prefix = self.get_namespace() if prefix == "~" else prefix
+        prefix = frame_prefix(self, params.tf_frame_prefix)
         kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
         kinematics.warm_up()
         reader = JointStateReader(

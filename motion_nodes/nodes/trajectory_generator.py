@@ -49,7 +49,7 @@ from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene_follower import SceneFollower
 from motion_nodes.ros.trajectory_client import TrajectoryClient
 from motion_nodes.ros.transform_tree import TransformTree
-from motion_nodes.ros.transforms import frame_id
+from motion_nodes.ros.transforms import frame_id, frame_prefix
 
 Codes = MoveItErrorCodes
 
@@ -96,7 +96,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         params, robot = self.params, self.robot
         if not robot.arm_joints:
             raise BadConfig(f"robot '{robot.name}' has no joints that follow trajectories")
-        prefix = self.get_namespace() if params.tf_frame_prefix == "~" else params.tf_frame_prefix
+        prefix = frame_prefix(self, params.tf_frame_prefix)
         self._base = frame_id(prefix, robot.base_frame)
         kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
         kinematics.warm_up()

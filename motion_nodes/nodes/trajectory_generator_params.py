@@ -6,9 +6,10 @@ from __future__ import annotations
 import dataclasses
 
 from motion_nodes.planning.task_space_conversion import PathConversionConfig
+from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.parameters import param
-from motion_nodes.ros.robot_node import RobotParams
+from motion_nodes.ros.robot_node import FramedParams
 from motion_nodes.trajectory.blended_path import CornerBlending, FreeCheck
 from motion_nodes.trajectory.saturation import SaturationSettings
 from motion_nodes.trajectory.spline import SPLIT_METHODS
@@ -16,7 +17,7 @@ from motion_nodes.trajectory.through_waypoints import METHODS, WaypointOptions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrajectoryGeneratorParams(RobotParams):
+class TrajectoryGeneratorParams(FramedParams):
     """Parameters of the trajectory generator."""
 
     update_rate: float = param(
@@ -132,9 +133,6 @@ class TrajectoryGeneratorParams(RobotParams):
         doc="How the time is shared out among the segments at first.",
         one_of=SPLIT_METHODS,
     )
-    tf_frame_prefix: str = param(
-        "", doc="Put before all frame names; '~' means the node's namespace.", read_only=True
-    )
     request_threads: int = param(
         2, doc="Requests that are answered side by side.", ge=1, le=16, read_only=True
     )
@@ -142,25 +140,12 @@ class TrajectoryGeneratorParams(RobotParams):
 
 def conversion_of(params: TrajectoryGeneratorParams) -> PathConversionConfig:
     """Return how paths of the tool become paths of the joints."""
-    return PathConversionConfig(
-        min_position_deviation=params.conversion_min_position_deviation,
-        max_position_deviation=params.conversion_max_position_deviation,
-        max_orientation_deviation=params.conversion_max_orientation_deviation,
-        max_joint_step=params.conversion_max_joint_step,
-    )
+    return settings_from(params, PathConversionConfig, "conversion_")
 
 
 def saturation_of(params: TrajectoryGeneratorParams) -> SaturationSettings:
     """Return the settings of the saturation method."""
-    return SaturationSettings(
-        max_segment_iterations=params.saturation_max_segment_iterations,
-        max_aggregate_iterations=params.saturation_max_aggregate_iterations,
-        convergence_dt=params.saturation_convergence_dt,
-        max_dilation_iterations=params.saturation_max_dilation_iterations,
-        dilation_dt=params.saturation_dilation_dt,
-        min_time_span=params.saturation_min_time_span,
-        time_split_method=params.saturation_time_split_method,
-    )
+    return settings_from(params, SaturationSettings, "saturation_")
 
 
 def options_of(

@@ -16,7 +16,7 @@ from motion_nodes.ros import qos
 from motion_nodes.ros.base_params import BaseParams
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.transforms import frame_id
+from motion_nodes.ros.transforms import frame_id, frame_prefix
 
 _DIAGONAL = np.arange(0, 36, 7)
 """Places of the diagonal in a 6 x 6 row-major matrix."""
@@ -66,8 +66,7 @@ class OdometryPublisher:
         """Take over frames, covariances and rate."""
         self._with_tf = params.enable_odom_tf
         self._moments = RegularMoments(params.publish_rate)
-        prefix = params.tf_frame_prefix
-        prefix = self._node.get_namespace() if prefix == "~" else prefix
+        prefix = frame_prefix(self._node, params.tf_frame_prefix)
         self._message = OdometryMessage()
         self._message.header.frame_id = frame_id(prefix, params.odom_frame_id)
         self._message.child_frame_id = frame_id(prefix, params.base_frame_id)

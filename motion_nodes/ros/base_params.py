@@ -12,6 +12,7 @@ from motion_nodes.bases.controller import BaseControllerConfig
 from motion_nodes.bases.limits import AxisLimits, BaseLimits
 from motion_nodes.bases.odometry import OdometryConfig
 from motion_nodes.model.robot import Robot
+from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.robot_node import RobotParams
 
@@ -194,39 +195,20 @@ def core_config(params: BaseParams) -> BaseControllerConfig:
     Raises:
         BadConfig: for limits that cannot be.
     """
-    limits = BaseLimits(
-        x=_axis(params, "linear_x"),
-        y=_axis(params, "linear_y") if isinstance(params, SidewaysParams) else AxisLimits(),
-        yaw=_axis(params, "angular_z"),
-        clip_axes=params.clip_axes,
-        max_wheel_velocity=params.max_wheel_velocity,
-        max_wheel_acceleration=params.max_wheel_acceleration,
-        clip_wheels=params.clip_wheels,
+    limits = settings_from(
+        params,
+        BaseLimits,
+        x=settings_from(params, AxisLimits, "linear_x_"),
+        y=settings_from(params, AxisLimits, "linear_y_"),
+        yaw=settings_from(params, AxisLimits, "angular_z_"),
     )
-    odometry = OdometryConfig(
-        velocity_rolling_window_size=params.velocity_rolling_window_size,
-        position_error_per_metre=params.position_error_per_metre,
-        position_error_per_radian=params.position_error_per_radian,
-        yaw_error_per_metre=params.yaw_error_per_metre,
-        yaw_error_per_radian=params.yaw_error_per_radian,
-    )
-    shape = CommandShape()
-    if isinstance(params, ShapeParams):
-        names = [entry.name for entry in dataclasses.fields(CommandShape)]
-        shape = CommandShape(**{name: getattr(params, name) for name in names})
-    return BaseControllerConfig(
+    return settings_from(
+        params,
+        BaseControllerConfig,
         limits=limits,
-        shape=shape,
-        cmd_vel_timeout=params.cmd_vel_timeout,
-        open_loop=params.open_loop,
-        position_feedback=params.position_feedback,
-        odometry=odometry,
+        shape=settings_from(params, CommandShape),
+        odometry=settings_from(params, OdometryConfig),
     )
-
-
-def _axis(params: BaseParams, prefix: str) -> AxisLimits:
-    names = [entry.name for entry in dataclasses.fields(AxisLimits)]
-    return AxisLimits(**{name: getattr(params, f"{prefix}_{name}") for name in names})
 
 
 def _or_nan(value: float | None) -> float:

@@ -23,6 +23,15 @@ class RobotParams(NodeParams):
     )
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FramedParams(RobotParams):
+    """Parameters of a node that names the robot's frames."""
+
+    tf_frame_prefix: str = param(
+        "", doc="Put before all frame names; '~' means the node's namespace.", read_only=True
+    )
+
+
 R = TypeVar("R", bound=RobotParams)
 
 

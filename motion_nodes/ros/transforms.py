@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from geometry_msgs.msg import TransformStamped
 from numpy.typing import NDArray
+from rclpy.node import Node
 from tf2_msgs.msg import TFMessage
 
 from motion_nodes.model.poses import to_quat_xyzw
@@ -21,6 +22,11 @@ def frame_id(prefix: str, frame: str) -> str:
     """Return a frame's name in the transform tree, such as ``robot_1/base_link``."""
     prefix = prefix.strip("/")
     return f"{prefix}/{frame}" if prefix else frame
+
+
+def frame_prefix(node: Node, wanted: str) -> str:
+    """Return what stands before a node's frames where its ``tf_frame_prefix`` is ``wanted``."""
+    return node.get_namespace() if wanted == "~" else wanted
 
 
 def fill_transform(transform: Any, X: Array, quat_xyzw: Array) -> None:
