@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
 
-from lxml import etree  # type: ignore[import-untyped]
-
 from motion_nodes.errors import BadDescription, did_you_mean
 from motion_nodes.model.robot import Sphere
+from motion_nodes.model.robot_xml import robot_root
 from motion_nodes.model.tree import KinematicTree
 
 
@@ -131,17 +130,7 @@ def parse_srdf(text: str | bytes, tree: KinematicTree, where: str) -> Srdf:
     Raises:
         BadDescription: as :func:`read_srdf`.
     """
-    parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
-    )
-    try:
-        root = etree.fromstring(text.encode() if isinstance(text, str) else text, parser)
-    except etree.XMLSyntaxError as error:
-        raise BadDescription(f"{where}: is not XML that can be read: {error.msg}.") from None
-    if root is None or root.tag != "robot":
-        found = "nothing" if root is None else f"<{root.tag}>"
-        raise BadDescription(f"{where}: an SRDF starts with <robot>, this starts with {found}.")
-    return _Reader(tree, where).read(root)
+    return _Reader(tree, where).read(robot_root(text, where, "an SRDF"))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from urdf_parser_py import urdf as urdf_parser
 from urdf_parser_py.xml_reflection import core as xml_reflection
 
 from motion_nodes.errors import BadDescription
+from motion_nodes.model.robot_xml import robot_root
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.urdf_joints import read_joint
 from motion_nodes.model.urdf_links import read_link
@@ -126,16 +127,7 @@ def _guilty_element(root: Any) -> str:
 
 def parse_xml(text: str, where: str) -> Any:
     """Return the root element."""
-    parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
-    )
-    try:
-        root = etree.fromstring(text.encode(), parser)
-    except etree.XMLSyntaxError as error:
-        raise BadDescription(f"{where}: is not XML that can be read: {error.msg}.") from None
-    if root is None or root.tag != "robot":
-        found = "nothing" if root is None else f"<{root.tag}>"
-        raise BadDescription(f"{where}: a URDF starts with <robot>, this starts with {found}.")
+    root = robot_root(text, where)
     if any(str(node.tag).startswith("{http://www.ros.org/wiki/xacro}") for node in root.iter()):
         raise BadDescription(
             f"{where}: still contains xacro macros; expand it first: xacro robot.urdf.xacro "

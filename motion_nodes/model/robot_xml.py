@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The XML of URDF and SRDF files, read without anything that a file could reach out with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lxml import etree  # type: ignore[import-untyped]
+
+from motion_nodes.errors import BadDescription
+
+
+def robot_root(text: str | bytes, where: str, kind: str = "a URDF") -> Any:
+    """Return the root element, <robot>.
+
+    Args:
+        text: XML.
+        where: the file, for errors.
+        kind: what the file is, for errors.
+
+    Raises:
+        BadDescription: it is no XML, or starts with another element.
+    """
+    parser = etree.XMLParser(
+        resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
+    )
+    try:
+        root = etree.fromstring(text.encode() if isinstance(text, str) else text, parser)
+    except etree.XMLSyntaxError as error:
+        raise BadDescription(f"{where}: is not XML that can be read: {error.msg}.") from None
+    if root is None or root.tag != "robot":
+        found = "nothing" if root is None else f"<{root.tag}>"
+        raise BadDescription(f"{where}: {kind} starts with <robot>, this starts with {found}.")
+    return root
