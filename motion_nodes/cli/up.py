@@ -83,7 +83,7 @@ def run_demo_suite(name: str, *, by: str, headless: bool, port: int) -> int:
     Raises:
         MotionError: there is no such show.
     """
-    from motion_nodes.nodes.demo import run_demo, show_of
+    from motion_nodes.nodes.demo.shows import run_demo, show_of
 
     show = show_of(name, by)
     config = BringupConfig(

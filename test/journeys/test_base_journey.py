@@ -15,7 +15,7 @@ from ros_processes import RosClient, SuiteProcess, values_of
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
-from motion_nodes.nodes.demo_tour import SquareDrive
+from motion_nodes.nodes.demo.tour import SquareDrive
 
 TIMEOUT = 0.5
 """[s] The default of cmd_vel_timeout."""

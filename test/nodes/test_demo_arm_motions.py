@@ -9,9 +9,9 @@ import pytest
 from motion_nodes.errors import BadConfig, MotionError
 from motion_nodes.ik.articulation import ArticulationIk
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes.demo import SHOWS, show_of
-from motion_nodes.nodes.demo_arm import deviation
-from motion_nodes.nodes.demo_arm_motions import eased, elbow_round, retraction
+from motion_nodes.nodes.demo.arm import deviation
+from motion_nodes.nodes.demo.arm_motions import eased, elbow_round, retraction
+from motion_nodes.nodes.demo.shows import SHOWS, show_of
 
 FRANKA = load_robot("franka")
 HOME = FRANKA.home[:7]

@@ -9,9 +9,8 @@ import pytest
 from motion_nodes.errors import MotionError
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes.demo import show_of
-from motion_nodes.nodes.demo_client import Findings
-from motion_nodes.nodes.demo_follow import (
+from motion_nodes.nodes.demo.client import Findings
+from motion_nodes.nodes.demo.follow import (
     APART,
     LAG,
     SETTLING,
@@ -20,7 +19,8 @@ from motion_nodes.nodes.demo_follow import (
     check_round,
     free_to_follow,
 )
-from motion_nodes.nodes.demo_paths import Eight, Pass
+from motion_nodes.nodes.demo.paths import Eight, Pass
+from motion_nodes.nodes.demo.shows import show_of
 
 STEP = 0.01
 HOME = load_robot("franka").home[:7]

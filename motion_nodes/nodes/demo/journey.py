@@ -10,9 +10,9 @@ from typing import Any
 from sensor_msgs.msg import JointState
 
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes.demo_base import BaseClient, Square
-from motion_nodes.nodes.demo_client import FRAME, Findings
-from motion_nodes.nodes.demo_tour import arrived
+from motion_nodes.nodes.demo.base import BaseClient, Square
+from motion_nodes.nodes.demo.client import FRAME, Findings
+from motion_nodes.nodes.demo.tour import arrived
 from motion_nodes.ros import qos
 from motion_nodes.ros.names import JOINT_CONTROLLER
 

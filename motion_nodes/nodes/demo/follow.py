@@ -26,9 +26,9 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Sphere
-from motion_nodes.nodes.demo_base import BaseClient, Square
-from motion_nodes.nodes.demo_client import Findings
-from motion_nodes.nodes.demo_paths import DOWN, Eight, Pass
+from motion_nodes.nodes.demo.base import BaseClient, Square
+from motion_nodes.nodes.demo.client import Findings
+from motion_nodes.nodes.demo.paths import DOWN, Eight, Pass
 from motion_nodes.ros import qos
 from motion_nodes.ros.names import REACTIVE_POLICY
 from motion_nodes.scene.checker import CollisionChecker

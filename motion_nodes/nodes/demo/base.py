@@ -15,8 +15,8 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 
 from motion_nodes.bases.base import Twist2
-from motion_nodes.nodes.demo_client import FRAME, ClientNode, Findings
-from motion_nodes.nodes.demo_tour import SquareDrive
+from motion_nodes.nodes.demo.client import FRAME, ClientNode, Findings
+from motion_nodes.nodes.demo.tour import SquareDrive
 from motion_nodes.ros import qos
 from motion_nodes.ros.names import BASE_CONTROLLERS
 

@@ -17,8 +17,8 @@ from motion_nodes.ik.articulation import ArticulationIk
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
-from motion_nodes.nodes.demo_arm_motions import ArmMotion, eased, elbow_round, retraction
-from motion_nodes.nodes.demo_client import ClientNode, Findings
+from motion_nodes.nodes.demo.arm_motions import ArmMotion, eased, elbow_round, retraction
+from motion_nodes.nodes.demo.client import ClientNode, Findings
 from motion_nodes.ros import qos, signals
 from motion_nodes.ros.names import JOINT_CONTROLLER
 

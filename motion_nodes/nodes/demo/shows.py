@@ -12,10 +12,10 @@ import rclpy
 from rclpy.signals import SignalHandlerOptions
 
 from motion_nodes.errors import MotionError, did_you_mean
-from motion_nodes.nodes.demo_arm import ArmClient, show_elbow, show_retraction
-from motion_nodes.nodes.demo_client import Findings
-from motion_nodes.nodes.demo_follow import IK, RMPFLOW, TARGET_TOPICS, FollowClient, show_following
-from motion_nodes.nodes.demo_journey import DemoClient, journey
+from motion_nodes.nodes.demo.arm import ArmClient, show_elbow, show_retraction
+from motion_nodes.nodes.demo.client import Findings
+from motion_nodes.nodes.demo.follow import IK, RMPFLOW, TARGET_TOPICS, FollowClient, show_following
+from motion_nodes.nodes.demo.journey import DemoClient, journey
 from motion_nodes.planning.prepare import is_prepared
 from motion_nodes.ros import signals
 
