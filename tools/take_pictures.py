@@ -41,7 +41,7 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from shape_msgs.msg import SolidPrimitive  # noqa: E402
 
 from motion_nodes.model.poses import from_xyz_rpy  # noqa: E402
-from motion_nodes.nodes.demo_tour import SquareDrive  # noqa: E402
+from motion_nodes.nodes.demo.tour import SquareDrive  # noqa: E402
 from motion_nodes.ros import qos  # noqa: E402
 from motion_nodes.ros.move_client import pose_constraints  # noqa: E402
 
