@@ -80,23 +80,28 @@ class PolicyReports:
             servo_refusal: why servo's commands are refused; empty if they count.
         """
         params = self._node.params
-        view = news.view or idle_view
-        if view is not None:
+        view, word = news.view or idle_view, (news.phase.value, news.text)
+        status = self._is_due("status", params.status_rate) or word != self._told
+        markers = view is not None and self._wanted(self._markers, "markers", params.marker_rate)
+        metrics = news.view is not None and self._wanted(
+            self._metrics, "metrics", params.metrics_rate
+        )
+        # A look costs as much as all steps in that time, so it is taken only where it is told of.
+        if view is not None and (status or markers or metrics):
             self._onlooker.look(view)
-        word = (news.phase.value, news.text)
-        if self._is_due("status", params.status_rate) or word != self._told:
+        if status:
             self._told = word
             self._tell_status(news, view)
             self._tell_servo(news, view, servo_refusal)
         if view is None:
             return
-        if self._wanted(self._markers, "markers", params.marker_rate):
+        if markers:
             stamp = self._node.get_clock().now().to_msg()
             self._markers.publish(policy_markers(self._frame, stamp, self._onlooker, view, news))
             self._shown = True
         elif self._shown and params.marker_rate == 0.0:
             self.hide()
-        if news.view is not None and self._wanted(self._metrics, "metrics", params.metrics_rate):
+        if metrics:
             self._tell_metrics()
 
     def hide(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,6 +99,13 @@ class Evaluator:
         self._carried = np.empty((0, 4))
         self.obstacles = empty_obstacles()
         self.goal = Goal(frozen(robot.home[robot.indices(active)]))
+        joints = len(self.joint_names)
+        self._q, self._qd = self._view("q", joints), self._view("qd", joints)
+        self._posture, self._has_goal = (
+            self._view("posture", len(active)),
+            self._view("has_goal", 2),
+        )
+        self._goal_position, self._goal_axes = self._view("goal", 3), self._view("goal_axes", 3, 3)
         self._put("radius", self.spheres.radii)
         self.set_settings(settings)
         self.set_obstacles(self.obstacles)
@@ -176,12 +184,12 @@ class Evaluator:
     def set_goal(self, goal: Goal) -> None:
         """Go somewhere else from now on."""
         self.goal = goal
-        self._put("posture", goal.posture)
-        self._put("has_goal", [goal.position is not None, goal.rotation is not None])
+        self._posture[:] = goal.posture
+        self._has_goal[:] = goal.position is not None, goal.rotation is not None
         if goal.position is not None:
-            self._put("goal", goal.position)
+            self._goal_position[:] = goal.position
         if goal.rotation is not None:
-            self._put("goal_axes", goal.rotation)
+            self._goal_axes[:] = goal.rotation
 
     def acceleration(self, q: Array, qd: Array) -> Array:
         """Return accelerations of the active joints, norm capped [rad/s^2 or m/s^2], shape (n,)."""
@@ -258,14 +266,18 @@ class Evaluator:
 
     def _evaluate(self, q: Array, qd: Array) -> None:
         assert self._run is not None
-        self._put("q", q)
-        self._put("qd", qd)
+        self._q[:], self._qd[:] = q, qd
         self._run(self._memory)
 
     def _put(self, field: str, values: object, start: int = 0) -> None:
         numbers = np.ravel(np.asarray(values, np.float64))
         at = self._at[field] + start
         self._memory[at : at + len(numbers)] = numbers
+
+    def _view(self, field: str, *shape: int) -> Array:
+        """Return a field of the memory, to write what is new in each step."""
+        at = self._at[field]
+        return self._memory[at : at + math.prod(shape)].reshape(shape)
 
     def _point_to(self, field: str, rows: Array) -> None:
         self._whole[self._at[field]] = rows.ctypes.data

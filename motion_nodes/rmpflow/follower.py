@@ -27,6 +27,7 @@ _SAME = 0.01  # [rad or m] at rest, targets that differ by less need not be told
 _LET_GO = 0.3  # [s] so long after the last word at rest, who moves the robot is taken to want it
 _ELSEWHERE = 0.02  # [rad or m]
 _MOVED = 0.01  # [rad/s or m/s]
+_JUDGE_PERIOD = 0.003  # [s] faster loops judge by every few steps
 _BEHIND = 0.005  # [rad or m] a controller that is further behind has not arrived
 _LONGEST_STOP = 2.0  # [s]
 _NEW_TARGET = 0.05  # [m] a target that moved by more needs another plan
@@ -58,7 +59,7 @@ class Follower:
         """How far the robot is from its target."""
         self._sent: Array | None = None
         self._quiet_since: float | None = None
-        self._owed = self._stopping_for = self._behind = 0.0
+        self._owed = self._stopping_for = self._behind = self._unjudged = 0.0
 
     # ---- inputs
 
@@ -355,7 +356,10 @@ class Follower:
                 self._rest(*self._next)
                 return q, np.zeros(len(q))
         else:
-            self._judge(qd, dt, now)
+            self._unjudged += dt
+            if self._unjudged > _JUDGE_PERIOD:
+                self._judge(qd, self._unjudged, now)
+                self._unjudged = 0.0
         assert self._sent is not None
         if not (still and self.phase in (Phase.ARRIVED, Phase.STUCK)):
             self._sent, self._quiet_since = q, None

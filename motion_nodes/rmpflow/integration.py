@@ -68,6 +68,7 @@ class Integrator:
         """
         n = len(limits.names)
         self._limits = limits
+        self._lower, self._upper = limits.lower, limits.upper
         self._acceleration = np.where(np.isfinite(limits.acceleration), limits.acceleration, most)
         jerk = limits.jerk if bounded_jerk else np.full(n, _HARDEST)
         # A register is filled, else the code takes one joint after the other.
@@ -96,20 +97,23 @@ class Integrator:
         share = float((np.abs(wish) / self._acceleration).max(initial=1.0))
         x = self._columns
         x["q"][:], x["qd"][:], x["last"][:] = state.q, state.qd, state.qdd
-        x["wish"][:] = wish / share
+        x["wish"][:] = wish if share == 1.0 else wish / share
         x["dt"][:] = dt
         self._bound(self._rows, self._out)
         qdd = self._out[: len(wish)].copy()
         before = state.q
-        q, qd = state.q + dt * state.qd, state.qd + dt * qdd
-        # Who begins outside may come back, and gets no further out.
-        lower = np.minimum(self._limits.lower, before)
-        upper = np.maximum(self._limits.upper, before)
-        held = np.clip(q, lower, upper)
+        state.q, state.qd, state.qdd = before + dt * state.qd, state.qd + dt * qdd, qdd
+        if not ((state.q >= self._lower) & (state.q <= self._upper)).all():
+            self._hold(state, before)
+
+    def _hold(self, state: JointMotion, before: Array) -> None:
+        """Stop at the limits; who begins outside may come back, and gets no further out."""
+        q, qd = state.q, state.qd
+        held = np.clip(q, np.minimum(self._lower, before), np.maximum(self._upper, before))
         stopped = (held != q) & ((q - held) * qd > 0.0)
         state.q = held
         state.qd = np.where(stopped, 0.0, qd)
-        state.qdd = np.where(stopped, 0.0, qdd)
+        state.qdd = np.where(stopped, 0.0, state.qdd)
 
 
 def _best_bound() -> Bound:

@@ -64,7 +64,7 @@ class MovingScene:
     def elapse(self, duration: float) -> None:
         """Let time [s] go by; what was not seen to move any more stands still by and by."""
         self._time += duration
-        if self._twists.keys() - self._motion.twists(self._time).keys() - self._given.keys():
+        if self._motion.someone_stops(self._time):
             self._refresh()
 
     @property

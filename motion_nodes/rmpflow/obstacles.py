@@ -10,7 +10,8 @@ import numpy as np
 
 from motion_nodes.kernels.rmp_memory import Obstacles, empty_obstacles
 from motion_nodes.model.tree import Array
-from motion_nodes.rmpflow.packing import pack_obstacles
+from motion_nodes.rmpflow.packing import pack_parts, placed
+from motion_nodes.scene.allowed import AllowedCollisions
 from motion_nodes.scene.scene import Scene, WorldObject
 
 _STILL = np.zeros(6)
@@ -20,6 +21,8 @@ _STILL = np.zeros(6)
 class _Packed:
     item: WorldObject
     twist: Array
+    own: Obstacles
+    """In the frame of the object, at rest."""
     rows: Obstacles
 
 
@@ -35,6 +38,8 @@ class ObstaclePacker:
         self._links = frozenset(links)
         self._X_BW = np.eye(4)
         self._known: dict[str, _Packed] = {}
+        self._allowed: AllowedCollisions | None = None
+        self._keeps_off: dict[str, bool] = {}
 
     def packed(
         self, scene: Scene, X_BW: Array, twists: Mapping[str, Array] | None = None
@@ -49,25 +54,37 @@ class ObstaclePacker:
         moving = twists or {}
         if not np.array_equal(X_BW, self._X_BW):
             self._X_BW, self._known = X_BW.copy(), {}
-        known = {
+        if scene.allowed is not self._allowed:
+            self._allowed, self._keeps_off = scene.allowed, {}
+        self._keeps_off = {
+            name: self._keeps_off.get(name) or self._must_keep_off(scene, name)
+            for name in scene.objects
+        }
+        self._known = {
             item.name: self._packed(item, moving.get(item.name, _STILL))
             for item in scene.objects.values()
-            if item.enabled and not self._may_all_touch(scene, item.name)
+            if item.enabled and self._keeps_off[item.name]
         }
-        self._known = known
-        rows = [found.rows for found in known.values()]
+        rows = [found.rows for found in self._known.values()]
         if not rows:
             return empty_obstacles()
         return Obstacles(
             np.concatenate([r.boxes for r in rows]), np.concatenate([r.rounds for r in rows])
         )
 
-    def _may_all_touch(self, scene: Scene, name: str) -> bool:
+    def _must_keep_off(self, scene: Scene, name: str) -> bool:
+        """Return whether any link must not touch an object."""
         allows = scene.allowed.allows
-        return bool(self._links) and all(allows(link, name) for link in self._links)
+        return not self._links or not all(allows(link, name) for link in self._links)
 
     def _packed(self, item: WorldObject, twist: Array) -> _Packed:
         known = self._known.get(item.name)
-        if known is not None and known.item is item and np.array_equal(known.twist, twist):
+        if known is None or known.item.parts is not item.parts:
+            own = pack_parts(item.parts)
+        elif known.item is item and (known.twist is twist or np.array_equal(known.twist, twist)):
             return known
-        return _Packed(item, twist, pack_obstacles([item], self._X_BW, {item.name: twist}))
+        else:
+            own = known.own
+        X_BW = self._X_BW
+        velocity, turn = X_BW[:3, :3] @ twist[:3], X_BW[:3, :3] @ twist[3:]
+        return _Packed(item, twist, own, placed(own, X_BW @ item.X_WO, velocity, turn))

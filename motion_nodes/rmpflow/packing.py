@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
 from motion_nodes.scene.body_spheres import cover
 from motion_nodes.scene.robot_spheres import link_bodies
-from motion_nodes.scene.scene import WorldObject
+from motion_nodes.scene.scene import Part
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid
 
 _VAST = 1e3  # half size of the box that stands for a half space [m]
@@ -153,67 +153,75 @@ def buffered_limits(
     return low, high
 
 
-def pack_obstacles(
-    objects: Iterable[WorldObject], X_BW: Array, twists: Mapping[str, Array]
-) -> Obstacles:
-    """Return obstacles in the base frame.
-
-    Args:
-        objects: of the world; those that are disabled count as well.
-        X_BW: pose of the world in the base frame.
-        twists: by name, velocity of the object's origin [m/s] and angular velocity [rad/s] in the
-            world, shape (6,); objects without one stand still.
-    """
+def pack_parts(parts: Iterable[Part]) -> Obstacles:
+    """Return the shapes of an object in its own frame, at rest."""
     boxes: list[Array] = []
     rounds: list[Array] = []
-    for item in objects:
-        twist = twists.get(item.name, _STILL)
-        X_BO = X_BW @ item.X_WO
-        turn = X_BW[:3, :3] @ twist[3:]
-        for part in item.parts:
-            X = X_BO @ part.X_OS
-            linear = X_BW[:3, :3] @ twist[:3] + np.cross(turn, X[:3, 3] - X_BO[:3, 3])
-            _add_solid(part.solid, X, np.concatenate((linear, turn)), boxes, rounds)
+    for part in parts:
+        _add_solid(part.solid, part.X_OS, boxes, rounds)
     return Obstacles(
         np.array(boxes).reshape(-1, BOX).copy(), np.array(rounds).reshape(-1, ROUND).copy()
     )
 
 
-def _add_solid(
-    solid: Solid, X: Array, twist: Array, boxes: list[Array], rounds: list[Array]
-) -> None:
+def placed(rows: Obstacles, X_BO: Array, velocity: Array, turn: Array) -> Obstacles:
+    """Return packed shapes of an object where it is, and as it moves.
+
+    Args:
+        rows: in the object's frame, from :func:`pack_parts`.
+        X_BO: pose of the object, shape (4, 4).
+        velocity: of its origin, in the axes of the frame B [m/s], shape (3,).
+        turn: its angular velocity, likewise [rad/s], shape (3,).
+    """
+    R, p = X_BO[:3, :3], X_BO[:3, 3]
+    x, y, z = turn.tolist()
+    cross = np.array(((0.0, -z, y), (z, 0.0, -x), (-y, x, 0.0)))
+    both = []
+    for table in (rows.boxes, rows.rounds):
+        moved = table.copy()
+        if len(moved):
+            arms = table[:, 9:12] @ R.T
+            moved[:, :9] = (R @ table[:, :9].reshape(-1, 3, 3)).reshape(-1, 9)
+            moved[:, 9:12] = arms + p
+            moved[:, -6:-3] = arms @ cross.T + velocity
+            moved[:, -3:] = turn
+        both.append(moved)
+    return Obstacles(*both)
+
+
+def _add_solid(solid: Solid, X: Array, boxes: list[Array], rounds: list[Array]) -> None:
     """Add what stands for one shape."""
     if isinstance(solid, Sphere):
-        boxes.append(_box(X, (0.0, 0.0, 0.0), solid.radius, twist))
+        boxes.append(_box(X, (0.0, 0.0, 0.0), solid.radius))
     elif isinstance(solid, Capsule):
-        boxes.append(_box(X, (0.0, 0.0, 0.5 * solid.length), solid.radius, twist))
+        boxes.append(_box(X, (0.0, 0.0, 0.5 * solid.length), solid.radius))
     elif isinstance(solid, Box):
-        boxes.append(_box(X, tuple(0.5 * x for x in solid.size), 0.0, twist))
+        boxes.append(_box(X, tuple(0.5 * x for x in solid.size), 0.0))
     elif isinstance(solid, HalfSpace):
         deep = X.copy()
         deep[:3, 3] -= _VAST * X[:3, 2]
-        boxes.append(_box(deep, (_VAST, _VAST, _VAST), 0.0, twist))
+        boxes.append(_box(deep, (_VAST, _VAST, _VAST), 0.0))
     elif isinstance(solid, Cylinder):
-        rounds.append(_round(X, 0.5 * solid.length, solid.radius, solid.radius, twist))
+        rounds.append(_round(X, 0.5 * solid.length, solid.radius, solid.radius))
     elif isinstance(solid, Cone):
-        rounds.append(_round(X, 0.5 * solid.height, solid.radius, 0.0, twist))
+        rounds.append(_round(X, 0.5 * solid.height, solid.radius, 0.0))
     else:
         for x, y, z, radius in cover(solid).spheres:
             place = X.copy()
             place[:3, 3] = X[:3, :3] @ (x, y, z) + X[:3, 3]
-            boxes.append(_box(place, (0.0, 0.0, 0.0), radius, twist))
+            boxes.append(_box(place, (0.0, 0.0, 0.0), radius))
 
 
-def _box(X: Array, half: Sequence[float], rounding: float, twist: Array) -> Array:
-    return np.concatenate((X[:3, :3].ravel(), X[:3, 3], half, [rounding], twist))
+def _box(X: Array, half: Sequence[float], rounding: float) -> Array:
+    return np.concatenate((X[:3, :3].ravel(), X[:3, 3], half, [rounding], _STILL))
 
 
-def _round(X: Array, half: float, below: float, above: float, twist: Array) -> Array:
+def _round(X: Array, half: float, below: float, above: float) -> Array:
     slant = math.hypot(2.0 * half, below - above)
     lengths = (2.0 * below, slant, 2.0 * above)
     squares = [1.0 / x**2 if x > 0.0 else 0.0 for x in lengths]
     numbers = [half, below, above, 2.0 * half / slant, (below - above) / slant, *squares]
-    return np.concatenate((X[:3, :3].ravel(), X[:3, 3], numbers, twist))
+    return np.concatenate((X[:3, :3].ravel(), X[:3, 3], numbers, _STILL))
 
 
 def pack_capsules(capsules: Iterable[BodyCapsule]) -> Array:
@@ -229,5 +237,5 @@ def pack_capsules(capsules: Iterable[BodyCapsule]) -> Array:
             x = np.cross(z, np.eye(3)[int(np.argmin(np.abs(z)))])
             x /= np.linalg.norm(x)
             X[:3, :3] = np.column_stack((x, np.cross(z, x), z))
-        rows.append(_box(X, (0.0, 0.0, 0.5 * length), item.radius, _STILL))
+        rows.append(_box(X, (0.0, 0.0, 0.5 * length), item.radius))
     return np.array(rows).reshape(-1, BOX)

@@ -27,6 +27,7 @@ from motion_nodes.rmpflow.status import Errors, PolicyStatus, errors_of, watch
 from motion_nodes.rmpflow.targeted import TargetedPolicy
 
 _AT_REST = 1e-3  # [rad/s or m/s]
+_WATCH_PERIOD = 0.01  # [s] between two looks at the progress; a kilohertz tells no more of it
 _BRAKING = 0.5  # [s] what is stopped goes along for so long at most, then it is held
 
 
@@ -108,6 +109,7 @@ class RmpflowPolicy(TargetedPolicy):
         self._sag = np.zeros(len(self.active_joints))
         self._watched_qd = np.zeros(len(self.watched_joints))
         self._stopping, self._braked = False, 0.0
+        self._unwatched = 0.0
         self._progress.reset()
         if self._smoothing is not None:
             self._smoothing.reset()
@@ -260,10 +262,12 @@ class RmpflowPolicy(TargetedPolicy):
             self._step(state, dt)
         self._state = state
         self._surroundings.elapse(count * dt)
+        self._unwatched += count * dt
         if self._stopping:
             self._progress.reset()
-        else:
-            watch(self._progress, self._evaluator.goal, self._errors(), count * dt)
+        elif self._unwatched >= _WATCH_PERIOD:
+            watch(self._progress, self._evaluator.goal, self._errors(), self._unwatched)
+            self._unwatched = 0.0
         return state.q.copy(), state.qd.copy()
 
     def _step(self, state: JointMotion, dt: float) -> None:

@@ -13,7 +13,8 @@ from motion_nodes.model.rmpflow_settings import BodyCapsule, BodyController, Rmp
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.rmpflow import evaluation, packing
 from motion_nodes.rmpflow.obstacle_distance import Distances
-from motion_nodes.scene.scene import world_object
+from motion_nodes.rmpflow.obstacles import ObstaclePacker
+from motion_nodes.scene.scene import Scene, WorldObject, world_object
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace
 from motion_nodes.scene.signed_distance import signed_distance
 
@@ -40,6 +41,10 @@ class Case:
     bounds: evaluation.JointBounds
     radii: np.ndarray
     home: np.ndarray
+
+
+def packed(objects: list[WorldObject], X_BW: np.ndarray, twists: dict) -> rmp_memory.Obstacles:
+    return ObstaclePacker().packed(Scene({item.name: item for item in objects}), X_BW, twists)
 
 
 def case(name: str) -> Case:

@@ -38,7 +38,7 @@ def test_generated_code_is_the_formulas(name, seed):
     assert made.generated
     objects = rmp_cases.scene(rng, 17)
     twists = {item.name: 0.2 * rng.normal(size=6) for item in objects}
-    made.set_obstacles(packing.pack_obstacles(objects, WORLD, twists))
+    made.set_obstacles(rmp_cases.packed(objects, WORLD, twists))
     made.set_goal(rmp_cases.goal(rng, case, seed % 3 != 1, seed % 3 != 2))
     if seed % 2:
         made.set_carried(cover(Box((0.05, 0.04, 0.1))).spheres)
@@ -58,7 +58,7 @@ def test_level_with_the_middle_of_an_obstacle():
         world_object(f"{k}", ball, from_xyz_rpy((0.6, 0.0, 0.4 + 0.3 * k)))
         for k, ball in enumerate(balls)
     ]
-    made.set_obstacles(packing.pack_obstacles(objects, np.eye(4), {}))
+    made.set_obstacles(rmp_cases.packed(objects, np.eye(4), {}))
     q, qd = np.zeros(9), 0.3 * np.random.default_rng(1).normal(size=9)
     q[:7] = case.home
     assert made.acceleration(q, qd) == pytest.approx(made.report(q, qd).qdd, rel=1e-6, abs=1e-6)
@@ -86,7 +86,7 @@ def test_distances_are_those_of_the_scene():
     rng = np.random.default_rng(6)
     objects = rmp_cases.scene(rng, 17)
     twists = {item.name: 0.2 * rng.normal(size=6) for item in objects}
-    packed = packing.pack_obstacles(objects, WORLD, twists)
+    packed = rmp_cases.packed(objects, WORLD, twists)
     for _ in range(60):
         p, v = rng.uniform(-1.0, 1.0, 3), rng.normal(size=3)
         got, expected = distances(packed, p, v), rmp_cases.distances_by_differences(packed, p, v)
@@ -98,7 +98,7 @@ def test_distances_are_those_of_the_scene():
 
 def test_curvature_is_the_second_derivative_of_the_distance():
     rng = np.random.default_rng(5)
-    packed = packing.pack_obstacles(rmp_cases.scene(rng, 12), WORLD, {})
+    packed = rmp_cases.packed(rmp_cases.scene(rng, 12), WORLD, {})
     h = 1e-4
     for _ in range(20):
         p, v = rng.uniform(-1.0, 1.0, 3), rng.normal(size=3)
@@ -113,7 +113,7 @@ def test_curvature_is_the_second_derivative_of_the_distance():
 def test_sum_of_leaves_is_a_dense_least_squares_problem():
     made, case = evaluator("franka", generic=True), rmp_cases.case("franka")
     rng = np.random.default_rng(7)
-    made.set_obstacles(packing.pack_obstacles(rmp_cases.scene(rng, 5), WORLD, {}))
+    made.set_obstacles(rmp_cases.packed(rmp_cases.scene(rng, 5), WORLD, {}))
     made.set_goal(rmp_cases.goal(rng, case))
     q, qd = rmp_cases.state(rng, case)
     report = made.report(q, qd)
@@ -158,7 +158,7 @@ def test_every_parameter_has_an_effect():
         qd[:7] = rng.uniform(-2.5, 2.5, 7)
         states.append((q, qd))
     objects = rmp_cases.scene(rng, 12)
-    packed = packing.pack_obstacles(objects, WORLD, {})
+    packed = rmp_cases.packed(objects, WORLD, {})
 
     def behaviour(settings):
         made.set_settings(settings)
@@ -220,7 +220,7 @@ def test_obstacle_inside_the_robot_pushes_out():
     q[:7] = rmp_cases.case("franka").home
     inside = made.sphere_positions(q)[30, :3] + (0.0, 0.01, 0.0)
     ball = world_object("ball", Sphere(0.1), from_xyz_rpy(inside))
-    made.set_obstacles(packing.pack_obstacles([ball], np.eye(4), {}))
+    made.set_obstacles(rmp_cases.packed([ball], np.eye(4), {}))
     before = made.clearances(q).min()
     assert before < 0.0
     qdd = made.acceleration(q, qd)

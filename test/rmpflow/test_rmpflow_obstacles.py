@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Obstacles that are packed anew only where something changed, and how they move."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rmpflow import rmp_cases
+
+from motion_nodes.kernels.rmp_memory import Obstacles
+from motion_nodes.model.poses import from_xyz_rpy, inverse
+from motion_nodes.model.tree import Sphere
+from motion_nodes.rmpflow.obstacle_motion import ObstacleMotion
+from motion_nodes.rmpflow.obstacles import ObstaclePacker
+from motion_nodes.rmpflow.servo import turned
+from motion_nodes.scene.allowed import AllowedCollisions
+from motion_nodes.scene.scene import Scene, world_object
+
+X_BW = inverse(from_xyz_rpy((0.3, -0.2, 0.1), (0.1, 0.2, -0.4)))
+
+
+def scene_of(objects, allowed: AllowedCollisions | None = None) -> Scene:
+    return Scene({item.name: item for item in objects}, allowed=allowed or AllowedCollisions())
+
+
+def rows(packed: Obstacles) -> np.ndarray:
+    """Return rotations, places and motions of all rows, boxes and round ones alike."""
+    tables = [np.column_stack((t[:, :12], t[:, -6:])) for t in (packed.boxes, packed.rounds)]
+    return np.concatenate(tables)
+
+
+def moved(item, twist, dt):
+    X = item.X_WO.copy()
+    X[:3, :3] = turned(X[:3, :3], dt * twist[3:])
+    X[:3, 3] += dt * twist[:3]
+    return replace(item, X_WO=X)
+
+
+def test_a_packer_that_follows_packs_like_one_that_begins():
+    rng = np.random.default_rng(3)
+    objects = rmp_cases.scene(rng, 17)
+    packer = ObstaclePacker()
+    for step in range(6):
+        chosen = rng.integers(len(objects), size=4)
+        twists = {objects[i].name: rng.normal(size=6) for i in chosen[:2]}
+        for i in chosen:
+            objects[i] = moved(objects[i], rng.normal(size=6), 0.1)
+        if step == 3:
+            fresh = world_object(objects[0].name, Sphere(0.02), objects[0].X_WO)
+            objects[0] = replace(objects[1], name=fresh.name)  # other shapes under its name
+            objects[2] = replace(objects[2], enabled=False)
+        one, other = packer.packed(scene_of(objects), X_BW, twists), ObstaclePacker()
+        again = other.packed(scene_of(objects), X_BW, twists)
+        np.testing.assert_array_equal(one.boxes, again.boxes)
+        np.testing.assert_array_equal(one.rounds, again.rounds)
+
+
+def test_each_row_moves_as_the_object_does():
+    """Places and rotations a moment before and after tell the velocities that are packed."""
+    rng = np.random.default_rng(4)
+    objects = rmp_cases.scene(rng, 17)
+    twists = {item.name: 0.5 * rng.normal(size=6) for item in objects}
+    h = 1e-6
+    before, now, after = (
+        rows(
+            ObstaclePacker().packed(
+                scene_of([moved(item, twists[item.name], t) for item in objects]), X_BW, twists
+            )
+        )
+        for t in (-h, 0.0, h)
+    )
+    velocity = (after[:, 9:12] - before[:, 9:12]) / (2.0 * h)
+    # A half space is a box whose middle lies a kilometre below; it turns with the object, too.
+    np.testing.assert_allclose(velocity, now[:, 12:15], atol=2e-5)
+    spin = (after[:, :9] - before[:, :9]).reshape(-1, 3, 3) / (2.0 * h)
+    R = now[:, :9].reshape(-1, 3, 3)
+    W = spin @ R.transpose(0, 2, 1)
+    np.testing.assert_allclose(
+        np.column_stack((W[:, 2, 1], W[:, 0, 2], W[:, 1, 0])), now[:, 15:], atol=1e-6
+    )
+
+
+def test_what_all_links_may_touch_is_none_and_back():
+    ball = world_object("ball", Sphere(0.1), from_xyz_rpy((0.4, 0.0, 0.2)))
+    packer = ObstaclePacker(("hand", "arm"))
+    said = AllowedCollisions()
+    for pairs, count in (
+        ((), 1),
+        ((("ball", "hand"),), 1),
+        ((("ball", "hand"), ("ball", "arm")), 0),
+        ((), 1),
+    ):
+        allowed = said.with_pairs(pairs, True)
+        assert len(packer.packed(scene_of([ball], allowed), np.eye(4)).boxes) == count
+
+
+def test_seen_motion_and_its_end():
+    turn = np.array((0.1, -0.2, 0.05, 0.3, 0.4, -0.5))
+    ball = world_object("ball", Sphere(0.1), from_xyz_rpy((0.4, 0.0, 0.2)))
+    motion = ObstacleMotion()
+    motion.update(scene_of([ball]), 0.0)
+    assert not motion.twists(0.0)
+    motion.update(scene_of([moved(ball, turn, 0.2)]), 0.2)
+    np.testing.assert_allclose(motion.twists(0.2)["ball"], turn, atol=1e-12)
+    assert not motion.someone_stops(0.6)
+    assert motion.someone_stops(0.6001)
+    assert not motion.twists(0.6001)
+    assert not motion.someone_stops(9.0), "said once"
+
+
+def test_a_half_turn_between_two_looks_was_no_motion():
+    ball = world_object("ball", Sphere(0.1), from_xyz_rpy((0.4, 0.0, 0.2)))
+    motion = ObstacleMotion()
+    motion.update(scene_of([ball]), 0.0)
+    motion.update(scene_of([moved(ball, np.array((0.0, 0.0, 0.0, np.pi, 0.0, 0.0)), 1.0)]), 2.0)
+    assert not motion.twists(2.0)
+
+
+@pytest.mark.parametrize("axis", range(3))
+def test_who_is_put_elsewhere_stands_still(axis):
+    ball = world_object("ball", Sphere(0.1), np.eye(4))
+    leap = np.zeros(6)
+    leap[axis] = 5.0
+    motion = ObstacleMotion()
+    motion.update(scene_of([ball]), 0.0)
+    motion.update(scene_of([moved(ball, leap, 0.1)]), 0.1)
+    assert not motion.twists(0.1)
