@@ -29,9 +29,9 @@ def test_rate_is_kept_on_average():
     wait_until(lambda: len(ticks) >= 101, "101 ticks")
     assert loop.stop()
     # Absolute deadlines: lateness does not add up, so the mean can only miss by skipped ticks.
-    took = ticks[100] - ticks[0]
-    assert took >= 0.4
-    assert took < 1.0
+    took, statistics = ticks[100] - ticks[0], loop.statistics()
+    off = statistics.worst_lateness + 1.0 / 200.0
+    assert 100 / 200.0 - off <= took <= (100 + statistics.late) / 200.0 + off
 
 
 def test_missed_ticks_are_skipped_and_counted():
@@ -50,16 +50,22 @@ def test_missed_ticks_are_skipped_and_counted():
     assert statistics.late >= 8
     assert statistics.worst_lateness >= 0.08
     # Not made up for: after the long tick the loop goes on at its pace.
-    assert ticks[5] - ticks[3] >= 0.015
+    assert ticks[5] - ticks[2] >= 0.1 + 0.009
 
 
 def test_statistics_begin_anew_after_each_look():
-    loop = RateLoop(100.0, lambda: time.sleep(0.002), never)
+    ticks = []
+
+    def tick() -> None:
+        ticks.append(1)
+        time.sleep(0.002)
+
+    loop = RateLoop(100.0, tick, never)
     loop.start()
-    time.sleep(0.3)
+    wait_until(lambda: len(ticks) > 20, "ticks")
     first = loop.statistics()
-    assert 10.0 < first.rate <= 110.0
-    assert 0.05 < first.busy < 1.0
+    assert 0.0 < first.rate <= 110.0
+    assert 0.002 * 0.9 * first.rate < first.busy <= 1.0
     loop.stop()
     loop.statistics()
     time.sleep(0.05)
@@ -130,7 +136,7 @@ def test_a_slow_loop_stops_at_once():
     loop = RateLoop(0.01, lambda: None, never)
     loop.start()
     time.sleep(0.05)
-    assert loop.stop(timeout=1.0)
+    assert loop.stop(timeout=10.0)
 
 
 def test_a_loop_that_never_began_can_be_stopped():
