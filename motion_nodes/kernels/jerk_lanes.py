@@ -6,8 +6,9 @@ lie side by side in blocks of :data:`LANES`; every loop over them becomes vector
 which each array is a row of lanes after the other, at offsets that the compiler knows.
 
 A limit is a room that must stay above 0: ``1 - X / cap`` for the velocity, ``1 - a`` and ``1 + a``
-for an acceleration, ``y - f`` and ``y + f`` for a jerk, with a and f linear in X, U and K and
-``y = 1 / sqrt(X)``. Each has a multiplier.
+for an acceleration, ``y - j`` and ``y + j`` for a jerk, with a linear in X and U, j linear in X, U
+and K, and ``y = 1 / sqrt(X)``. Each has a multiplier. Accelerations are continuous, so
+where an interval ends the next one looks at them.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ LANES = 16
 """Intervals side by side."""
 PLACES = 3
 """Where each interval is looked at: its begin, middle and end."""
+BEGIN, END = 0, PLACES - 1
 SPLINE_ROWS = 9
 """Weights of three coefficients in X, then in U, then in K."""
-JOINT_ROWS = 5
-"""Factors of X and U in the acceleration, of X, U and K in the jerk, as shares of their limits."""
-ROOMS = 4
-"""Rooms of a joint: two for the acceleration, two for the jerk."""
+JERK_ROWS = 3
+"""Factors of X, U and K in a jerk, as shares of its limit; an acceleration has two, of X and U."""
+ROWS = 2 + PLACES
+"""Factors of each joint: of accelerations at begin and middle, of jerks at all places."""
+ROOMS = 2
+"""Rooms of a limit, one on each side."""
 
 # Rows of a workspace.
 _X, _U, _K, _Y = (row * LANES for row in range(4))
@@ -70,35 +74,45 @@ def velocity_terms(shares: Array, caps: Array, m: Array, W: Array) -> None:
 
 
 @part
-def joint_terms(e: Array, m: Array, W: Array) -> None:
-    """Add what the rooms of a joint contribute."""
+def acceleration_terms(e: Array, m: Array, W: Array) -> None:
+    """Add what the rooms of a joint's acceleration contribute."""
     for i in range(LANES):
-        X, U, K, y = W[_X + i], W[_U + i], W[_K + i], W[_Y + i]
-        e0, e1 = e[i], e[LANES + i]
-        f0, f1, f2 = e[2 * LANES + i], e[3 * LANES + i], e[4 * LANES + i]
-        m0, m1, m2, m3 = m[i], m[LANES + i], m[2 * LANES + i], m[3 * LANES + i]
-        a = e0 * X + e1 * U
-        f = f0 * X + f1 * U + f2 * K
-        # One division for the inverses of four rooms.
-        bound_a, bound_f = 1.0 - a * a, y * y - f * f
-        inverse = 1.0 / (bound_a * bound_f)
-        inverse_a, inverse_f = inverse * bound_f, inverse * bound_a
-        p0, p1 = inverse_a * (1.0 + a), inverse_a * (1.0 - a)
-        p2, p3 = inverse_f * (y + f), inverse_f * (y - f)
-        d = 0.5 * y * y * y
-        W[_PULL0 + i] += (p1 - p0) * e0 - (p2 + p3) * d + (p3 - p2) * f0
-        W[_PULL1 + i] += (p1 - p0) * e1 + (p3 - p2) * f1
-        W[_PULL2 + i] += (p3 - p2) * f2
+        e0, e1, m0, m1 = e[i], e[LANES + i], m[i], m[LANES + i]
+        a = e0 * W[_X + i] + e1 * W[_U + i]
+        inverse = 1.0 / (1.0 - a * a)  # one division for the inverses of both rooms
+        p0, p1 = inverse * (1.0 + a), inverse * (1.0 - a)
         h = m0 * p0 + m1 * p1
+        W[_PULL0 + i] += (p1 - p0) * e0
+        W[_PULL1 + i] += (p1 - p0) * e1
+        W[_H00 + i] += h * e0 * e0
+        W[_H10 + i] += h * e0 * e1
+        W[_H11 + i] += h * e1 * e1
+        W[GAP + i] += m0 * (1.0 - a) + m1 * (1.0 + a)
+
+
+@part
+def jerk_terms(f: Array, m: Array, W: Array) -> None:
+    """Add what the rooms of a joint's jerk contribute."""
+    for i in range(LANES):
+        y = W[_Y + i]
+        f0, f1, f2 = f[i], f[LANES + i], f[2 * LANES + i]
+        m2, m3 = m[i], m[LANES + i]
+        j = f0 * W[_X + i] + f1 * W[_U + i] + f2 * W[_K + i]
+        inverse = 1.0 / (y * y - j * j)
+        p2, p3 = inverse * (y + j), inverse * (y - j)
+        d = 0.5 * y * y * y
         both, one = m2 * p2 + m3 * p3, (m2 * p2 - m3 * p3) * d
-        W[_H00 + i] += h * e0 * e0 + both * (d * d + f0 * f0) + 2.0 * one * f0
-        W[_H10 + i] += h * e0 * e1 + one * f1 + both * f0 * f1
-        W[_H11 + i] += h * e1 * e1 + both * f1 * f1
+        W[_PULL0 + i] += (p3 - p2) * f0 - (p2 + p3) * d
+        W[_PULL1 + i] += (p3 - p2) * f1
+        W[_PULL2 + i] += (p3 - p2) * f2
+        W[_H00 + i] += both * (d * d + f0 * f0) + 2.0 * one * f0
+        W[_H10 + i] += one * f1 + both * f0 * f1
+        W[_H11 + i] += both * f1 * f1
         W[_H20 + i] += one * f2 + both * f0 * f2
         W[_H21 + i] += both * f1 * f2
         W[_H22 + i] += both * f2 * f2
         W[_BENT + i] += m2 + m3
-        W[GAP + i] += m0 * (1.0 - a) + m1 * (1.0 + a) + m2 * (y - f) + m3 * (y + f)
+        W[GAP + i] += m2 * (y - j) + m3 * (y + j)
 
 
 @part
@@ -168,29 +182,35 @@ def velocity_step(caps: Array, m: Array, dm: Array, target: float, W: Array, D: 
 
 
 @part
-def joint_step(e: Array, m: Array, dm: Array, target: float, W: Array, D: Array) -> None:
-    """Do the same for the rooms of a joint; for jerks with their tangents."""
+def acceleration_step(e: Array, m: Array, dm: Array, target: float, W: Array, D: Array) -> None:
+    """Do the same for the rooms of a joint's acceleration."""
+    for i in range(LANES):
+        m0, m1, e0, e1 = m[i], m[LANES + i], e[i], e[LANES + i]
+        a, da = e0 * W[_X + i] + e1 * W[_U + i], e0 * D[_X + i] + e1 * D[_U + i]
+        inverse = 1.0 / (1.0 - a * a)
+        p0, p1 = inverse * (1.0 + a), inverse * (1.0 - a)
+        c0, c1 = (target + m0 * da) * p0 - m0, (target - m1 * da) * p1 - m1
+        dm[i], dm[LANES + i] = c0, c1
+        W[LESS_ROOM + i] = max(W[LESS_ROOM + i], max(da * p0, -da * p1))
+        W[LESS_MULTIPLIER + i] = max(W[LESS_MULTIPLIER + i], max(-c0 / m0, -c1 / m1))
+
+
+@part
+def jerk_step(f: Array, m: Array, dm: Array, target: float, W: Array, D: Array) -> None:
+    """Do the same for the rooms of a joint's jerk, with their tangents."""
     for i in range(LANES):
         y = W[_Y + i]
-        m0, m1, m2, m3 = m[i], m[LANES + i], m[2 * LANES + i], m[3 * LANES + i]
-        e0, e1 = e[i], e[LANES + i]
-        f0, f1, f2 = e[2 * LANES + i], e[3 * LANES + i], e[4 * LANES + i]
-        a, da = e0 * W[_X + i] + e1 * W[_U + i], e0 * D[_X + i] + e1 * D[_U + i]
-        f = f0 * W[_X + i] + f1 * W[_U + i] + f2 * W[_K + i]
-        df = f0 * D[_X + i] + f1 * D[_U + i] + f2 * D[_K + i]
+        f0, f1, f2 = f[i], f[LANES + i], f[2 * LANES + i]
+        m2, m3 = m[i], m[LANES + i]
+        j = f0 * W[_X + i] + f1 * W[_U + i] + f2 * W[_K + i]
+        dj = f0 * D[_X + i] + f1 * D[_U + i] + f2 * D[_K + i]
         dy = -0.5 * y * y * y * D[_X + i]
-        bound_a, bound_f = 1.0 - a * a, y * y - f * f
-        inverse = 1.0 / (bound_a * bound_f)
-        inverse_a, inverse_f = inverse * bound_f, inverse * bound_a
-        p0, p1 = inverse_a * (1.0 + a), inverse_a * (1.0 - a)
-        p2, p3 = inverse_f * (y + f), inverse_f * (y - f)
-        c0, c1 = (target + m0 * da) * p0 - m0, (target - m1 * da) * p1 - m1
-        c2, c3 = (target - m2 * (dy - df)) * p2 - m2, (target - m3 * (dy + df)) * p3 - m3
-        dm[i], dm[LANES + i], dm[2 * LANES + i], dm[3 * LANES + i] = c0, c1, c2, c3
-        rooms = max(max(da * p0, -da * p1), max((df - dy) * p2, -(df + dy) * p3))
-        W[LESS_ROOM + i] = max(W[LESS_ROOM + i], rooms)
-        multipliers = max(max(-c0 / m0, -c1 / m1), max(-c2 / m2, -c3 / m3))
-        W[LESS_MULTIPLIER + i] = max(W[LESS_MULTIPLIER + i], multipliers)
+        inverse = 1.0 / (y * y - j * j)
+        p2, p3 = inverse * (y + j), inverse * (y - j)
+        c2, c3 = (target - m2 * (dy - dj)) * p2 - m2, (target - m3 * (dy + dj)) * p3 - m3
+        dm[i], dm[LANES + i] = c2, c3
+        W[LESS_ROOM + i] = max(W[LESS_ROOM + i], max((dj - dy) * p2, -(dj + dy) * p3))
+        W[LESS_MULTIPLIER + i] = max(W[LESS_MULTIPLIER + i], max(-c2 / m2, -c3 / m3))
 
 
 @part
@@ -202,15 +222,21 @@ def velocity_start(shares: Array, caps: Array, m: Array, W: Array) -> None:
 
 
 @part
-def joint_start(e: Array, m: Array, W: Array) -> None:
-    """Do the same for the rooms of a joint."""
+def acceleration_start(e: Array, m: Array, W: Array) -> None:
+    """Do the same for the rooms of a joint's acceleration."""
     for i in range(LANES):
-        X, U, K = W[_X + i], W[_U + i], W[_K + i]
-        y = 1.0 / math.sqrt(X)
-        a = e[i] * X + e[LANES + i] * U
-        f = e[2 * LANES + i] * X + e[3 * LANES + i] * U + e[4 * LANES + i] * K
+        a = e[i] * W[_X + i] + e[LANES + i] * W[_U + i]
         m[i], m[LANES + i] = 1.0 / (1.0 - a), 1.0 / (1.0 + a)
-        m[2 * LANES + i], m[3 * LANES + i] = 1.0 / (y - f), 1.0 / (y + f)
+
+
+@part
+def jerk_start(f: Array, m: Array, W: Array) -> None:
+    """Do the same for the rooms of a joint's jerk."""
+    for i in range(LANES):
+        X = W[_X + i]
+        y = 1.0 / math.sqrt(X)
+        j = f[i] * X + f[LANES + i] * W[_U + i] + f[2 * LANES + i] * W[_K + i]
+        m[i], m[LANES + i] = 1.0 / (y - j), 1.0 / (y + j)
 
 
 @part
@@ -223,12 +249,20 @@ def velocity_use(caps: Array, W: Array) -> float:
 
 
 @part
-def joint_use(e: Array, W: Array) -> float:
-    """Return by what X must be divided for the joint to be within its limits; below 1: it is."""
-    most, cube = 0.0, 0.0
+def acceleration_use(e: Array, W: Array) -> float:
+    """Return the share of its acceleration's limit that a joint uses."""
+    most = 0.0
     for i in range(LANES):
-        X, U, K = W[_X + i], W[_U + i], W[_K + i]
-        f = e[2 * LANES + i] * X + e[3 * LANES + i] * U + e[4 * LANES + i] * K
-        most = max(most, abs(e[i] * X + e[LANES + i] * U))
-        cube = max(cube, f * f * X)
-    return max(most, math.pow(cube, 1.0 / 3.0))
+        most = max(most, abs(e[i] * W[_X + i] + e[LANES + i] * W[_U + i]))
+    return most
+
+
+@part
+def jerk_use(f: Array, W: Array) -> float:
+    """Return by what X must be divided for a joint to be within its jerk's limit."""
+    cube = 0.0
+    for i in range(LANES):
+        X = W[_X + i]
+        j = f[i] * X + f[LANES + i] * W[_U + i] + f[2 * LANES + i] * W[_K + i]
+        cube = max(cube, j * j * X)
+    return math.pow(cube, 1.0 / 3.0)

@@ -14,7 +14,8 @@ side: a step that stays on the tangent's side keeps the limit. So a primal-dual 
 method (J. Nocedal, S. Wright, "Numerical Optimization", 2006, chapter 19) is within all limits
 after each of its steps. Each step solves a band of width five, for a limit concerns three
 neighbouring coefficients of the spline. What limits ask for is in
-:mod:`motion_nodes.kernels.jerk_lanes`.
+:mod:`motion_nodes.kernels.jerk_lanes`, what is written down before the first step in
+:mod:`motion_nodes.kernels.jerk_tables`.
 """
 
 from __future__ import annotations
@@ -22,27 +23,34 @@ from __future__ import annotations
 import numpy as np
 
 from motion_nodes.kernels.jerk_lanes import (
+    END,
     GAP,
-    JOINT_ROWS,
+    JERK_ROWS,
     LANES,
     LESS_MULTIPLIER,
     LESS_ROOM,
     PLACES,
     ROOMS,
+    ROWS,
     SPLINE_ROWS,
     TIME,
     WORK_ROWS,
+    acceleration_start,
+    acceleration_step,
+    acceleration_terms,
+    acceleration_use,
     end_place,
-    joint_start,
-    joint_step,
-    joint_terms,
-    joint_use,
+    jerk_start,
+    jerk_step,
+    jerk_terms,
+    jerk_use,
     state,
     velocity_start,
     velocity_step,
     velocity_terms,
     velocity_use,
 )
+from motion_nodes.kernels.jerk_tables import fill_limits, fill_rows, guess
 from motion_nodes.kernels.jit import kernel, part
 from motion_nodes.kernels.packed import Array, IndexArray
 from motion_nodes.kernels.path_pieces import slopes
@@ -55,90 +63,24 @@ _MARGIN = 0.98
 """Share of the way to the nearest limit that a step takes at most."""
 _LEAST_TARGET = 0.02
 """Share of the gap that a step leaves at least: nearer to the limits later steps are short."""
-_GROWTH = 1.1
-"""The first guess of X grows and shrinks by this from one interval to the next at most."""
 _COLD, _WARM = 0.9, 0.99
 """Shares of the limits that a first guess and an earlier answer may use to begin with."""
-_UNBOUNDED = 1e12
-"""Greatest X where nothing bounds it."""
-
-
-@part
-def _fill_rows(spans: Array, rows: Array) -> None:
-    """Write how X, U and K at each place of each interval depend on its three coefficients."""
-    count = len(spans)
-    for i in range(count, rows.shape[0] * LANES):
-        # Lanes beyond the last interval: X is a coefficient that is always 1.
-        rows[i // LANES, :, 2 * LANES + i % LANES] = 1.0
-    for i in range(count):
-        block, lane = i // LANES, i % LANES
-        h, before, after = spans[i], spans[max(i - 1, 0)], spans[min(i + 1, count - 1)]
-        begin = (h / (before + h), before / (before + h), 0.0)
-        end = (0.0, after / (h + after), h / (h + after))
-        slope_begin = (-2.0 / (before + h), 2.0 / (before + h), 0.0)
-        slope_end = (0.0, -2.0 / (h + after), 2.0 / (h + after))
-        for c in range(3):
-            bend = 0.5 * (slope_end[c] - slope_begin[c]) / h
-            for place in range(PLACES):
-                row = rows[block, place]
-                w = 0.5 * place
-                row[c * LANES + lane] = begin[c] + w * h * (slope_begin[c] + w * h * bend)
-                row[(3 + c) * LANES + lane] = 0.5 * slope_begin[c] + w * h * bend
-                row[(6 + c) * LANES + lane] = bend
-            rows[block, 2, c * LANES + lane] = end[c]
-
-
-@part
-def _fill_limits(
-    D: Array, velocity: Array, limits: Array, E: Array, caps: Array, steady: Array
-) -> None:
-    """Write the joints' factors, inverses of the greatest X, and at which X one can go on evenly.
-
-    The last is for each interval, shape (N,).
-    """
-    for i in range(len(D)):
-        block, lane = i // LANES, i % LANES
-        steady[i] = _UNBOUNDED
-        for place in range(PLACES):
-            cap = _UNBOUNDED
-            for j in range(D.shape[3]):
-                p1, p2, p3 = D[i, place, 0, j], D[i, place, 1, j], D[i, place, 2, j]
-                a, jolt = 1.0 / limits[i, 0, j], 1.0 / limits[i, 1, j]
-                cap = min(cap, (velocity[i, j] / max(abs(p1), 1e-9)) ** 2)
-                bound = min(
-                    1.0 / max(abs(p2 * a), 1e-12), max(abs(p3 * jolt), 1e-18) ** (-2.0 / 3.0)
-                )
-                steady[i] = min(steady[i], bound)
-                e = E[block, place, j]
-                e[lane], e[LANES + lane] = p2 * a, p1 * a
-                e[2 * LANES + lane] = p3 * jolt
-                e[3 * LANES + lane], e[4 * LANES + lane] = 3.0 * p2 * jolt, p1 * jolt
-            steady[i] = min(steady[i], cap)
-            caps[block, place, lane] = 1.0 / cap
-
-
-@part
-def _guess(steady: Array, b: Array) -> None:
-    """Write coefficients that follow the X at which one can go on evenly, without jumps."""
-    last = len(steady) - 1
-    for i in range(last + 3):
-        b[i] = min(steady[min(i, last)], steady[max(0, min(i - 1, last))], steady[max(i - 2, 0)])
-    for i in range(1, last + 3):
-        b[i] = min(b[i], b[i - 1] * _GROWTH)
-    for i in range(last + 1, -1, -1):
-        b[i] = min(b[i], b[i + 1] * _GROWTH)
 
 
 @part
 def _use(rows: Array, E: Array, caps: Array, b: Array, W: Array) -> float:
     """Return by what the coefficients must be divided to be within all limits."""
+    n = E.shape[1] // ROWS
     most = 0.0
     for block in range(len(rows)):
         for place in range(PLACES):
             state(rows[block, place], b, block * LANES, W)
             most = max(most, velocity_use(caps[block, place], W))
-            for j in range(E.shape[2]):
-                most = max(most, joint_use(E[block, place, j], W))
+            if place != END:
+                for j in range(place * n, place * n + n):
+                    most = max(most, acceleration_use(E[block, j], W))
+            for j in range((END + place) * n, (END + place + 1) * n):
+                most = max(most, jerk_use(E[block, j], W))
     return most
 
 
@@ -158,13 +100,17 @@ def _start(
 
     Their sum is ``gap``, as a share of how long the motion takes.
     """
+    n = E.shape[1] // ROWS
     W[TIME : TIME + LANES] = 0.0
     for block in range(len(rows)):
         for place in range(PLACES):
             state(rows[block, place], b, block * LANES, W)
-            velocity_start(shares[block, place], caps[block, place], m[block, place, 0], W)
-            for j in range(E.shape[2]):
-                joint_start(E[block, place, j], m[block, place, j + 1], W)
+            velocity_start(shares[block, place], caps[block, place], m[block, place], W)
+            if place != END:
+                for j in range(place * n, place * n + n):
+                    acceleration_start(E[block, j], m[block, PLACES + j], W)
+            for j in range((END + place) * n, (END + place + 1) * n):
+                jerk_start(E[block, j], m[block, PLACES + j], W)
     weight = gap * W[TIME : TIME + LANES].sum()
     scaled = m.reshape(m.size)
     for i in range(m.size):
@@ -192,18 +138,23 @@ def _system(
     Returns:
         The gap, by which the duration may be above the least one at most, and the duration.
     """
+    n = E.shape[1] // ROWS
     slope.fill(0.0)
     pull.fill(0.0)
     band.fill(0.0)
     W[GAP : GAP + LANES] = 0.0
+    n = E.shape[1] // ROWS
     W[TIME : TIME + LANES] = 0.0
     for block in range(len(rows)):
         for place in range(PLACES):
             row, share = rows[block, place], shares[block, place]
             state(row, b, block * LANES, W)
-            velocity_terms(share, caps[block, place], m[block, place, 0], W)
-            for j in range(E.shape[2]):
-                joint_terms(E[block, place, j], m[block, place, j + 1], W)
+            velocity_terms(share, caps[block, place], m[block, place], W)
+            if place != END:
+                for j in range(place * n, place * n + n):
+                    acceleration_terms(E[block, j], m[block, PLACES + j], W)
+            for j in range((END + place) * n, (END + place + 1) * n):
+                jerk_terms(E[block, j], m[block, PLACES + j], W)
             end_place(row, share, block * LANES, W, slope, pull, band)
     gap = W[GAP : GAP + LANES].sum()
     for i in range(len(mb)):  # coefficients above 0, so that X is, not only at the places
@@ -229,16 +180,21 @@ def _step_lengths(
     D: Array,
 ) -> tuple[float, float]:
     """Write the multipliers' changes; return how far coefficients and multipliers may go."""
+    n = E.shape[1] // ROWS
     W[LESS_ROOM : LESS_ROOM + LANES] = 1e-9
     W[LESS_MULTIPLIER : LESS_MULTIPLIER + LANES] = 1e-9
     for block in range(len(rows)):
         for place in range(PLACES):
             state(rows[block, place], b, block * LANES, W)
             state(rows[block, place], move, block * LANES, D)
-            here, change = m[block, place], dm[block, place]
-            velocity_step(caps[block, place], here[0], change[0], target, W, D)
-            for j in range(E.shape[2]):
-                joint_step(E[block, place, j], here[j + 1], change[j + 1], target, W, D)
+            here, change = m[block], dm[block]
+            velocity_step(caps[block, place], here[place], change[place], target, W, D)
+            if place != END:
+                for j in range(place * n, place * n + n):
+                    e, k = E[block, j], PLACES + j
+                    acceleration_step(e, here[k], change[k], target, W, D)
+            for j in range((END + place) * n, (END + place + 1) * n):
+                jerk_step(E[block, j], here[PLACES + j], change[PLACES + j], target, W, D)
     less = W[LESS_ROOM : LESS_ROOM + LANES].max()
     fewer = W[LESS_MULTIPLIER : LESS_MULTIPLIER + LANES].max()
     for i in range(len(mb)):
@@ -353,11 +309,11 @@ def jerk_limited_speeds(
     count, n = velocity.shape
     blocks = (count + LANES - 1) // LANES
     rows = np.zeros((blocks, PLACES, SPLINE_ROWS * LANES))
-    E = np.zeros((blocks, PLACES, n, JOINT_ROWS * LANES))
+    E = np.zeros((blocks, ROWS * n, JERK_ROWS * LANES))
     caps, shares = np.zeros((blocks, PLACES, LANES)), np.zeros((blocks, PLACES, LANES))
     steady = np.empty(count)
-    _fill_rows(spans, rows)
-    _fill_limits(D, velocity, limits, E, caps, steady)
+    fill_rows(spans, rows)
+    fill_limits(D, velocity, limits, E, caps, steady)
     for i in range(count):  # Simpson's rule
         for place in range(PLACES):
             shares[i // LANES, place, i % LANES] = spans[i] * (4.0 if place == 1 else 1.0) / 6.0
@@ -368,13 +324,13 @@ def jerk_limited_speeds(
         c[:used] = b
         c[:used] *= min(1.0, _WARM / _use(rows, E, caps, c, W))
     else:
-        _guess(steady, c)
+        guess(D, spans, limits, steady, c)
         c[:used] *= _COLD / _use(rows, E, caps, c, W)
     slope, pull, band = np.empty(size), np.empty(size), np.empty((3, size))
-    m = np.zeros((blocks, PLACES, n + 1, ROOMS * LANES))
-    dm = np.zeros((blocks, PLACES, n + 1, ROOMS * LANES))
+    m = np.zeros((blocks, PLACES + ROWS * n, ROOMS * LANES))
+    dm = np.zeros((blocks, PLACES + ROWS * n, ROOMS * LANES))
     mb, dmb = np.empty(used), np.empty(used)
-    rooms = count * PLACES * (ROOMS * n + 1) + used
+    rooms = count * (PLACES + ROOMS * ROWS * n) + used
     _start(rows, E, shares, caps, c, first_gap / rooms, m, mb, W)
     steps, short = 0, 1.0
     while steps < _STEPS:

@@ -102,7 +102,7 @@ class PathMargins:
         """Return how far the bodies of each pair are from each other, shape (m, p)."""
         first, second = self._pairs.T
         away = bounds[:, first] - bounds[:, second]
-        apart = np.sqrt(np.einsum("mpi,mpi->mp", away, away))
+        apart: Array = np.sqrt(np.einsum("mpi,mpi->mp", away, away))
         apart -= self._bounds[first, 3] + self._bounds[second, 3]
         close = apart < EXACT
         for k in np.flatnonzero(close.any(axis=0)):

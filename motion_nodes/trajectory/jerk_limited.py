@@ -30,6 +30,10 @@ _ROUNDS = 5
 """Solutions at most: where one exceeds limits between its places, the next has tighter ones."""
 _FIRST_GAP, _NEXT_GAP = 0.3, 0.015
 """How near to the least duration each begins to look, see the kernel."""
+_TIGHTER = 1.4
+"""An excess to this power is taken off a limit: what is next to it moves, too."""
+_END_BOUNDS = np.array([[1.0 / 1.06], [1.0 / 1.25]])
+"""Shares of acceleration and jerk limits in the intervals at rest, which exceed them otherwise."""
 _SLIGHT = 1.5e-3
 """An excess that so much more time takes back is not worth another solution."""
 MOST_PIECES = 12_000
@@ -115,6 +119,7 @@ def _part(
     parameter_derivatives(path.breaks, path.coefficients, piece, grid, start, length, D)
     velocity = np.tile(limits.velocity, (len(piece), 1))
     bounds = np.tile(np.array([limits.acceleration, _jerks(limits)]), (len(piece), 1, 1))
+    bounds[[0, -1]] *= _END_BOUNDS
     X, U, b = np.empty(len(grid)), np.empty(len(grid)), np.full(len(grid) + 1, -1.0)
     s, s1, s2, _ = _distance(grid, length)
     for k in range(_ROUNDS):
@@ -126,6 +131,7 @@ def _part(
         stretch = LimitUse(*use.max(axis=0).tolist()).stretch
         if stretch < 1.0 + _SLIGHT:
             break
+        use **= _TIGHTER
         velocity /= use[:, 0:1]
         bounds /= use[:, 1:, None]
     return times * stretch, clock / stretch ** np.arange(6), piece
