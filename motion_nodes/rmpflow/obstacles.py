@@ -24,6 +24,7 @@ class _Packed:
     own: Obstacles
     """In the frame of the object, at rest."""
     rows: Obstacles
+    """In the base frame."""
 
 
 class ObstaclePacker:
@@ -56,15 +57,15 @@ class ObstaclePacker:
             self._X_BW, self._known = X_BW.copy(), {}
         if scene.allowed is not self._allowed:
             self._allowed, self._keeps_off = scene.allowed, {}
+        said = self._keeps_off
         self._keeps_off = {
-            name: self._keeps_off.get(name) or self._must_keep_off(scene, name)
+            name: said[name] if name in said else self._must_keep_off(scene, name)
             for name in scene.objects
         }
-        self._known = {
-            item.name: self._packed(item, moving.get(item.name, _STILL))
-            for item in scene.objects.values()
-            if item.enabled and self._keeps_off[item.name]
-        }
+        chosen = [o for o in scene.objects.values() if o.enabled and self._keeps_off[o.name]]
+        others = [o for o in chosen if not self._is_known(o, moving.get(o.name, _STILL))]
+        fresh = self._placed(others, [moving.get(o.name, _STILL) for o in others])
+        self._known = {o.name: fresh.get(o.name) or self._known[o.name] for o in chosen}
         rows = [found.rows for found in self._known.values()]
         if not rows:
             return empty_obstacles()
@@ -77,14 +78,40 @@ class ObstaclePacker:
         allows = scene.allowed.allows
         return not self._links or not all(allows(link, name) for link in self._links)
 
-    def _packed(self, item: WorldObject, twist: Array) -> _Packed:
+    def _is_known(self, item: WorldObject, twist: Array) -> bool:
         known = self._known.get(item.name)
-        if known is None or known.item.parts is not item.parts:
-            own = pack_parts(item.parts)
-        elif known.item is item and (known.twist is twist or np.array_equal(known.twist, twist)):
-            return known
-        else:
-            own = known.own
-        X_BW = self._X_BW
-        velocity, turn = X_BW[:3, :3] @ twist[:3], X_BW[:3, :3] @ twist[3:]
-        return _Packed(item, twist, own, placed(own, X_BW @ item.X_WO, velocity, turn))
+        if known is None or known.item is not item:
+            return False
+        return known.twist is twist or np.array_equal(known.twist, twist)
+
+    def _placed(self, items: list[WorldObject], twists: list[Array]) -> dict[str, _Packed]:
+        """Return objects packed where they are now, all at once: each by itself costs much more."""
+        if not items:
+            return {}
+        own = [self._in_own_frame(item) for item in items]
+        X_BO = self._X_BW @ np.stack([item.X_WO for item in items])
+        R = self._X_BW[:3, :3]
+        turned = (np.stack(twists).reshape(-1, 2, 3) @ R.T).reshape(-1, 6)
+        boxes, rounds = (
+            _split_placed(tables, X_BO, turned)
+            for tables in ([o.boxes for o in own], [o.rounds for o in own])
+        )
+        return {
+            item.name: _Packed(item, twist, mine, Obstacles(b, r))
+            for item, twist, mine, b, r in zip(items, twists, own, boxes, rounds, strict=True)
+        }
+
+    def _in_own_frame(self, item: WorldObject) -> Obstacles:
+        known = self._known.get(item.name)
+        same = known is not None and known.item.parts is item.parts
+        return known.own if known is not None and same else pack_parts(item.parts)
+
+
+def _split_placed(tables: list[Array], X_BO: Array, twists: Array) -> list[Array]:
+    """Return the rows of each object in the base frame."""
+    counts = [len(table) for table in tables]
+    if not any(counts):
+        return tables
+    owner = np.repeat(np.arange(len(tables)), counts)
+    rows = placed(np.concatenate(tables), X_BO[owner], twists[owner])
+    return np.split(rows, np.cumsum(counts)[:-1])

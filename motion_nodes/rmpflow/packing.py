@@ -164,29 +164,23 @@ def pack_parts(parts: Iterable[Part]) -> Obstacles:
     )
 
 
-def placed(rows: Obstacles, X_BO: Array, velocity: Array, turn: Array) -> Obstacles:
-    """Return packed shapes of an object where it is, and as it moves.
+def placed(rows: Array, X_BO: Array, twists: Array) -> Array:
+    """Return packed shapes where their objects are, and as these move.
 
     Args:
-        rows: in the object's frame, from :func:`pack_parts`.
-        X_BO: pose of the object, shape (4, 4).
-        velocity: of its origin, in the axes of the frame B [m/s], shape (3,).
-        turn: its angular velocity, likewise [rad/s], shape (3,).
+        rows: boxes or round ones in the frames of their objects, from :func:`pack_parts`, (k, _).
+        X_BO: pose of each row's object, shape (k, 4, 4).
+        twists: in the axes of the frame B, velocity of each object's origin [m/s] and its angular
+            velocity [rad/s], shape (k, 6).
     """
-    R, p = X_BO[:3, :3], X_BO[:3, 3]
-    x, y, z = turn.tolist()
-    cross = np.array(((0.0, -z, y), (z, 0.0, -x), (-y, x, 0.0)))
-    both = []
-    for table in (rows.boxes, rows.rounds):
-        moved = table.copy()
-        if len(moved):
-            arms = table[:, 9:12] @ R.T
-            moved[:, :9] = (R @ table[:, :9].reshape(-1, 3, 3)).reshape(-1, 9)
-            moved[:, 9:12] = arms + p
-            moved[:, -6:-3] = arms @ cross.T + velocity
-            moved[:, -3:] = turn
-        both.append(moved)
-    return Obstacles(*both)
+    moved = rows.copy()
+    R, turns = X_BO[:, :3, :3], twists[:, 3:]
+    arms = np.einsum("kij,kj->ki", R, rows[:, 9:12])
+    moved[:, :9] = (R @ rows[:, :9].reshape(-1, 3, 3)).reshape(-1, 9)
+    moved[:, 9:12] = arms + X_BO[:, :3, 3]
+    moved[:, -6:-3] = twists[:, :3] + np.cross(turns, arms)
+    moved[:, -3:] = turns
+    return moved
 
 
 def _add_solid(solid: Solid, X: Array, boxes: list[Array], rounds: list[Array]) -> None:
