@@ -7,99 +7,110 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.memory_pool import MemoryPool
 from motion_nodes.ik.problem import (
     IkBatchResult,
     IkRequest,
+    IkResult,
     IkSettings,
     IkStatus,
     as_configurations,
     bad_pose,
 )
+from motion_nodes.kernels.ik_calls import IkKernel
 from motion_nodes.kernels.ik_memory import FOUND, NO_POSE, REPORT
 from motion_nodes.model.tree import Array
-
-if TYPE_CHECKING:
-    from motion_nodes.ik.solver import LeastSquaresIk
 
 _CHUNK = 64
 """Poses that a thread takes at a time: less than a millisecond of work."""
 
 
-def solve_batch(
-    solver: LeastSquaresIk,
-    targets: ArrayLike,
-    seeds: ArrayLike | None,
-    settings: IkSettings,
-    threads: int | None,
-) -> IkBatchResult:
-    """Search joint values for each of many poses; see ``LeastSquaresIk.solve_batch``."""
-    began = time.perf_counter()
-    X = _as_poses(targets)
-    n = len(solver.joint_names)
-    m = len(X)
-    starts = None
-    if seeds is not None:
-        starts = as_configurations(seeds, solver.joint_names, "seeds")
+@dataclass(frozen=True)
+class Batch:
+    """Solves many poses with the same settings."""
+
+    chain: IkChain
+    kernel: IkKernel
+    memories: MemoryPool
+    settings: IkSettings
+
+    def solve(
+        self,
+        targets: ArrayLike,
+        seeds: ArrayLike | None,
+        threads: int | None,
+        one_by_one: Callable[[IkRequest], IkResult],
+    ) -> IkBatchResult:
+        """Search joint values for each pose; see ``LeastSquaresIk.solve_batch``.
+
+        Args:
+            targets: shape (m, 4, 4).
+            seeds: shape (m, n), or (n,) for all.
+            threads: how many; None: one for each processor.
+            one_by_one: takes a pose for which the kernel needs longer than others.
+        """
+        began = time.perf_counter()
+        X = _as_poses(targets)
+        n, m = len(self.chain.joint_names), len(X)
+        starts = self._starts(seeds, m)
+        q, report = np.empty((m, n)), np.empty((m, REPORT))
+        chunks = iter(range(0, m, _CHUNK))
+        lock = threading.Lock()
+
+        def work() -> None:
+            while True:
+                with lock:
+                    first = next(chunks, None)
+                if first is None:
+                    return
+                part = slice(first, min(first + _CHUNK, m))
+                given = None if starts is None else starts[part]
+                self._solve_chunk(X[part], given, q[part], report[part])
+
+        _run(work, _thread_count(threads, m))
+        bad = np.flatnonzero(report[:, 0] == NO_POSE)
+        if len(bad):
+            raise bad_pose(X[bad[0]], f"target {bad[0]} of {m}")
+        self.chain.all_turned_near(q, self.chain.centre if starts is None else starts)
+        status = [IkStatus.SOLVED] * m
+        errors = report[:, 3:].copy()
+        for i in np.flatnonzero(report[:, 0] != FOUND):
+            seed = None if starts is None else starts[i]
+            single = one_by_one(IkRequest(X[i], seed, settings=self.settings))
+            status[i], q[i], errors[i] = single.status, single.q, single.errors
+            report[i, 1] = single.iterations
+        solved = np.array([s is IkStatus.SOLVED for s in status], dtype=bool)
+        iterations = report[:, 1].astype(np.int64)
+        took = time.perf_counter() - began
+        return IkBatchResult(tuple(status), solved, q, errors, iterations, took)
+
+    def _starts(self, seeds: ArrayLike | None, m: int) -> Array | None:
+        """Return a seed for each pose, shape (m, n)."""
+        if seeds is None:
+            return None
+        starts = as_configurations(seeds, self.chain.joint_names, "seeds")
         if len(starts) not in (1, m):
             raise BadCommand(f"seeds must be one configuration or {m}, got {len(starts)}.")
-        starts = np.ascontiguousarray(np.broadcast_to(starts, (m, n)))
-    q, report = np.empty((m, n)), np.empty((m, REPORT))
-    chunks = iter(range(0, m, _CHUNK))
-    lock = threading.Lock()
+        return np.ascontiguousarray(np.broadcast_to(starts, (m, starts.shape[1])))
 
-    def work() -> None:
-        while True:
-            with lock:
-                first = next(chunks, None)
-            if first is None:
-                return
-            part = slice(first, min(first + _CHUNK, m))
-            given = None if starts is None else starts[part]
-            _solve_chunk(solver, settings, X[part], given, q[part], report[part])
-
-    _run(work, _thread_count(threads, m))
-    bad = np.flatnonzero(report[:, 0] == NO_POSE)
-    if len(bad):
-        raise bad_pose(X[bad[0]], f"target {bad[0]} of {m}")
-    solver.chain.all_turned_near(q, solver.chain.centre if starts is None else starts)
-    status = [IkStatus.SOLVED] * m
-    errors = report[:, 3:].copy()
-    for i in np.flatnonzero(report[:, 0] != FOUND):
-        seed = None if starts is None else starts[i]
-        single = solver.solve(IkRequest(X[i], seed, settings=settings))
-        status[i], q[i], errors[i] = single.status, single.q, single.errors
-        report[i, 1] = single.iterations
-    solved = np.array([s is IkStatus.SOLVED for s in status], dtype=bool)
-    iterations = report[:, 1].astype(np.int64)
-    took = time.perf_counter() - began
-    return IkBatchResult(tuple(status), solved, q, errors, iterations, took)
-
-
-def _solve_chunk(
-    solver: LeastSquaresIk,
-    settings: IkSettings,
-    X: Array,
-    starts: Array | None,
-    q: Array,
-    report: Array,
-) -> None:
-    """Solve for some poses."""
-    address = 0 if starts is None else starts.ctypes.data
-    memory = solver.take_memory()
-    try:
-        solver.prepare(memory, settings)
-        # A pose that needs more steps than are granted at once is searched singly afterwards.
-        memory.begin(int(starts is not None), address, wait=starts is not None)
-        solver.kernel.many(memory.work, X, q, report)
-    finally:
-        memory.forget()
-        solver.give_back(memory)
+    def _solve_chunk(self, X: Array, starts: Array | None, q: Array, report: Array) -> None:
+        """Solve for some poses."""
+        address = 0 if starts is None else starts.ctypes.data
+        memory = self.memories.take(self.settings, {})
+        try:
+            # A pose that needs more steps than are granted at once is searched singly afterwards.
+            memory.begin(int(starts is not None), address, wait=starts is not None)
+            self.kernel.many(memory.work, X, q, report)
+        finally:
+            memory.forget()
+            self.memories.give_back(memory)
 
 
 def _run(work: Callable[[], None], threads: int) -> None:

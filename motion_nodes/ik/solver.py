@@ -13,9 +13,10 @@ import time
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.ik.batch import solve_batch
+from motion_nodes.ik.batch import Batch
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.memory import SolverMemory
+from motion_nodes.ik.memory_pool import MemoryPool
 from motion_nodes.ik.problem import (
     IkBatchResult,
     IkRequest,
@@ -28,14 +29,10 @@ from motion_nodes.ik.problem import (
 )
 from motion_nodes.ik.reasons import how_it_ended, too_far, what_is_nearest
 from motion_nodes.ik.search import Search
-from motion_nodes.ik.starts import StartTable
 from motion_nodes.kernels.ik_calls import IkKernel, ik_kernel
 from motion_nodes.kernels.ik_memory import FOUND, NO_POSE
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
-
-_KEPT_TABLES = 8
-"""Tables of random starts that are kept, one for each random seed in use."""
 
 
 class LeastSquaresIk:
@@ -54,10 +51,8 @@ class LeastSquaresIk:
         self.chain = chain
         self.settings = settings or IkSettings()
         self.kernel: IkKernel = ik_kernel(chain.arrays, chain.row, generic=generic)
-        self._tables: dict[tuple[int, int], StartTable] = {}
-        self._idle: list[SolverMemory] = []
         chain.kinematics.warm_up([chain.tip])
-        self._table(self.settings).piece(0)
+        self._memories = MemoryPool(chain, self.settings)
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -83,9 +78,8 @@ class LeastSquaresIk:
         if request.base_pose is not None:
             target = self._in_base(target, request)
         seed, starts = self._starts(request)
-        memory = self.take_memory()
+        memory = self._memories.take(settings, request.locked or {})
         try:
-            memory.prepare(settings, self._table(settings), request.locked or {})
             work = memory.work
             work.target[...] = target
             if starts is None:
@@ -102,7 +96,7 @@ class LeastSquaresIk:
             search.run(outcome, began + settings.timeout)
             return self._searched(search, memory, target, began)
         finally:
-            self.give_back(memory)
+            self._memories.give_back(memory)
 
     def solve_batch(
         self,
@@ -127,32 +121,8 @@ class LeastSquaresIk:
         Raises:
             BadCommand: shapes do not fit, or something is not finite or no pose.
         """
-        return solve_batch(self, targets, seeds, settings or self.settings, threads)
-
-    def take_memory(self) -> SolverMemory:
-        """Return a memory that nobody uses: threads, and judges that ask again, have their own."""
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return SolverMemory(self.chain, self.settings, self._table(self.settings))
-
-    def give_back(self, memory: SolverMemory) -> None:
-        """Let others use a memory."""
-        self._idle.append(memory)
-
-    def prepare(self, memory: SolverMemory, settings: IkSettings) -> None:
-        """Fill a memory for some settings."""
-        memory.prepare(settings, self._table(settings), {})
-
-    def _table(self, settings: IkSettings) -> StartTable:
-        """Return the random starts of some settings."""
-        key = (settings.random_seed, settings.sampling_order)
-        table = self._tables.get(key)
-        if table is None:
-            table = StartTable(self.chain, *key)
-            tables = dict(list(self._tables.items())[1 - _KEPT_TABLES :])
-            self._tables = {**tables, key: table}
-        return table
+        batch = Batch(self.chain, self.kernel, self._memories, settings or self.settings)
+        return batch.solve(targets, seeds, threads, one_by_one=self.solve)
 
     def _in_base(self, X_WT: Array, request: IkRequest) -> Array:
         """Return a target of the world in the base."""
