@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,6 +21,8 @@ def print_json(data: Any) -> None:
 
 def plain(data: Any) -> Any:
     """Return lists, dictionaries, text and finite numbers."""
+    import numpy as np  # not with this module, which `motion --help` loads
+
     if isinstance(data, np.ndarray | np.generic):
         data = data.tolist()
     if isinstance(data, float):
@@ -45,6 +46,8 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 def _cell(value: object) -> tuple[str, bool]:
     """Return the text of a cell, and whether it belongs on the right."""
+    import numpy as np
+
     if isinstance(value, float | np.floating):
         if not math.isfinite(value):
             return "-", True
@@ -68,6 +71,8 @@ def waiting(text: str) -> Iterator[None]:
 
 def pose_rows(X: Any, degrees: bool) -> list[tuple[str, object, object, object, object]]:
     """Return the rows of a table that tells a pose, shape (4, 4)."""
+    import numpy as np
+
     from motion_nodes.model.poses import to_quat_xyzw, to_rpy
 
     rpy = np.degrees(to_rpy(X)) if degrees else to_rpy(X)

@@ -18,7 +18,6 @@ from motion_nodes.errors import BadConfig, BadDescription, RobotNotFound
 from motion_nodes.model.assemble import assemble
 from motion_nodes.model.decode import decode
 from motion_nodes.model.description import RobotDescription
-from motion_nodes.model.foreign_robot import format_of, load_foreign
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.urdf import read_urdf, read_urdf_text
 from motion_nodes.model.yaml_file import read_yaml
@@ -42,8 +41,12 @@ def load_robot(name_or_path: str | Path, urdf: str | Path | None = None) -> Robo
     """
     file = _find(name_or_path)
     # A robot's own file need not be read twice to tell what it is.
-    if urdf is not None or (file.name != ROBOT_FILE and format_of(file) is not None):
-        return load_foreign(file, None if urdf is None else Path(urdf))
+    if urdf is not None or file.name != ROBOT_FILE:
+        # Readers of other systems' files take as long to import as a robot to load.
+        from motion_nodes.model.foreign_robot import format_of, load_foreign
+
+        if urdf is not None or format_of(file) is not None:
+            return load_foreign(file, None if urdf is None else Path(urdf))
     description = decode(read_yaml(file), RobotDescription, str(file))
     urdf_file = file.parent / description.urdf
     if not urdf_file.is_file():
