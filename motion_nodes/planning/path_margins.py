@@ -158,17 +158,19 @@ class _Boxes:
         self.parts = parts
         self.counted = np.stack([counted for *_, counted in parts])
         X = np.stack([X_SW for _, X_SW, _ in parts])
-        self._R, self._t = X[:, :3, :3].transpose(0, 2, 1), X[:, np.newaxis, :3, 3]
         shapes = [_box_around(solid) for solid, *_ in parts]
-        self._half = np.array([half for half, _ in shapes])[:, np.newaxis]
+        # The axis comes first, so that all is done along long rows: (3, parts, points).
+        self._R = X[:, :3, :3].transpose(1, 0, 2).reshape(-1, 3)
+        self._t = X[:, :3, 3].T[:, :, np.newaxis]
+        self._half = np.array([half for half, _ in shapes]).T[:, :, np.newaxis]
         self._radius = np.array([radius for _, radius in shapes])[:, np.newaxis]
 
     def away(self, points: Array) -> Array:
         """Return distances that are not too great; points (m, b, 3), result (parts, m, b)."""
-        rows = points.reshape(-1, 3)
-        beyond = np.abs(rows @ self._R + self._t) - self._half
-        outside = np.sqrt((np.maximum(beyond, 0.0) ** 2).sum(axis=-1))
-        away = outside + np.minimum(beyond.max(axis=-1), 0.0) - self._radius
+        local = (self._R @ points.reshape(-1, 3).T).reshape(3, len(self.parts), -1)
+        beyond = np.abs(local + self._t) - self._half
+        outside = np.sqrt((np.maximum(beyond, 0.0) ** 2).sum(axis=0))
+        away = outside + np.minimum(beyond.max(axis=0), 0.0) - self._radius
         return np.asarray(away.reshape(len(self.parts), *points.shape[:2]))
 
 
