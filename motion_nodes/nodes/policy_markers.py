@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from visualization_msgs.msg import MarkerArray
 
+from motion_nodes.nodes.policy_news import PolicyNews
 from motion_nodes.rmpflow.following import Phase
 from motion_nodes.rmpflow.onlooker import Onlooker
 from motion_nodes.rmpflow.policy_view import PolicyView
 from motion_nodes.ros.markers import Colour, Markers
-
-if TYPE_CHECKING:
-    from motion_nodes.nodes.policy_reports import PolicyNews
 
 NEAR, FAR = 0.0, 0.2
 """[m] Spheres are red at NEAR and green from FAR on."""

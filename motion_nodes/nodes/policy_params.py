@@ -10,9 +10,10 @@ from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.rmpflow.following import FollowerSettings
 from motion_nodes.rmpflow.progress import StuckSettings
 from motion_nodes.rmpflow.smoothing import SmoothingSettings
+from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.parameters import param
-from motion_nodes.ros.robot_node import RobotParams
+from motion_nodes.ros.robot_node import FramedParams
 
 ESCAPES = ("none", "posture", "plan")
 COMMAND_IN_TYPES = ("unitless", "speed_units")
@@ -31,7 +32,7 @@ LEAF_DOCS = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _PolicyParams(RobotParams):
+class _PolicyParams(FramedParams):
     """Parameters of the node itself."""
 
     update_rate: float = param(
@@ -47,9 +48,6 @@ class _PolicyParams(RobotParams):
     )
     planner: str = param(
         "move_action", doc="Action of the planner that brings the arm out of traps.", read_only=True
-    )
-    tf_frame_prefix: str = param(
-        "", doc="Put before all frame names; '~' means the node's namespace.", read_only=True
     )
     maximum_substep_size: float = param(
         0.00334, doc="Longest step of the integration.", unit="s", gt=0.0, le=0.1
@@ -232,27 +230,18 @@ def settings_of(params: Any, base: RmpflowSettings) -> RmpflowSettings:
 
 def follower_settings(params: Any) -> FollowerSettings:
     """Return how targets and robot are judged."""
-    return FollowerSettings(
-        target_timeout=params.target_timeout,
+    return settings_from(
+        params,
+        FollowerSettings,
         command_timeout=params.servo_timeout,
-        max_tracking_error=params.max_tracking_error,
-        position_tolerance=params.position_tolerance,
-        orientation_tolerance=params.orientation_tolerance,
-        posture_tolerance=params.posture_tolerance,
         retreat=params.escape == "posture",
         escape=params.escape == "plan",
-        escape_pause=params.escape_pause,
     )
 
 
 def stuck_settings(params: Any) -> StuckSettings:
     """Return when the policy counts as stuck."""
-    return StuckSettings(
-        patience=params.stuck_patience,
-        progress=params.stuck_progress,
-        tolerance=params.stuck_tolerance,
-        target_step=params.stuck_target_step,
-    )
+    return settings_from(params, StuckSettings, "stuck_")
 
 
 def smoothing_settings(params: Any) -> SmoothingSettings | None:
@@ -261,6 +250,5 @@ def smoothing_settings(params: Any) -> SmoothingSettings | None:
     Raises:
         BadConfig: numbers that do not fit.
     """
-    names = [field.name for field in dataclasses.fields(SmoothingSettings)]
-    made = SmoothingSettings(**{name: getattr(params, f"smoothing_{name}") for name in names})
+    made = settings_from(params, SmoothingSettings, "smoothing_")
     return made if params.smoothing else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from control_msgs.msg import DynamicJointState, InterfaceValue
@@ -18,10 +18,10 @@ from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.policy_markers import policy_markers
+from motion_nodes.nodes.policy_news import PolicyNews
 from motion_nodes.rmpflow.following import Phase
 from motion_nodes.rmpflow.onlooker import Onlooker
 from motion_nodes.rmpflow.policy_view import PolicyView
-from motion_nodes.rmpflow.status import Errors
 from motion_nodes.rmpflow.wishes import Wish
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.markers import Markers
@@ -35,18 +35,6 @@ AT_LIMIT = 0.02
 """[rad or m] Nearer to its limit a joint holds servo up."""
 _LEVELS = {Phase.STUCK: DiagnosticStatus.WARN, Phase.STOPPED: DiagnosticStatus.WARN}
 _FIGURES = ["weight", "force", "acceleration"]
-
-
-class PolicyNews(NamedTuple):
-    """What the loop leaves behind; replaced as a whole, so any thread may read it."""
-
-    phase: Phase
-    text: str
-    errors: Errors
-    servo: Wish | None
-    """The speed that is followed, if it is one."""
-    view: PolicyView | None
-    """Of the last step; None while nothing is told to the robot."""
 
 
 class PolicyReports:

@@ -22,6 +22,7 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.policy_escape import Escape, goal_to
 from motion_nodes.nodes.policy_inputs import PolicyInputs
+from motion_nodes.nodes.policy_news import PolicyNews
 from motion_nodes.nodes.policy_params import (
     PolicyParams,
     follower_settings,
@@ -30,7 +31,7 @@ from motion_nodes.nodes.policy_params import (
     smoothing_settings,
     stuck_settings,
 )
-from motion_nodes.nodes.policy_reports import PolicyNews, PolicyReports
+from motion_nodes.nodes.policy_reports import PolicyReports
 from motion_nodes.nodes.policy_services import PolicyServices
 from motion_nodes.rmpflow.evaluation import Goal
 from motion_nodes.rmpflow.follower import Follower
@@ -49,7 +50,7 @@ from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.scene_follower import SceneFollower
 from motion_nodes.ros.transform_tree import TransformTree
-from motion_nodes.ros.transforms import frame_id
+from motion_nodes.ros.transforms import frame_id, frame_prefix
 from motion_nodes.scene.scene import Scene
 
 SLOW_RATE = 50.0
@@ -122,8 +123,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
             [robot.joint_names.index(name) for name in names]
             for names in (policy.active_joints, policy.watched_joints)
         ]
-        prefix = params.tf_frame_prefix
-        prefix = self.get_namespace() if prefix == "~" else prefix
+        prefix = frame_prefix(self, params.tf_frame_prefix)
         self._base = frame_id(prefix, robot.base_frame)
         kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
         kinematics.warm_up()
