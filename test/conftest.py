@@ -17,6 +17,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A machine at work is slow now and then; that says nothing about a test.
+settings.register_profile(
+    "any load", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any load")
 
 
 def _own_domain() -> tuple[int, IO[str]]:
@@ -71,6 +78,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     from shares import Shares
 
     return Shares(config, log) if config.getvalue("dist") == "load" else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the worker that only computes give way to all others."""
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:
+        from shares import LOW_PRIORITY, only_computes
+
+        if only_computes(worker["workerid"], worker["workercount"]):
+            os.nice(LOW_PRIORITY)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -3,15 +3,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 import shares
 
 TESTS = Path(__file__).parents[1]
 
 
 def test_places_that_are_named_are_there():
-    for place in (*shares.TOGETHER, *shares.FIRST):
+    for place in (*shares.TOGETHER, *shares.FIRST, *shares.COMPUTING):
         assert (TESTS.parent / place).is_dir(), place
 
 
@@ -26,9 +29,66 @@ def test_simulations_and_browsers_run_one_after_the_other():
 
 
 def test_what_takes_longest_begins_first():
-    ids = ["test/ik/test_a.py::t", "test/nodes/test_b.py::t", "test/journeys/test_c.py::t"]
+    ids = ["test/ik/test_a.py::t", "test/cli/test_d.py::t", "test/nodes/test_b.py::t"]
+    ids += ["test/journeys/test_c.py::t"]
     assert sorted(ids, key=shares.rank) == ids[::-1]
 
 
 def test_workers_are_bounded_by_the_machine():
-    assert 2 <= shares.workers() <= 8
+    assert 3 <= shares.workers() <= 9
+
+
+def test_no_process_is_started_where_tests_only_compute():
+    for folder in shares.COMPUTING:
+        for file in (TESTS.parent / folder).rglob("*.py"):
+            words = file.read_text()
+            assert "import rclpy" not in words, file
+            assert "suite" not in re.findall(r"def test_\w+\(([^)]*)\)", words), file
+
+
+def test_the_last_of_several_workers_only_computes():
+    assert [shares.only_computes(f"gw{i}", 3) for i in range(4)] == [False, False, True, False]
+    assert not any(shares.only_computes(f"gw{i}", 2) for i in range(3))
+
+
+class Worker:
+    """Stands for one of xdist's."""
+
+    def __init__(self, number: int) -> None:
+        self.gateway = SimpleNamespace(id=f"gw{number}")
+        self.shutting_down = False
+        self.waiting: list[int] = []
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.waiting += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+@pytest.mark.parametrize("rooms", [("ik", "model"), ("nodes", "cli"), ("nodes", "ik", "cli")])
+@pytest.mark.parametrize("count", [2, 3])
+def test_all_tests_are_done_whatever_there_is(rooms, count):
+    tests = [f"test/{room}/test_{i}.py::t{k}" for room in rooms for i in range(4) for k in range(5)]
+    config = SimpleNamespace(
+        getvalue=lambda _: [f"{count}*popen"], option=SimpleNamespace(loadscopereorder=True)
+    )
+    scheduler = shares.Shares(config)
+    staff = [Worker(i) for i in range(count)]
+    for worker in staff:
+        scheduler.add_node(worker)
+    for worker in staff:
+        scheduler.add_node_collection(worker, tests)
+    scheduler.schedule()
+    done = []
+    while any(worker.waiting for worker in staff):
+        for worker in staff:
+            if worker.waiting:
+                index = worker.waiting.pop(0)
+                done.append(tests[index])
+                if worker is staff[-1] and count == 3:
+                    assert tests[index].startswith(shares.COMPUTING)
+                scheduler.mark_test_complete(worker, index)
+    assert sorted(done) == sorted(tests)
+    assert scheduler.tests_finished
+    assert all(worker.shutting_down for worker in staff)
