@@ -21,7 +21,10 @@ from motion_nodes.bases.odometry import Odometry as Dead
 
 
 class ScriptedBase:
-    """Runs in wall time at 50 Hz in a thread of its own; ends with close."""
+    """Runs in wall time at 50 Hz in a thread of its own; ends with close.
+
+    When the machine holds it up it stands still meanwhile: no old command is obeyed for long.
+    """
 
     def __init__(self, controller: str = "/diff_drive_controller") -> None:
         self.odometry = Dead()
@@ -75,7 +78,7 @@ class ScriptedBase:
             self._executor.spin_once(timeout_sec=max(due - time.monotonic(), 0.0))
             now = time.monotonic()
             if now >= due:
-                self._move(now, now - before)
+                self._move(now, min(now - before, 0.03))
                 before, due = now, max(due + 0.02, now)
 
     def _move(self, now: float, dt: float) -> None:
