@@ -89,6 +89,7 @@ class JointStateReader:
         self._messages = JointSampleReader()
         self._layouts: dict[bytes | tuple[str, ...], _Layout] = {}
         self._by_velocity = np.array([name in by_velocity for name in joints], dtype=np.bool_)
+        self._some_by_velocity = bool(self._by_velocity.any())
 
     @property
     def received(self) -> bool:
@@ -104,8 +105,11 @@ class JointStateReader:
 
     def update(self) -> bool:
         """Take what came; True when it was news, and every joint's position is known."""
+        messages = self._subscription.all()
+        if not messages:
+            return False
         fresh = np.zeros(len(self.joint_names), dtype=bool)
-        for message in reversed(self._subscription.all()):
+        for message in reversed(messages):
             try:
                 self._take(self._messages.read(message), fresh)
             except UnreadableMessage as error:
@@ -145,7 +149,7 @@ class JointStateReader:
         """Use what a message says of joints that no newer message spoke of."""
         layout = self._layout(sample)
         count, positions, velocities = layout.count, len(sample.position), len(sample.velocity)
-        without = 0 if self._by_velocity.any() else count
+        without = 0 if self._some_by_velocity else count
         if positions not in (count, without) or velocities not in (0, count):
             self.problem = (
                 f"a message has {count} names, {positions} positions and {velocities} velocities"
@@ -164,16 +168,16 @@ class JointStateReader:
             joint = self.joint_names[layout.places[first]]
             self.problem = f"the {what} of {joint} is {needed[first]}"
         first_of_all = not fresh.any()
-        usable = good if first_of_all else good & ~fresh[layout.places]
-        if not usable.any():
-            return
+        places = layout.places
+        velocity = np.where(np.isfinite(velocity), velocity, 0.0)
+        if not (all_good and first_of_all):
+            usable = good & ~fresh[places]
+            places, position, velocity = places[usable], position[usable], velocity[usable]
+            if not len(places):
+                return
         if first_of_all:
             self.stamp_ns = sample.stamp_ns
             self.problem = self.problem if not all_good else ""
-        velocity = np.where(np.isfinite(velocity), velocity, 0.0)
-        places = layout.places
-        if not usable.all():
-            places, position, velocity = places[usable], position[usable], velocity[usable]
         self.position[places], self.velocity[places] = position, velocity
         fresh[places] = True
 

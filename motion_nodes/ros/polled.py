@@ -101,12 +101,12 @@ class PolledSubscription(Generic[M]):
 
     def all(self) -> list[M]:
         """Return what waits, oldest first."""
-        return [message for message, _ in self.numbered()]
+        return [message for message, _ in self._take()]
 
     def newest(self) -> M | None:
         """Return the newest message and drop the older ones; None when nothing came."""
-        messages = self.all()
-        return messages[-1] if messages else None
+        taken = self._take()
+        return taken[-1][0] if taken else None
 
     def drop(self) -> int:
         """Throw away what waits, as if it had not come; return how many messages that was."""

@@ -51,11 +51,13 @@ class RosTime:
     def now_ns(self) -> int:
         """ROS time [ns]; simulated time where ``use_sim_time`` is set."""
         with self._lock:
-            if self._feed is not None:
-                subscription, feed = self._feed
-                messages = take_all(subscription)
-                if messages:
-                    feed(messages[-1])
+            if self._feed is None:
+                # What the node's clock reads then, at a tenth of the cost.
+                return time.time_ns()
+            subscription, feed = self._feed
+            messages = take_all(subscription)
+            if messages:
+                feed(messages[-1])
             now = int(self._node.get_clock().now().nanoseconds)
             if now != self._newest:
                 self._newest = now
@@ -65,7 +67,7 @@ class RosTime:
     @property
     def simulated(self) -> bool:
         """True when time comes from /clock."""
-        return bool(self._node.get_clock().ros_time_is_active)
+        return self._feed is not None and bool(self._node.get_clock().ros_time_is_active)
 
     @property
     def stands(self) -> bool:

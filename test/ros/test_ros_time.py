@@ -25,12 +25,16 @@ class World:
     def __init__(self, monkeypatch, simulated: bool) -> None:
         self.ros = 100.0
         self.wall = 5000.0
-        monkeypatch.setattr(ros_time, "time", SimpleNamespace(monotonic=lambda: self.wall))
+        told = {"monotonic": lambda: self.wall, "time_ns": lambda: round(self.ros * 1e9)}
+        monkeypatch.setattr(ros_time, "time", SimpleNamespace(**told))
+        monkeypatch.setattr(ros_time, "take_all", lambda subscription: [])
         clock = SimpleNamespace(
             now=lambda: SimpleNamespace(nanoseconds=round(self.ros * 1e9)),
             ros_time_is_active=simulated,
         )
         self.time = RosTime(SimpleNamespace(get_clock=lambda: clock))
+        if simulated:
+            self.time.follow(object(), lambda message: None)
         self.steps = StepClock(self.time, PERIOD)
 
     def step(self, ros: float, wall: float | None = None):
