@@ -17,7 +17,8 @@ from report import machine, machine_lines
 
 HERE = Path(__file__).resolve().parent
 WITH_JSON = (
-    "bench_latency", "bench_control_loop", "bench_start", "bench_suite", "bench_tracking",
+    "bench_latency", "bench_control_loop", "bench_start", "bench_first_minutes", "bench_suite",
+    "bench_tracking",
     "bench_articulation_loop", "bench_goals", "bench_bases", "bench_holonomic_qp",
     "bench_base_motion", "bench_base_odometry", "bench_dynamics", "bench_analytic_ik",
     "bench_collision", "bench_retiming", "bench_planning", "bench_planner_node", "bench_rmpflow",
