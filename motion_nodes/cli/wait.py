@@ -25,14 +25,13 @@ def wait(
 ) -> None:
     """Wait until all nodes of some robots are ready. Exit code 1: they were not in time."""
     import math
-    import time
 
     from motion_nodes.bringup.compose import BringupConfig, nodes_for
     from motion_nodes.cli.printing import say
     from motion_nodes.cli.values import NO_SOLUTION
     from motion_nodes.errors import BadCommand, did_you_mean
     from motion_nodes.model.placement import parse_placements
-    from motion_nodes.nodes.wait import wait_for_nodes
+    from motion_nodes.nodes.wait import wait_and_say
 
     if not (math.isfinite(timeout) and timeout > 0.0):
         raise BadCommand(f"--timeout is {timeout:g}; it must be above 0.")
@@ -47,13 +46,6 @@ def wait(
                 f"'{word}' is none of the nodes.{did_you_mean(word, [spec.name for spec in specs])}"
             )
     names = [spec.full_name for spec in specs if not node or spec.name in node]
-    began = time.monotonic()
-    missing = wait_for_nodes(
-        names, timeout, lambda name, seconds: say(f"{name.strip('/')} is ready ({seconds:.1f} s)")
-    )
-    if missing:
-        for name, why in missing.items():
-            say(f"{name.strip('/')} is NOT ready: {why}")
+    if not wait_and_say(names, timeout, say):
         say("Is `motion up` running, with the same ROS_DOMAIN_ID?")
         raise typer.Exit(NO_SOLUTION)
-    say(f"READY after {time.monotonic() - began:.1f} s, {len(names)} nodes")

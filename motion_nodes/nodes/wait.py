@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``motion wait`` does: a client that waits until the nodes of a suite say they are ready."""
+"""What ``motion wait`` does: a client that waits until the nodes of a suite say they are ready.
+
+``python -m motion_nodes.nodes.wait SECONDS NODE...`` does it for launch files.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -63,3 +67,26 @@ def _why_not(status: DiagnosticStatus) -> str:
     if ready == "yes":
         return ""
     return str(ready.removeprefix("no: ") or status.message)
+
+
+def wait_and_say(names: Sequence[str], seconds: float, say: Callable[[str], None]) -> bool:
+    """Wait for nodes, and tell people how it goes; True when all are ready in time."""
+    began = time.monotonic()
+    missing = wait_for_nodes(
+        names, seconds, lambda name, after: say(f"{name.strip('/')} is ready ({after:.1f} s)")
+    )
+    for name, why in missing.items():
+        say(f"{name.strip('/')} is NOT ready: {why}")
+    if not missing:
+        say(f"READY after {time.monotonic() - began:.1f} s, {len(names)} nodes")
+    return not missing
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Wait for so many seconds for the nodes that are named; return the exit code."""
+    seconds, *names = arguments
+    return 0 if wait_and_say(names, float(seconds), lambda text: print(text, flush=True)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -68,5 +68,7 @@ def test_the_launch_file_describes_every_argument_and_starts_all_nodes():
     values = {a.name: a.default for a in ARGUMENTS}
     specs = nodes_for(config_from({}))
     alone = [spec for spec in specs if spec.stands_alone]
-    assert len(module.start(values)) == len(alone) + 1
-    assert len(module.start(values | {"use_composition": "false"})) == len(specs)
+    # One process more says when they are ready.
+    assert len(module.start(values)) == len(alone) + 2
+    assert len(module.start(values | {"use_composition": "false"})) == len(specs) + 1
+    assert len(module.start(values | {"autostart": "false"})) == len(alone) + 1
