@@ -86,7 +86,7 @@ def compare_spheres(file: Path, published: Path) -> None:
     import numpy as np
 
     from motion_nodes.robot_setup.new_robot import new_robot
-    from motion_nodes.robot_setup.sphere_fit import measure as measured
+    from motion_nodes.robot_setup.sphere_measure import measure as measured
 
     with tempfile.TemporaryDirectory() as folder:
         made = new_robot(file, name="bench_spheres", output=Path(folder) / "robot")

@@ -46,7 +46,7 @@ def floor_contact(
     block: dict[str, Any] = {}
     if not base.block:
         return block
-    if base.kind == "holonomic":
+    if base.kind == "holonomic" and not any(wheel.rollers for wheel in base.wheels):
         masses = []
         for joint in base.driven:
             inertial = tree.links[tree.joints[joint].child].inertial

@@ -194,11 +194,35 @@ class LinkGeometry:
         found[within] = solid[tuple(place[within].T)]
         return found
 
+    def around(self, reach: float) -> tuple[Array, Array]:
+        """Return the free volume elements near the geometry, and how far away they are.
+
+        Args:
+            reach: how far to look [m].
+
+        Returns:
+            Middles [m], shape (e, 3), and distances from the solid elements [m], shape (e,).
+        """
+        from scipy import ndimage
+
+        solid, first = self._grid
+        margin = math.ceil(reach / self.spacing) + 1
+        free = ~np.pad(solid, margin)
+        distance = self.spacing * ndimage.distance_transform_edt(free)
+        near = free & (distance <= reach)
+        return first + self.spacing * (np.argwhere(near) - margin), distance[near]
+
     @functools.cached_property
     def _samples_tree(self) -> Any:
+        """The surface, and where an open end of it was closed: what is deep is far from both."""
+        from scipy import ndimage
         from scipy.spatial import cKDTree
 
-        return cKDTree(self.surface)
+        solid, first = self._grid
+        edge = solid & ~ndimage.binary_erosion(solid)
+        places = first + self.spacing * np.argwhere(edge)
+        from_surface = cKDTree(self.surface).query(places)[0]
+        return cKDTree(np.concatenate((self.surface, places[from_surface > 1.5 * self.spacing])))
 
 
 def _enclosed(shell: NDArray[np.bool_]) -> NDArray[np.bool_]:

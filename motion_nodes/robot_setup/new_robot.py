@@ -46,7 +46,7 @@ from motion_nodes.robot_setup.self_collisions import (
     random_configurations,
 )
 from motion_nodes.robot_setup.source import PackageSearch, read_source
-from motion_nodes.robot_setup.sphere_fit import Coverage
+from motion_nodes.robot_setup.sphere_measure import Coverage
 from motion_nodes.robot_setup.sphere_set import SPHERES_FILE, SphereSet
 from motion_nodes.robot_setup.states import first_home, nearer_home, ready_state
 from motion_nodes.robot_setup.wheels import BaseGuess, find_wheels, guess_base
@@ -94,7 +94,7 @@ def new_robot(
         output: the folder to make; default: one of the robot's name here.
         package_paths: packages, or folders of packages, for ``package://``.
         spheres_accuracy: how far spheres may reach beyond the geometry [m]; default: according to
-            each link's width, 8 to 30 mm.
+            each link's width, 6 to 40 mm.
         allow_missing_meshes: whether links whose collision meshes are missing go unchecked.
         force: whether a folder that exists may be moved aside.
         seed: of all that is tried at random.
@@ -235,13 +235,13 @@ def _geometries(
 def _accuracies(geometries: Mapping[str, LinkGeometry], given: float | None) -> dict[str, float]:
     """Return how exact the spheres of each link should be [m].
 
-    A fifth of its width, 8 to 30 mm; a small part is not drowned in what is given for all.
+    A sixth of its width, 6 to 40 mm; a small part is not drowned in what is given for all.
     """
     chosen = {}
     for link, geometry in geometries.items():
         extents = np.sort(np.ptp(geometry.bounds, axis=0))
         if given is None:
-            chosen[link] = float(np.clip(extents[1] / 5.0, 0.008, 0.03))
+            chosen[link] = float(np.clip(extents[1] / 6.0, 0.006, 0.04))
         else:
             chosen[link] = min(given, max(0.2 * float(extents[2]), 0.5 * given))
     return chosen
@@ -250,10 +250,17 @@ def _accuracies(geometries: Mapping[str, LinkGeometry], given: float | None) -> 
 def _fit(
     geometries: Mapping[str, LinkGeometry], given: float | None, say: Progress
 ) -> tuple[SphereSet, dict[str, Coverage]]:
-    spheres, coverage = SphereSet(), {}
+    spheres = SphereSet()
+    coverage: dict[str, Coverage] = {}
     accuracies = _accuracies(geometries, given)
+    first: dict[bytes, str] = {}  # of links that are alike, such as wheels and fingers
     for k, (link, geometry) in enumerate(geometries.items()):
         say(f"fitting spheres to {link} ({k + 1} of {len(geometries)})")
+        like = first.setdefault(geometry.corners.tobytes(), link)
+        if like != link:
+            spheres = spheres.with_link(link, spheres.of(like))
+            coverage[link] = coverage[like]
+            continue
         spheres = spheres.generate(link, geometry, accuracy=accuracies[link])
         coverage[link] = spheres.coverage(link, geometry)
     return spheres, coverage

@@ -17,6 +17,7 @@ import numpy as np
 
 from motion_nodes.errors import BadDescription
 from motion_nodes.robot_setup.findings import Findings, listed
+from motion_nodes.robot_setup.leftovers import put_in_variables
 
 VELOCITY = {"revolute": 1.0, "continuous": 1.0, "prismatic": 0.1}
 """Where no joint of the robot says more [rad/s or m/s]."""
@@ -39,6 +40,7 @@ def repair(root: Any, file: Path, findings: Findings) -> None:
     """
     if not root.get("name"):
         root.set("name", file.name.split(".")[0])
+    put_in_variables(root, file, findings)
     for tag in ("link", "joint"):
         _check_names(root.findall(tag), tag, file)
     joints = root.findall("joint")
@@ -174,6 +176,7 @@ def _mimics(joints: Iterable[Any], file: Path, findings: Findings) -> None:
 
 def _limits(joints: Iterable[Any], file: Path, findings: Findings) -> None:
     moving = [joint for joint in joints if joint.get("type") in _MOVING]
+    _twins(moving, file, findings)
     for joint in moving:
         _positions(joint, file, findings)
     moving = [joint for joint in moving if joint.get("type") in _MOVING]
@@ -196,6 +199,31 @@ def _limits(joints: Iterable[Any], file: Path, findings: Findings) -> None:
         for guess, names in guesses.items():
             why = f"the URDF gives {listed(names)} no {unit}"
             findings.add("guessed", f"limits.{field}", f"{guess} ({why})")
+
+
+def _twins(moving: Iterable[Any], file: Path, findings: Findings) -> None:
+    """Give an endless joint the limits that it states, if its twin on the same link keeps them.
+
+    Else of two steered wheels one would have stops and the other none.
+    """
+    stated: dict[tuple[Any, ...], dict[str, list[Any]]] = {}
+    for joint in moving:
+        limit = joint.find("limit")
+        if limit is None or joint.get("type") == "prismatic":
+            continue
+        ends = (_number(limit, "lower", 0.0, file), _number(limit, "upper", 0.0, file))
+        if ends[0] < ends[1] < ends[0] + 2.0 * math.pi:
+            kinds = stated.setdefault((joint.find("parent").get("link"), *ends), {})
+            kinds.setdefault(joint.get("type"), []).append(joint)
+    for (_, lower, upper), kinds in stated.items():
+        if len(kinds) == 2 and len(kinds["revolute"]) == len(kinds["continuous"]):
+            for joint, twin in zip(kinds["continuous"], kinds["revolute"], strict=True):
+                joint.set("type", "revolute")
+                text = (
+                    f"{joint.get('name')} made revolute: it states limits {lower:g} to {upper:g}, "
+                    f"as does {twin.get('name')}, which is"
+                )
+                findings.add("changed", "joints", text)
 
 
 def _positions(joint: Any, file: Path, findings: Findings) -> None:

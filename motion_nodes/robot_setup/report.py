@@ -9,7 +9,7 @@ from pathlib import Path
 from motion_nodes.model.robot import Robot
 from motion_nodes.robot_setup.findings import Finding, Findings
 from motion_nodes.robot_setup.self_collisions import SelfCollisions
-from motion_nodes.robot_setup.sphere_fit import Coverage
+from motion_nodes.robot_setup.sphere_measure import Coverage
 
 _FILES = {
     "robot.yaml": "groups, limits, named states, drives, pairs that are not checked",

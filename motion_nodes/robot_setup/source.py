@@ -16,6 +16,7 @@ from lxml import etree  # type: ignore[import-untyped]
 
 from motion_nodes.errors import BadDescription
 from motion_nodes.model.urdf import read_urdf_text
+from motion_nodes.robot_setup.leftovers import needs_xacro
 
 _PACKAGE_SCHEMES = ("package://", "model://")
 _ANCESTORS = 6  # folders above the URDF in which packages are looked for
@@ -99,8 +100,17 @@ def read_source(file: str | Path, package_paths: Sequence[str | Path] = ()) -> t
         text = _expanded(path, package_paths)
     else:
         text = read_urdf_text(path)
-    if "http://www.ros.org/wiki/xacro" in text and "<xacro:" in text:
-        text = _expanded(path, package_paths)
+    root = _parsed(text, path)
+    unfinished = root.find(".//{http://www.ros.org/wiki/xacro}*") is not None or (
+        needs_xacro(root) and shutil.which("xacro") is not None
+    )
+    if unfinished and ".xacro" not in path.suffixes:
+        root = _parsed(_expanded(path, package_paths), path)
+    return root, path
+
+
+def _parsed(text: str, path: Path) -> Any:
+    """Return the element <robot> of a URDF's text."""
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
     )
@@ -111,7 +121,7 @@ def read_source(file: str | Path, package_paths: Sequence[str | Path] = ()) -> t
     if root is None or root.tag != "robot":
         found = "nothing" if root is None else f"<{root.tag}>"
         raise BadDescription(f"{path}: a URDF starts with <robot>, this starts with {found}.")
-    return root, path
+    return root
 
 
 def _only_urdf(folder: Path) -> Path:

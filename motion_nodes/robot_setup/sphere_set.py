@@ -22,7 +22,8 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.model.yaml_file import read_yaml, yaml_text
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
-from motion_nodes.robot_setup.sphere_fit import Coverage, fit_count, fit_spheres, measure
+from motion_nodes.robot_setup.sphere_fit import fit_count, fit_spheres
+from motion_nodes.robot_setup.sphere_measure import Coverage, measure
 
 SPHERES_FILE = "spheres.yaml"
 _HEADING = "# Collision spheres: link -> [x, y, z, radius] in the link's frame [m].\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,13 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Array, Joint, JointKind, KinematicTree
 from motion_nodes.robot_setup.findings import Findings, listed
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.robot_setup.roller_rims import roller_angle_deg, rollers_by_wheel
 from motion_nodes.scene.robot_spheres import rigid_links
 
 Geometries = Mapping[str, LinkGeometry]
 
 _ROUND = 0.08  # by how much of its radius a wheel's outline may differ from a circle
+_GAPPY = 0.25  # the same for a rim of rollers, between which there may be gaps
 _LEVEL = 0.15  # sine of the angle by which axes may be askew
 _SPEED, _TURN = 0.5, 1.5  # [m/s], [rad/s] where the wheels' limits allow more
 _ACCELERATION, _TURN_ACCELERATION = 1.0, 3.0
@@ -37,6 +39,10 @@ class Wheel:
     """Of the joint in the base frame, shape (3,)."""
     swivel: Joint | None
     """Joint about an upright axis that carries the wheel, if there is one."""
+    rollers: tuple[str, ...] = ()
+    """Joints of rollers on its rim, where the URDF has them."""
+    roller_angle_deg: float | None = None
+    """From its axis to that of the roller on the floor, counter-clockwise from above [deg]."""
 
 
 @dataclass
@@ -74,22 +80,32 @@ def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple
     poses = link_poses(tree, base)
     rigid = rigid_links(tree)
     lowest = min(in_base(poses[link], g)[:, 2].min() for link, g in geometries.items())
+    rollers = rollers_by_wheel(tree, candidates)
+    on_rims = {roller.name for rim in rollers.values() for roller in rim}
     found = []
     for joint in candidates:
-        parts = [link for link in geometries if rigid[link] == joint.child]
+        if joint.name in on_rims:
+            continue
+        rim = rollers.get(joint.name, ())
+        turned = {joint.child, *(roller.child for roller in rim)}
+        parts = [link for link in geometries if rigid[link] in turned]
         X = poses[joint.parent] @ joint.X_PJ
         axis = X[:3, :3] @ joint.axis
         if not parts or abs(axis[2]) > _LEVEL:
             continue
         points = np.concatenate([in_base(poses[link], geometries[link]) for link in parts])
-        radius = _radius(points - X[:3, 3], axis)
+        radius = _radius(points - X[:3, 3], axis, _GAPPY if rim else _ROUND)
         if radius is None or points[:, 2].min() > lowest + 0.3 * radius:
             continue
         along = (points - X[:3, 3]) @ axis
         centre = X[:3, 3] + 0.5 * (along.min() + along.max()) * axis
         above = tree.parent_joint.get(rigid[joint.parent])
         upright = above is not None and abs((poses[above.child][:3, :3] @ above.axis)[2]) > 0.95
-        found.append(Wheel(joint.name, radius, centre, axis, above if upright else None))
+        swivel = above if upright else None
+        names = tuple(roller.name for roller in rim)
+        told = joint.rollers.angle_deg if joint.rollers else None
+        angle = roller_angle_deg(rim, axis, centre, poses, geometries) if rim else told
+        found.append(Wheel(joint.name, radius, centre, axis, swivel, names, angle))
     return tuple(found)
 
 
@@ -108,8 +124,17 @@ def guess_base(
     guess.passive = (*_carriers(tree, guess.passive), *guess.passive)
     if casters:
         findings.add("guessed", "passive_joints", f"casters: {listed(guess.passive)}")
+    plain = [wheel for wheel in rolling if wheel.roller_angle_deg is None]
+    if plain and len(plain) < len(rolling):
+        free = [wheel for wheel in rolling if wheel.roller_angle_deg is not None]
+        guess.passive += (*(wheel.joint for wheel in free), *_rollers(free))
+        names = listed(wheel.joint for wheel in free)
+        findings.add("guessed", "passive_joints", f"omni wheels that roll freely: {names}")
+        rolling = plain
     across = [wheel for wheel in rolling if abs(wheel.axis[1]) > 0.97]
-    if rolling and len(across) == len(rolling):
+    if len(rolling) >= 3 and not steered and all(w.roller_angle_deg for w in rolling):
+        _roller_wheels(guess, rolling, tree, findings)
+    elif rolling and len(across) == len(rolling):
         if len(steered) == 2:
             _ackermann(guess, steered, rolling, findings)
         elif not steered and not _mecanum(guess, rolling, tree, findings):
@@ -124,9 +149,16 @@ def guess_base(
             f"wheels {names} make no base that is known here (two sides, car, omni or mecanum "
             f"wheels, x of {base} forward); they are taken as rolling freely",
         )
-        guess.passive = _passive(swivels) + tuple(wheel.joint for wheel in rolling)
+        guess.passive = _passive(swivels) + tuple(
+            wheel.joint for wheel in wheels if wheel.swivel is None
+        )
+        guess.passive += _rollers(wheels)
         guess.driven = guess.steering = guess.turned = ()
     return guess
+
+
+def _rollers(wheels: Sequence[Wheel]) -> tuple[str, ...]:
+    return tuple(name for wheel in wheels for name in wheel.rollers)
 
 
 def _in_several_directions(wheels: Sequence[Wheel]) -> bool:
@@ -223,20 +255,39 @@ def _ackermann(
 def _mecanum(
     guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, findings: Findings
 ) -> bool:
-    """Return whether these are four mecanum wheels; only names or the URDF can tell."""
+    """Return whether these are four mecanum wheels; only their names can tell."""
     words = [f"{w.joint} {tree.joints[w.joint].child}".lower() for w in rolling]
-    told = [tree.joints[w.joint].rollers for w in rolling]
-    if len(rolling) != 4 or not (all(told) or all("mecanum" in word for word in words)):
+    if len(rolling) != 4 or not all("mecanum" in word for word in words):
         return False
     middle = np.mean([wheel.centre for wheel in rolling], axis=0)
     wheels = []
     for wheel in rolling:
         x, y = wheel.centre[:2] - middle[:2]
-        # The usual way to mount them: seen from above the rollers form an X.
-        wheels.append((wheel, -45.0 if x * y > 0.0 else 45.0))
+        # The usual way to mount them: seen from above the rollers on top form an X.
+        wheels.append((wheel, 45.0 if x * y > 0.0 else 135.0))
     _holonomic(guess, wheels, "mecanum", findings)
     findings.add("guessed", "base.wheels", "rollers at 45 degrees that form an X from above")
     return True
+
+
+def _roller_wheels(
+    guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, findings: Findings
+) -> None:
+    """Make a base of wheels whose rollers the URDF tells, as links or by ``<mecanum>``."""
+    wheels = []
+    for wheel in rolling:
+        told = tree.joints[wheel.joint].rollers
+        if told is not None:
+            wheel = replace(wheel, radius=told.radius)
+        wheels.append((wheel, round(wheel.roller_angle_deg or 90.0, 1)))
+    is_omni = all(abs(angle - 90.0) < 1.0 for _, angle in wheels)
+    _holonomic(guess, wheels, "omni" if is_omni else "mecanum", findings)
+    for entry, (wheel, _) in zip(guess.block["wheels"], wheels, strict=True):
+        if tree.joints[wheel.joint].rollers is not None:
+            del entry["radius"], entry["roller_angle_deg"]  # one source of a number
+    guess.passive += _rollers(rolling)
+    angles = ", ".join(f"{angle:g}" for _, angle in wheels)
+    findings.add("measured", "base.wheels", f"rollers at {angles} degrees to their wheels' axes")
 
 
 def _omni(guess: BaseGuess, rolling: Sequence[Wheel], findings: Findings) -> None:
@@ -293,8 +344,14 @@ def _limits(speed: float, turn: float, axes: str = "x") -> dict[str, Any]:
     }
 
 
-def _radius(points: Array, axis: Array) -> float | None:
-    """Return the radius of what is round about an axis through the origin; None if it is not."""
+def _radius(points: Array, axis: Array, uneven: float) -> float | None:
+    """Return the radius of what is round about an axis through the origin; None if it is not.
+
+    Args:
+        points: of the surface, seen from the axis [m], shape (k, 3).
+        axis: unit vector, shape (3,).
+        uneven: by how much of the radius the outline may differ from a circle.
+    """
     across = points - np.outer(points @ axis, axis)
     distance = np.linalg.norm(across, axis=1)
     radius = float(distance.max())
@@ -303,7 +360,7 @@ def _radius(points: Array, axis: Array) -> float | None:
     angle = np.arctan2(across @ np.cross(side, axis), across @ side)
     sector = np.floor((angle + math.pi) / (2.0 * math.pi) * 16.0).astype(int) % 16
     reach = np.array([distance[sector == k].max(initial=0.0) for k in range(16)])
-    return radius if radius > 0.0 and reach.min() > (1.0 - _ROUND) * radius else None
+    return radius if radius > 0.0 and reach.min() > (1.0 - uneven) * radius else None
 
 
 def link_poses(tree: KinematicTree, base: str) -> dict[str, Array]:

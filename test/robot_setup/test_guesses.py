@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups, wheels and drives guessed from URDFs, against what the shipped robots' files say."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from robot_setup.urdf_samples import LIMIT, arm, joint, link, robot
+from scipy.spatial.transform import Rotation
 
 from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.model.loader import load_robot
@@ -58,6 +61,64 @@ def test_omni_wheels_are_found() -> None:
     radii = {wheel.joint: wheel.radius for wheel in told.wheels}
     for wheel in found.block["wheels"]:
         assert wheel["radius"] == pytest.approx(radii[wheel["joint"]], rel=0.03)
+
+
+def mecanum_base(sign: float, rollers: int, word: str = "") -> str:
+    """Return a base of four wheels; the axis of the roller on the floor is at +-45 degrees."""
+    box = '<collision><geometry><box size="0.5 0.24 0.1"/></geometry></collision>'
+    parts = [link("base_link", box)]
+    hub = '<collision><origin rpy="1.5708 0 0"/><geometry><cylinder radius="{}" length="0.05"/>'
+    barrel = '<collision><geometry><cylinder radius="0.015" length="0.05"/></geometry></collision>'
+    for x, y in ((0.2, 0.18), (0.2, -0.18), (-0.2, 0.18), (-0.2, -0.18)):
+        wheel = f"{word}wheel_{len(parts)}"
+        radius = 0.05 if rollers else 0.08
+        parts += [
+            link(wheel, hub.format(radius) + "</geometry></collision>"),
+            joint(f"{wheel}_joint", "base_link", wheel, kind="continuous", xyz=f"{x} {y} 0"),
+        ]
+        angle = sign * np.sign(x * y) * np.pi / 4.0
+        for k in range(rollers):
+            a = 2.0 * np.pi * (k + 0.3) / rollers
+            to_rim = Rotation.from_euler("y", a) * Rotation.from_euler("z", angle)
+            rpy = (to_rim * Rotation.from_euler("x", -np.pi / 2.0)).as_euler("xyz")
+            place = f'{-0.065 * np.sin(a)} 0 {-0.065 * np.cos(a)}" rpy="{rpy[0]} {rpy[1]} {rpy[2]}'
+            name = f"{wheel}_roller_{k}"
+            parts += [
+                link(name, barrel),
+                joint(name, wheel, name, kind="continuous", xyz=place, axis="0 0 1"),
+            ]
+    return robot(*parts)
+
+
+def guessed(text: str) -> BaseGuess:
+    """Return the base that is guessed from a URDF without meshes."""
+    tree = read_urdf(text)
+    geometries = {
+        name: geometry
+        for name, part in tree.links.items()
+        if (geometry := LinkGeometry.of_shapes(part.collisions, Path)) is not None
+    }
+    wheels = find_wheels(tree, geometries, "base_link")
+    return guess_base(wheels, tree, Findings(), "base_link")
+
+
+@pytest.mark.parametrize(
+    ("sign", "angles"), [(1.0, [45, 135, 135, 45]), (-1.0, [135, 45, 45, 135])]
+)
+def test_rollers_of_a_mecanum_base_are_measured(sign: float, angles: list[float]) -> None:
+    found = guessed(mecanum_base(sign, 6))
+    assert found.kind == "holonomic"
+    told = [wheel["roller_angle_deg"] for wheel in found.block["wheels"]]
+    assert told == pytest.approx(angles, abs=0.2)
+    for wheel in found.block["wheels"]:
+        assert wheel["radius"] == pytest.approx(0.08, abs=0.004)
+    assert len(found.passive) == 4 * 6
+
+
+def test_mecanum_wheels_known_by_name_turn_the_base_and_slide_it_as_usual() -> None:
+    """docs/holonomic_bases.md: front left and rear right 45 degrees, the others 135."""
+    found = guessed(mecanum_base(1.0, 0, "mecanum_"))
+    assert [wheel["roller_angle_deg"] for wheel in found.block["wheels"]] == [45, 135, 135, 45]
 
 
 def test_an_arm_has_no_wheels() -> None:

@@ -240,6 +240,41 @@ def test_what_is_no_urdf_is_refused(tmp_path: Path, text: str, words: str) -> No
         read_source(file)
 
 
+def test_environment_variables_of_xacro_are_put_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOL_RPY", "0 0 1.5")
+    places = 'xyz="$(optenv TOOL_XYZ 0.1 0 0.2)" rpy="$(optenv TOOL_RPY 0 0 0)"'
+    text = arm(2).replace('<origin xyz="0 0 0.3"/>', f"<origin {places}/>")
+    tree, told = mended(text)
+    X = tree.joints["tool_joint"].X_PJ
+    np.testing.assert_allclose(X[:3, 3], (0.1, 0.0, 0.2))
+    assert np.arctan2(X[1, 0], X[0, 0]) == pytest.approx(1.5)
+    assert len(told) == 2
+
+
+def test_other_expressions_of_xacro_are_refused_with_line_and_way_out() -> None:
+    text = arm(2).replace('xyz="0 0 0.3"', 'xyz="0 0 ${height}" rpy="$(env NOT_SET_ANYWHERE) 0 0"')
+    with pytest.raises(BadDescription) as told:
+        mended(text)
+    for words in ("line 1: xyz of <origin> holds ${height}", "$(env NOT_SET_ANYWHERE)", "pip inst"):
+        assert words in str(told.value)
+
+
+def test_of_two_twins_the_endless_one_gets_the_limits_that_it_states() -> None:
+    steering = '<limit lower="-0.6" upper="0.6" velocity="1" effort="5"/>'
+    parts = [link("a"), link("b"), link("c"), link("d")]
+    parts += [
+        joint("left_steering", "a", "b", inside=steering),
+        joint("right_steering", "a", "c", kind="continuous", inside=steering),
+        joint("wheel", "a", "d", kind="continuous", inside=LIMIT),
+    ]
+    tree, told = mended(robot(*parts))
+    assert tree.joints["right_steering"].kind is JointKind.REVOLUTE
+    assert tree.joints["wheel"].kind is JointKind.CONTINUOUS
+    assert "right_steering made revolute" in told[0]
+
+
 def test_a_xacro_needs_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "r.urdf.xacro"
     file.write_text('<robot xmlns:xacro="http://www.ros.org/wiki/xacro"/>')

@@ -10,7 +10,8 @@ from motion_nodes.errors import BadCommand, BadConfig, BadDescription, UnknownFr
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import Box, Cylinder, Shape, Sphere
 from motion_nodes.robot_setup.link_geometry import LinkGeometry, dense_points
-from motion_nodes.robot_setup.sphere_fit import fit_count, fit_spheres, measure, outside
+from motion_nodes.robot_setup.sphere_fit import fit_count, fit_spheres
+from motion_nodes.robot_setup.sphere_measure import measure, outside
 from motion_nodes.robot_setup.sphere_set import SphereSet
 
 
@@ -28,7 +29,7 @@ def geometry_of(*solids: object) -> LinkGeometry:
 
 
 CASES = [
-    (Box((0.2, 0.1, 0.3)), 0.2 * 0.1 * 0.3),
+    (Box((0.2, 0.1, 0.16)), 0.2 * 0.1 * 0.16),
     (Cylinder(0.06, 0.4), np.pi * 0.06**2 * 0.4),
     (Sphere(0.1), 4.0 / 3.0 * np.pi * 0.1**3),
 ]
@@ -40,7 +41,7 @@ def test_a_solid_has_its_volume(solid: object, volume: float) -> None:
 
 
 @pytest.mark.parametrize("solid", [case[0] for case in CASES])
-@pytest.mark.parametrize("accuracy", [0.015, 0.03])
+@pytest.mark.parametrize("accuracy", [0.025, 0.04])
 def test_fitted_spheres_hold_a_solid_and_reach_little_beyond_it(
     solid: object, accuracy: float
 ) -> None:
@@ -50,14 +51,14 @@ def test_fitted_spheres_hold_a_solid_and_reach_little_beyond_it(
     points = dense_points(geometry.corners[::5], 0.004)
     assert (outside(spheres, points) <= 1e-4).mean() > 0.995
     assert outside(spheres, points).max() < 0.1 * accuracy
-    found = measure(spheres, geometry)
+    found = measure(spheres, geometry.finer(accuracy / 3.0))
     assert found.volume > 0.95
-    assert found.reach < 1.8 * accuracy
+    assert found.reach <= 1.1 * accuracy
 
 
 def test_finer_spheres_are_more_and_reach_less() -> None:
-    geometry = geometry_of(Box((0.3, 0.2, 0.1)))
-    coarse, fine = (measure(fit_spheres(geometry, a), geometry) for a in (0.05, 0.015))
+    geometry = geometry_of(Box((0.2, 0.12, 0.08)))
+    coarse, fine = (measure(fit_spheres(geometry, a), geometry) for a in (0.04, 0.02))
     assert fine.count > coarse.count
     assert fine.reach < coarse.reach
     assert fine.excess_volume < coarse.excess_volume
@@ -86,7 +87,7 @@ def test_a_number_of_spheres_is_kept_to() -> None:
     for count in (1, 5):
         spheres = fit_count(geometry, count)
         assert 1 <= len(spheres) <= count
-        assert outside(spheres, geometry.surface).max() < 1e-6
+        assert outside(spheres, geometry.surface).max() < 1e-3
 
 
 def test_an_open_tube_counts_as_solid() -> None:
@@ -95,6 +96,17 @@ def test_an_open_tube_counts_as_solid() -> None:
     lid = middle[:, 2] > middle[:, 2].max() - 1e-9
     opened = LinkGeometry(closed.corners[~lid])
     assert opened.volume > 0.8 * closed.volume
+
+
+def test_spheres_know_the_open_end_of_a_cover() -> None:
+    """Where a cover is open there is no surface; spheres are not to bulge out of it."""
+    closed = geometry_of(Box((0.3, 0.3, 0.15)))
+    middle = closed.corners.mean(axis=1)
+    opened = LinkGeometry(closed.corners[middle[:, 2] > middle[:, 2].min() + 1e-9])
+    assert opened.volume > 0.8 * closed.volume
+    spheres = fit_spheres(opened, 0.04)
+    lowest = (spheres[:, 2] - spheres[:, 3]).min()
+    assert lowest > closed.bounds[0, 2] - 1.2 * 0.04 - opened.spacing
 
 
 def test_every_edit_returns_another_set() -> None:
