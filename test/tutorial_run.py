@@ -82,7 +82,7 @@ class Reader:
             self._running[command] = self._run([sys.executable, *words[1:-1]])
             self._wait_for_commands()
         else:
-            here = words[0] == "motion" and words[1] != "record"
+            here = words[0] == "motion" and words[1] not in ("record", "go", "wait")
             given, told = self._motion(words[1:]) if here else self._program(words)
             assert given == (int(code[1]) if code else 0), f"{command}\n{told}"
             assert told.strip(), command

@@ -71,14 +71,18 @@ def _why_not(status: DiagnosticStatus) -> str:
 
 def wait_and_say(names: Sequence[str], seconds: float, say: Callable[[str], None]) -> bool:
     """Wait for nodes, and tell people how it goes; True when all are ready in time."""
-    began = time.monotonic()
-    missing = wait_for_nodes(
-        names, seconds, lambda name, after: say(f"{name.strip('/')} is ready ({after:.1f} s)")
-    )
+    last = 0.0
+
+    def news(name: str, after: float) -> None:
+        nonlocal last
+        last = after
+        say(f"{name.strip('/')} is ready ({after:.1f} s)")
+
+    missing = wait_for_nodes(names, seconds, news)
     for name, why in missing.items():
         say(f"{name.strip('/')} is NOT ready: {why}")
     if not missing:
-        say(f"READY after {time.monotonic() - began:.1f} s, {len(names)} nodes")
+        say(f"READY after {last:.1f} s, {len(names)} nodes")
     return not missing
 
 
