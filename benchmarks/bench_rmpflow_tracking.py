@@ -8,7 +8,7 @@ around a circle at 0.1 m/s. Its pose is told 50 or 10 times a second to the foll
 ``rmpflow_policy``, without ROS, so that nothing is late but what has to be. The policy works at
 250 Hz, MuJoCo at 500 Hz or more. Lag is the distance of the tool, by the joints that MuJoCo has,
 from where the target is at that time; the first two seconds of its motion do not count. Jerk is the
-third difference of what the drives are told, for a target that jumps by 0.2 m each second.
+second difference of the reference's speeds, for a target that jumps by 0.2 m each second.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ Target = Callable[[float], np.ndarray]
 def follow(
     name: str, policy: RmpflowPolicy, target: Target, every: float, seconds: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return lag at each step [m], shape (k,), and what the joints were told, shape (k, n)."""
+    """Return lag at each step [m], shape (k,), and the policy's speeds of joints, shape (k, n)."""
     robot = policy.robot
     world, follower = MujocoWorld([RobotPlacement(robot, name)]), Follower(policy)
     active, watched = robot.indices(policy.active_joints), robot.indices(policy.watched_joints)
-    lags, told, next_target = [], [], 0.0
+    lags, speeds, next_target = [], [], 0.0
     ready = robot.named_state("ready")[active]
     follower.follow_posture(ready, 0.0)
     X = policy.tool_pose(ready).copy()
@@ -60,11 +60,13 @@ def follow(
             positions, velocities = (np.full(len(q), np.nan) for _ in range(2))
             positions[active], velocities[active] = step
             world.command(name, JointTargets(positions, velocities))
-            told.append(step[1])
         world.step(round(PERIOD / world.time_step))
+        own_state = policy.get_internal_robot_joint_states()
+        if own_state is not None:
+            speeds.append(own_state[1])
         place = policy.tool_pose(world.state(name).position[active])[:3, 3]
         lags.append(float(np.linalg.norm(place - target(now + PERIOD))))
-    return np.array(lags), np.array(told)
+    return np.array(lags), np.array(speeds)
 
 
 def _ready(policy: RmpflowPolicy) -> np.ndarray:
@@ -103,8 +105,8 @@ def lag_row(name: str, own: bool, every: float, seconds: float) -> list[Cell]:
 
 def jerk_row(name: str, what: str, policy: RmpflowPolicy) -> list[Cell]:
     """Return jerk with a target that jumps."""
-    lags, told = follow(name, policy, jumps(policy), 0.02, 10.0)
-    jerk = np.abs(np.diff(told[round(4.0 / PERIOD) :], 2, axis=0)) / PERIOD**2
+    lags, speeds = follow(name, policy, jumps(policy), 0.02, 10.0)
+    jerk = np.abs(np.diff(speeds[round(4.0 / PERIOD) :], 2, axis=0)) / PERIOD**2
     return [f"{name}, {what}", float(np.sqrt((jerk**2).mean())), float(jerk.max()),
             1e3 * float(np.median(lags))]  # fmt: skip
 

@@ -223,9 +223,9 @@ def test_a_posture_beside_a_pose_settles_the_elbow_and_keeps_the_tool():
 
 def test_a_target_that_is_not_renewed_is_lost():
     robot = Robot(target_timeout=0.3)
-    robot.run(0.5, lambda now: robot.follower.follow_pose(DOWN, now))
+    robot.run(0.2, lambda now: robot.follower.follow_pose(DOWN, now))
     assert robot.speeds[-1] > 0.1
-    assert robot.run(0.7) is Phase.STOPPED
+    assert robot.run(0.9) is Phase.STOPPED
     assert "not renewed for 0.3 s" in robot.follower.text
     assert robot.speeds[-1] == 0.0
     told = len(robot.told)

@@ -97,7 +97,7 @@ def test_a_robot_without_settings_begins_in_proportion():
     assert 1.1 < ratio < 1.7  # a reach of 1.3 m beside 0.855 m
     fastest = robot.limits.select(robot.group("arm").joints).velocity.max()
     assert settings.joint_velocity_cap_rmp.max_velocity == fastest
-    assert franka.target_rmp.accel_norm_eps == pytest.approx(0.075, rel=1e-3)
+    assert franka.target_rmp.accel_norm_eps == pytest.approx(0.0375, rel=1e-3)
     policy = RmpflowPolicy(robot, settings)
     checker = CollisionChecker(robot, "arm")
     task = TaskDrawer(policy, checker, 1).pose()
