@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from lxml import etree  # type: ignore[import-untyped]
-
 from motion_nodes.errors import BadDescription
+from motion_nodes.model.robot_xml import robot_root
 from motion_nodes.model.urdf import read_urdf_text
 from motion_nodes.robot_setup.leftovers import needs_xacro
 
@@ -100,28 +99,13 @@ def read_source(file: str | Path, package_paths: Sequence[str | Path] = ()) -> t
         text = _expanded(path, package_paths)
     else:
         text = read_urdf_text(path)
-    root = _parsed(text, path)
+    root = robot_root(text, str(path))
     unfinished = root.find(".//{http://www.ros.org/wiki/xacro}*") is not None or (
         needs_xacro(root) and shutil.which("xacro") is not None
     )
     if unfinished and ".xacro" not in path.suffixes:
-        root = _parsed(_expanded(path, package_paths), path)
+        root = robot_root(_expanded(path, package_paths), str(path))
     return root, path
-
-
-def _parsed(text: str, path: Path) -> Any:
-    """Return the element <robot> of a URDF's text."""
-    parser = etree.XMLParser(
-        resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
-    )
-    try:
-        root = etree.fromstring(text.encode(), parser)
-    except etree.XMLSyntaxError as error:
-        raise BadDescription(f"{path}: is not XML that can be read: {error.msg}.") from None
-    if root is None or root.tag != "robot":
-        found = "nothing" if root is None else f"<{root.tag}>"
-        raise BadDescription(f"{path}: a URDF starts with <robot>, this starts with {found}.")
-    return root
 
 
 def _only_urdf(folder: Path) -> Path:
