@@ -175,6 +175,8 @@ class RmpflowPolicyNode(RobotNode[Any]):
         if follower.silent:
             self._idle_ticks += 1
             if self._idle_ticks % self._idle_share:
+                # How fast obstacles move is seen in the policy's time.
+                follower.policy.elapse(dt)
                 return
         now_ns = self.now_ns()
         now = now_ns * 1e-9

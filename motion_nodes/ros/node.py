@@ -15,6 +15,7 @@ the node does this by itself; otherwise a lifecycle manager does.
 from __future__ import annotations
 
 import dataclasses
+import gc
 import threading
 import time
 import traceback
@@ -26,7 +27,7 @@ from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from motion_nodes.errors import MotionError
 from motion_nodes.ros.change_state import ChangeStateService
-from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report
+from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report, report_period
 from motion_nodes.ros.endpoint_node import EndpointNode
 from motion_nodes.ros.instance_lock import InstanceLock
 from motion_nodes.ros.loop_jobs import LoopJobs
@@ -72,6 +73,7 @@ class MotionNode(EndpointNode, Generic[P]):
             self._instance = InstanceLock(self.get_fully_qualified_name())
             self.autostart: bool = declare_early(self, "autostart", True)
             """Whether the node configures and activates itself."""
+            period = report_period(self)
         except MotionError:
             self._leave_graph()
             raise
@@ -89,7 +91,7 @@ class MotionNode(EndpointNode, Generic[P]):
         self._twins = TwinWatch(self)
         self._diagnostics = DiagnosticsPublisher(self, name)
         self._diagnostics_timer = self.create_timer(
-            1.0, self._diagnose_safely, clock=Clock(clock_type=ClockType.STEADY_TIME)
+            period, self._diagnose_safely, clock=Clock(clock_type=ClockType.STEADY_TIME)
         )
         self._readiness = Readiness(self, self._diagnose_safely)
         self._readiness_timer = self.create_timer(
@@ -281,6 +283,9 @@ class MotionNode(EndpointNode, Generic[P]):
             # What was sent to an inactive node was not meant for now.
             self.forget_messages()
             self.activate()
+            # What was built until now stays; to look through it for garbage would keep all of the
+            # process's loops waiting for 50 ms, whenever Python thinks it due.
+            gc.freeze()
             loop = RateLoop(
                 self.params.update_rate, self._tick, self._crashed, name=self.get_name()
             )
