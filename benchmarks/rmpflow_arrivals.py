@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.pipeline import plan, warm_up
+from motion_nodes.planning.pipeline import plan
+from motion_nodes.planning.prepare import warm_up
 from motion_nodes.planning.problem import PlanRequest, PoseGoal
 from motion_nodes.rmpflow.follower import Follower
 from motion_nodes.rmpflow.following import FollowerSettings, Phase, RobotMotion

@@ -71,7 +71,8 @@ def _jobs(subject: Subject, world: str | None, seed: int) -> dict[str, Callable[
     from motion_nodes.ik.chain import IkChain
     from motion_nodes.ik.problem import IkRequest
     from motion_nodes.ik.solvers import make_solver
-    from motion_nodes.planning.pipeline import plan, warm_up
+    from motion_nodes.planning.pipeline import plan
+    from motion_nodes.planning.prepare import warm_up
     from motion_nodes.planning.problem import JointGoal, PlanRequest
 
     chain = IkChain.of_group(subject.robot, subject.group.name)

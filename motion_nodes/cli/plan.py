@@ -66,8 +66,9 @@ def plan(
     from motion_nodes.cli.trajectory_out import check_output, write_trajectory
     from motion_nodes.cli.values import NO_SOLUTION, Subject, checker_of
     from motion_nodes.errors import BadCommand
-    from motion_nodes.planning.pipeline import PlanOptions, warm_up
+    from motion_nodes.planning.pipeline import PlanOptions
     from motion_nodes.planning.pipeline import plan as plan_motion
+    from motion_nodes.planning.prepare import warm_up
     from motion_nodes.planning.problem import PlanRequest
 
     check_output(output)

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,14 +16,11 @@ from motion_nodes.errors import BadConfig, MotionError
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.planners import find_planner, make_planner
-from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanResult, PlanStatus
+from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.search_settings import ShorteningSettings
 from motion_nodes.planning.shortcut import shorten_path
 from motion_nodes.planning.tree_search import SearchTree
 from motion_nodes.planning.verify import FINER, PathVerifier
-from motion_nodes.scene.allowed import AllowedCollisions
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.retime import retime
@@ -142,30 +139,6 @@ def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan
             that are not finite, a link that there is not; limits without which there is no motion.
     """
     return _Run(request, options or PlanOptions()).run()
-
-
-def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
-    """Compile or load what planning needs, so that no request has to wait for it.
-
-    The first time on a machine that takes some seconds for each planner; later starts load it.
-
-    Args:
-        checker: of a robot that motions will be planned for.
-        planners: names of those that will be used; empty: the default one.
-    """
-    room = checker.snapshot()
-    links = room.robot.tree.frame_names
-    room.set_scene(Scene(allowed=AllowedCollisions(defaults=dict.fromkeys(links, True))))
-    start = room.limits.clip(np.zeros(len(room.joint_names)))
-    goal = room.limits.clip(start + 0.1)
-    goal = np.where(goal == start, room.limits.clip(start - 0.1), goal)
-    for name in planners:
-        # What there is to complain of, such as limits that are missing, requests will be told.
-        with suppress(MotionError):
-            plan(
-                PlanRequest(room, start, (JointGoal(goal),), timeout=0.05),
-                PlanOptions(planner=name),
-            )
 
 
 class _Run:

@@ -15,17 +15,18 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from motion_nodes.errors import MotionError
 from motion_nodes.kernels import jit
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.robot import Group, Robot
-from motion_nodes.planning.pipeline import plan, warm_up
+from motion_nodes.model.robot import Robot
+from motion_nodes.planning.pipeline import PlanOptions, plan
 from motion_nodes.planning.planners import planner_names
-from motion_nodes.planning.problem import PlanRequest, PoseGoal
+from motion_nodes.planning.problem import JointGoal, PlanRequest, PoseGoal
 from motion_nodes.scene.allowed import AllowedCollisions
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
@@ -33,32 +34,52 @@ from motion_nodes.scene.scene import Scene
 _DEFAULT, _ALL = "planning", "planning-all"
 """Marks in the cache: the default planner and what is around it; all planners."""
 _POLL = 0.05  # [s]
+_LITTLE = 0.05  # [rad or m]
 
 
-def small_motion(robot: Robot, group: Group, tip: str) -> PlanRequest:
-    """Return a request that uses all that a request for a pose does, and is soon done.
+def small_motion(checker: CollisionChecker, tip: str | None = None) -> PlanRequest:
+    """Return a request that uses all that others do, and is soon done, for all may be touched.
 
     Args:
-        robot: with the group.
-        group: that moves a little from ``home``.
-        tip: link of the goal.
+        checker: of the joints that move a little from ``home``.
+        tip: link whose pose is the goal; None: the goal is where the joints are.
     """
+    room, robot = checker.snapshot(), checker.robot
     links = dict.fromkeys(robot.tree.frame_names, True)
-    scene = Scene(allowed=AllowedCollisions(defaults=links))
-    checker = CollisionChecker(robot, group.joints, scene=scene)
-    middle = group.limits.clip(np.zeros(len(group.joints)))
+    room.set_scene(Scene(allowed=AllowedCollisions(defaults=links)))
+    indices, clip = robot.indices(room.joint_names), room.limits.clip
+    start = clip(robot.home[indices])
+    goal = clip(start + _LITTLE)
+    goal = np.where(goal == start, clip(start - _LITTLE), goal)
+    if tip is None:
+        return PlanRequest(room, start, (JointGoal(goal),), timeout=0.05)
     q = robot.home.copy()
-    q[group.indices] += np.clip(middle - q[group.indices], -0.05, 0.05)
+    q[indices] = goal
     kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
-    goal = PoseGoal(tip, kinematics.pose(q, tip))
-    return PlanRequest(checker, robot.home[group.indices], (goal,))
+    return PlanRequest(room, start, (PoseGoal(tip, kinematics.pose(q, tip)),))
+
+
+def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
+    """Compile or load what planning needs, so that no request has to wait for it.
+
+    The first time on a machine that takes some seconds for each planner; later starts load it.
+
+    Args:
+        checker: of a robot that motions will be planned for.
+        planners: names of those that will be used; empty: the default one.
+    """
+    request = small_motion(checker)
+    for name in planners:
+        # What there is to complain of, such as limits that are missing, requests will be told.
+        with contextlib.suppress(MotionError):
+            plan(request, PlanOptions(planner=name))
 
 
 def load_planning(robot: Robot) -> None:
     """Load, or compile, what planning with the default planner needs, for each group with a tip."""
     for group in robot.groups.values():
         if group.tip is not None:
-            plan(small_motion(robot, group, group.tip))
+            plan(small_motion(CollisionChecker(robot, group.joints), group.tip))
     jit.mark_compiled(_DEFAULT)
 
 

@@ -15,13 +15,14 @@ from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Array, Box
 from motion_nodes.planning import pipeline
-from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan, warm_up
+from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
 from motion_nodes.planning.planners import (
     default_settings,
     find_planner,
     make_planner,
     planner_names,
 )
+from motion_nodes.planning.prepare import warm_up
 from motion_nodes.planning.problem import Goal, JointGoal, PlanRequest, PlanStatus, PoseGoal
 from motion_nodes.planning.rrt import RrtSettings
 from motion_nodes.planning.rrt_connect import RrtConnect
