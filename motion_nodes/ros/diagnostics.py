@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node reports on ``/diagnostics`` once a second, without diagnostic_updater."""
+"""What a node reports on ``/diagnostics``, as diagnostic_updater does: once a second by default."""
 
 from __future__ import annotations
 
@@ -7,12 +7,35 @@ import time
 from dataclasses import dataclass, field
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.node import Node
 
+from motion_nodes.errors import BadConfig
 from motion_nodes.ros import qos
+from motion_nodes.ros.parameters import declare_early
 
 LEVELS = {"OK": DiagnosticStatus.OK, "WARN": DiagnosticStatus.WARN, "ERROR": DiagnosticStatus.ERROR}
 _ORDER = ("OK", "WARN", "ERROR")
+PERIOD = "diagnostic_updater.period"
+"""Parameter of every node that says how often it reports, named as diagnostic_updater names it."""
+SHORTEST, LONGEST = 0.05, 60.0
+"""[s] Allowed periods."""
+
+
+def report_period(node: Node) -> float:
+    """Declare the period of a node's reports, and return it [s].
+
+    Raises:
+        BadConfig: what was given is not allowed.
+    """
+    fixed = ParameterDescriptor(description="Time between two reports.", read_only=True)
+    period = float(declare_early(node, PERIOD, 1.0, fixed))
+    if not SHORTEST <= period <= LONGEST:
+        raise BadConfig(
+            f"{node.get_fully_qualified_name()}: parameter '{PERIOD}' is {period:g} s; allowed is "
+            f"{SHORTEST:g} to {LONGEST:g} s"
+        )
+    return period
 
 
 @dataclass
