@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import json
 import os
 import signal
@@ -30,6 +31,9 @@ from motion_nodes.model.placement import parse_placements
 
 LIMIT = 10.0
 """[s] How long a condition may take to come true: far more than it needs on a busy machine."""
+
+OFTEN = {"diagnostic_updater.period": 0.2}
+"""Parameters of all nodes: who waits for a report waits less."""
 
 RELIABLE = QoSProfile(depth=50, reliability=ReliabilityPolicy.RELIABLE)
 BEST_EFFORT = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -155,7 +159,7 @@ class Suite:
         args = ["--ros-args"]
         args += ["-r", f"__node:={name}"] if name else []
         args += ["-r", f"__ns:=/{namespace}"] if namespace else []
-        for key, value in parameters.items():
+        for key, value in (OFTEN | parameters).items():
             args += ["-p", f"{key.replace('__', '.')}:={json.dumps(value)}"]
         python = [sys.executable, "-m", "motion_nodes.nodes"]
         return self.run([*python, executable, *args, *ros_args], **(variables or {}))
@@ -176,7 +180,11 @@ class Suite:
             settings: of the bring-up.
         """
         config = BringupConfig(placements=parse_placements(robots), **{"viewer": "none"} | settings)
-        specs = [spec for spec in nodes_for(config) if spec.executable not in without]
+        specs = [
+            dataclasses.replace(spec, parameters={**spec.parameters, **OFTEN})
+            for spec in nodes_for(config)
+            if spec.executable not in without
+        ]
         commands = commands_for(specs, composed=True)
         return {name: self.run(command) for name, command in commands.items()}
 

@@ -76,7 +76,8 @@ def parameters_page() -> str:
         "A batch of values is taken whole or refused whole. An integer counts where a float is",
         "meant. *The robot's* means that the default comes from the robot's description,",
         "*required* that there is none. Besides these, every node has `autostart` (bool, true:",
-        "configure and activate at start) and `use_sim_time`.",
+        "configure and activate at start), `diagnostic_updater.period` (float, 1 s, fixed at",
+        "start: time between two reports on /diagnostics) and `use_sim_time`.",
     ]
     for executable in NODES:
         cls = node_class(executable)

@@ -173,6 +173,13 @@ def test_wrong_autostart_is_one_clear_error_and_frees_the_name(make):
     make()
 
 
+@pytest.mark.parametrize("given", ["0.0", "-1.0", ".nan", ".inf", "1e9", "often"])
+def test_a_period_of_reports_that_cannot_be_is_refused_by_name(make, given):
+    with pytest.raises(BadConfig, match="'diagnostic_updater.period' is .*; (allowed|it must be)"):
+        Probe(f"diagnostic_updater.period:={given}")
+    make()
+
+
 def test_a_failed_configure_gives_everything_back(make):
     node = make()
 
