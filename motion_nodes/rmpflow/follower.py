@@ -369,7 +369,7 @@ class Follower:
             return q, np.zeros(len(q))
         if not self.policy.ignores_state_updates:
             # What is not told must not add up to a jump.
-            self.policy.set_internal_robot_joint_states(self._sent, np.zeros(len(q)))
+            self.policy.hold_reference(self._sent)
         return None
 
     def _judge(self, qd: Array, dt: float, now: float) -> None:

@@ -26,6 +26,7 @@ from motion_nodes.rmpflow.smoothing import Smoothing, SmoothingSettings
 from motion_nodes.rmpflow.status import Errors, PolicyStatus, errors_of, watch
 from motion_nodes.rmpflow.targeted import TargetedPolicy
 
+_SAG_SETTLING = 0.15  # [s] time constant
 _AT_REST = 1e-3  # [rad/s or m/s]
 _WATCH_PERIOD = 0.01  # [s] between two looks at the progress; a kilohertz tells no more of it
 _BRAKING = 0.5  # [s] what is stopped goes along for so long at most, then it is held
@@ -229,7 +230,8 @@ class RmpflowPolicy(TargetedPolicy):
 
         Leaves look at the measured positions, but each reference goes on from the one before, at
         its speed. So it stays ahead of joints that sag under their weight or lag, by as much as it
-        takes, and what a target at rest leaves of an error is integrated away.
+        takes, and what a target at rest leaves of an error is integrated away. How far joints are
+        behind is taken in by and by, so that measurements may come late.
 
         Args:
             active_q: as for :meth:`compute_joint_targets`.
@@ -254,8 +256,19 @@ class RmpflowPolicy(TargetedPolicy):
         state.q = np.where(far, q + np.clip(ahead, -most_ahead, most_ahead), state.q)
         state.qd = np.where(far, qd, state.qd)
         self._set_watched(watched_q, watched_qd)
-        self._sag = q - state.q
+        sag = q - state.q
+        new = 1.0 - math.exp(-frame_duration / _SAG_SETTLING)
+        self._sag = np.where(far, sag, self._sag + new * (sag - self._sag))
         return self._advance(state, count, dt)
+
+    def hold_reference(self, q: ArrayLike) -> None:
+        """Take the reference back to positions that were told before, at rest.
+
+        Raises:
+            BadCommand: wrong number of joints, or ones that are not finite; nothing changes.
+        """
+        told = joint_numbers(q, self.active_joints, "reference")
+        self._state = JointMotion(told, np.zeros(len(told)), np.zeros(len(told)))
 
     def _advance(self, state: JointMotion, count: int, dt: float) -> tuple[Array, Array]:
         for _ in range(count):

@@ -52,6 +52,18 @@ def test_joints_that_sag_arrive_all_the_same(policy):
     assert miss(policy, fallen) > 0.1, "from the measured state alone it sinks"
 
 
+def test_measurements_that_come_late_make_nothing_swing(policy):
+    late = [policy.default_cspace_target] * 5
+
+    def robot(reference):
+        late.append(reference + 0.01)
+        return late[-5]
+
+    q = lead(policy, 5.0, robot)
+    assert miss(policy, q) < 1e-3
+    assert np.ptp(late[-25:], axis=0).max() < 1e-3, "at rest"
+
+
 def test_a_robot_that_follows_is_led_as_by_the_policys_own_state(policy):
     own = RmpflowPolicy(FRANKA, ignore_robot_state_updates=True)
     own.set_end_effector_target(PLACE)
