@@ -29,7 +29,7 @@ from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from motion_nodes.bringup.compose import BringupConfig, commands_for, nodes_for
 from motion_nodes.model.placement import parse_placements
 
-LIMIT = 10.0
+LIMIT = 30.0
 """[s] How long a condition may take to come true: far more than it needs on a busy machine."""
 
 OFTEN = {"diagnostic_updater.period": 0.2}
