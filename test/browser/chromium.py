@@ -7,22 +7,18 @@ import base64
 import io
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pytest
+from browser.panel import Panel
+from browser.waiting import LIMIT, PAGE_LIMIT, POLL, wait_for
 from numpy.typing import NDArray
 
 CHROMIUM = ("/usr/bin/chromium", "/usr/bin/chromium-browser")
 DRIVER = "/usr/bin/chromedriver"
-PAGE_LIMIT = 60.0
-"""Longest wait for a page to load and draw [s]; WebGL in software is slow on a busy machine."""
-LIMIT = 20.0
-"""Longest wait for anything else [s]."""
-POLL = 0.1
 WITHOUT_SHADOWS = str(Path(__file__).with_name("without_shadows.yaml"))
 """Parameters of a suite whose page is drawn in software."""
 
@@ -45,7 +41,6 @@ FLAGS = (
 )
 
 Image = NDArray[np.uint8]
-_T = TypeVar("_T")
 
 
 def skip_without_chromium() -> str:
@@ -57,40 +52,8 @@ def skip_without_chromium() -> str:
     return found[0]
 
 
-def wait_for(condition: Callable[[], _T], what: str, limit: float = LIMIT) -> _T:
-    """Return the first true value of a condition.
-
-    Args:
-        condition: asked until what it returns is true; ``StaleElement`` and the like count as no.
-        what: for the error, as in "the panel appears".
-        limit: longest wait [s].
-
-    Raises:
-        AssertionError: when it did not come true in time.
-    """
-    from selenium.common.exceptions import WebDriverException
-
-    deadline = time.monotonic() + limit
-    last: object = None
-    while True:
-        try:
-            last = condition()
-        except WebDriverException as error:
-            last = error
-        else:
-            if last:
-                return last
-        if time.monotonic() > deadline:
-            raise AssertionError(f"waited {limit:.0f} s in vain until {what}; last: {last!r:.300}")
-        time.sleep(POLL)
-
-
-class Page:
+class Page(Panel):
     """One open viewer page."""
-
-    def __init__(self, driver) -> None:
-        """Take over a selenium driver."""
-        self.driver = driver
 
     def open(self, url: str) -> None:
         """Load a viewer's page and wait until it is connected and draws something."""
@@ -204,129 +167,6 @@ class Page:
         """Wait until the page shows a text."""
         wait_for(lambda: text in self.text(), f"the page shows '{text}'", limit)
 
-    def set_slider(self, label: str, value: float, folder: str = "") -> None:
-        """Type a value into the number field of a slider.
-
-        Args:
-            label: beginning of the slider's label, such as ``joint1``.
-            value: what to type.
-            folder: name of the folder it stands in; empty for any.
-        """
-        from selenium.webdriver.common.keys import Keys
-
-        field = self._field(label, folder)
-        field.click()
-        field.send_keys(Keys.CONTROL, "a")
-        field.send_keys(f"{value:g}", Keys.ENTER)
-
-    def nudge_slider(self, label: str, steps: int, folder: str = "") -> None:
-        """Move a slider by arrow keys, to the right for positive steps."""
-        from selenium.webdriver.common.keys import Keys
-
-        thumb = wait_for(
-            lambda: self._find(f"//*[@id='{self._id(label, folder)}']//*[@role='slider']"),
-            f"the slider '{label}' appears",
-        )
-        key = Keys.ARROW_RIGHT if steps > 0 else Keys.ARROW_LEFT
-        self.driver.execute_script("arguments[0].focus()", thumb)
-        thumb.send_keys(key * abs(steps))
-
-    def slider_value(self, label: str, folder: str = "") -> float:
-        """Return what the number field of a slider shows."""
-        return float(self._field(label, folder).get_attribute("value") or "nan")
-
-    def check(self, label: str, on: bool, folder: str = "") -> None:
-        """Switch a checkbox."""
-        box = self.driver.find_element("id", self._id(label, folder))
-        if box.is_selected() != on:
-            self.driver.execute_script("arguments[0].click()", box)
-
-    def is_checked(self, label: str, folder: str = "") -> bool:
-        """Return whether a checkbox is on."""
-        return bool(self.driver.find_element("id", self._id(label, folder)).is_selected())
-
-    def tab(self, name: str, folder: str = "") -> None:
-        """Open a tab of the panel."""
-        path = f"{_inside(folder)}//*[@role='tab'][normalize-space()='{name}']"
-
-        def opened() -> bool:
-            tab = self._find(path)
-            if tab is None:
-                return False
-            if tab.get_attribute("aria-selected") != "true":
-                self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", tab)
-                tab.click()
-            return tab.get_attribute("aria-selected") == "true"
-
-        wait_for(opened, f"the tab '{name}' opens")
-
-    def open_folder(self, name: str) -> None:
-        """Open a folder of the panel that is closed at first."""
-        path = f"//div[contains(@class, 'Paper')]/div[normalize-space(text())='{name}']"
-        title = wait_for(lambda: self._find(path), f"the folder '{name}' appears")
-        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", title)
-        folder = title.find_element("xpath", "..")
-        heights = [folder.size["height"]]
-        title.click()
-
-        def at_rest() -> bool:
-            # It opens slowly, and what is clicked meanwhile is not where it was.
-            heights.append(folder.size["height"])
-            return heights[0] < heights[-1] == heights[-2]
-
-        wait_for(at_rest, f"the folder '{name}' opens")
-
-    def tap_title(self, title: str) -> None:
-        """Tap the title of the panel, which opens and closes it on a phone."""
-        found = wait_for(
-            lambda: self._find(f"//*[not(*)][normalize-space()='{title}'][not(self::title)]"),
-            f"the title '{title}' appears",
-        )
-        found.click()
-
-    def click(self, label: str, folder: str = "") -> None:
-        """Click a button."""
-        with self.held(label, folder):
-            pass
-
-    @contextmanager
-    def held(self, label: str, folder: str = "") -> Iterator[None]:
-        """Hold a button down."""
-        from selenium.webdriver.common.action_chains import ActionChains
-
-        button = wait_for(
-            lambda: self._find(f"{_inside(folder)}//button[normalize-space()='{label}']"),
-            f"the button '{label}' appears",
-        )
-        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
-        ActionChains(self.driver).click_and_hold(button).perform()
-        try:
-            yield
-        finally:
-            ActionChains(self.driver).release().perform()
-
-    def _id(self, label: str, folder: str) -> str:
-        """Return the id of the element with a label."""
-        path = f"{_inside(folder)}//label[@for][starts-with(normalize-space(), '{label}')]"
-        found = wait_for(lambda: self._find(path), f"'{label}' appears in the panel")
-        return str(found.get_attribute("for"))
-
-    def _field(self, label: str, folder: str):
-        """Return the number field beside a slider."""
-        path = f"//*[@id='{self._id(label, folder)}']/following-sibling::*//input"
-        field = wait_for(lambda: self._find(path), f"the number field of '{label}' appears")
-        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", field)
-        return field
-
-    def _find(self, path: str):
-        """Return the first element at an XPath, or None."""
-        found = self._all(path)
-        return found[0] if found else None
-
-    def _all(self, path: str) -> list:
-        """Return all elements at an XPath."""
-        return list(self.driver.find_elements("xpath", path))
-
 
 class _Truthy:
     """An array in a box that is true, because an array itself is neither true nor false."""
@@ -338,14 +178,6 @@ class _Truthy:
     def of(value: Image | None) -> _Truthy | None:
         """Put a value in its box; None stays None."""
         return None if value is None else _Truthy(value)
-
-
-def _inside(folder: str) -> str:
-    """Return the XPath of a folder of the panel."""
-    if not folder:
-        return ""
-    # The folder is the paper around the paper that holds its title.
-    return f"//div[contains(@class, 'Paper')][./div[normalize-space(text())='{folder}']]"
 
 
 def pixel_of(page: Page, server, p_W: np.ndarray) -> tuple[int, int]:
