@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Takes the README's pictures of the running programs, as a visitor's browser shows them.
+"""Takes the docs' pictures of the running programs, as a visitor's browser shows them.
 
     .venv/bin/python tools/take_pictures.py                 all of them, into docs/pictures
     .venv/bin/python tools/take_pictures.py --only demo     one of them
+
+Those of the page alone are taken by its tests (``test/browser/pictures.py``); ``make pictures``
+takes all.
 
 It needs what the browser tests need: Debian's chromium and chromium-driver, selenium and Pillow.
 """
@@ -47,14 +50,12 @@ from motion_nodes.ros.move_client import pose_constraints  # noqa: E402
 
 chromium = importlib.import_module("browser.chromium")
 """The browser harness of the tests."""
+pictures = importlib.import_module("browser.pictures")
 Page: TypeAlias = Any
 """Its page."""
 
 SIZE = (1200, 800)
 """[pixels]"""
-COLOURFUL = 40
-"""A pixel whose channels are further apart than this is no grey."""
-MOST_BYTES = 300_000
 START = 60.0
 """[s] Longest wait for a program to be up."""
 DOMAIN = "77"
@@ -144,21 +145,21 @@ def pan_and_zoom(page: Page, right: int, down: int, notches: int) -> None:
 
 
 def demo(path: Path) -> None:
-    """Both robots in motion: the second round, so that the trail of the first is there."""
+    """Both robots in motion: the arm after its target, the base once around its square."""
     with program_and_page(["demo"]) as (program, page):
         arm = program.hear(JointState, "/franka/joint_states")
         base = program.hear(Odometry, "/jetbot/ground_truth")
 
-        def speed() -> float:
-            return float(max(map(abs, arm().velocity)))
+        def place() -> tuple[float, float]:
+            p = base().pose.pose.position
+            return p.x, p.y
 
-        def driving() -> bool:
-            return math.hypot(base().twist.twist.linear.x, base().twist.twist.linear.y) > 0.1
-
-        program.wait(lambda: driving() and speed() > 0.2, "the first round begins", START)
-        program.wait(lambda: not driving() and speed() < 0.01, "it ends", START)
-        program.wait(lambda: driving() and speed() > 0.3, "the second round begins", START)
-        page.driver.save_screenshot(str(path))
+        start = place()
+        program.wait(lambda: math.dist(place(), start) > 0.5, "the base is under way", START)
+        program.wait(lambda: math.dist(place(), start) < 0.2, "it was around", 2 * START)
+        page.tab("Target", "franka")
+        program.wait(lambda: max(map(abs, arm().velocity)) > 0.2, "the arm moves", START)
+        page.screenshot(path)
 
 
 def franka(path: Path) -> None:
@@ -312,33 +313,6 @@ PICTURES: dict[str, Callable[[Path], None]] = {
 }
 
 
-def compress(path: Path) -> None:
-    """Write a picture again with a palette: half the bytes, no difference that one sees.
-
-    Raises:
-        SystemExit: when it is still too large for a README.
-    """
-    from PIL import Image
-
-    picture = Image.open(path).convert("RGB")
-    pixels = np.asarray(picture)
-    colourful = np.ptp(pixels.astype(np.int16), axis=-1) > COLOURFUL
-    # One palette for all would be spent on the many greys: robots are small and need theirs.
-    palette = [255, 255, 255]
-    for part, count in ((~colourful, 159), (colourful, 96)):
-        if part.any():
-            reduced = Image.fromarray(pixels[part][None]).quantize(count)
-            palette += (reduced.getpalette() or [])[: 3 * count]
-    with_palette = Image.new("P", (1, 1))
-    with_palette.putpalette(palette)
-    small = picture.quantize(palette=with_palette, dither=Image.Dither.FLOYDSTEINBERG)
-    small.save(path, optimize=True)
-    size = path.stat().st_size
-    print(f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}: {size / 1000:.0f} kB")
-    if size > MOST_BYTES:
-        sys.exit(f"{path.name} has more than {MOST_BYTES / 1000:.0f} kB")
-
-
 def main() -> None:
     """Take the pictures that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -351,9 +325,12 @@ def main() -> None:
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     try:
         for name in chosen.only or PICTURES:
-            take, path = PICTURES[name], chosen.folder / f"{name}.png"
-            take(path)
-            compress(path)
+            with tempfile.TemporaryDirectory() as folder:
+                whole = Path(folder) / f"{name}.png"
+                PICTURES[name](whole)
+                path = chosen.folder / f"{name}.webp"
+                pictures.write_picture(pictures.read_picture(whole), path)
+            print(f"{path}: {path.stat().st_size / 1000:.0f} kB")
     finally:
         rclpy.try_shutdown()
 

@@ -82,7 +82,8 @@ class PlotPanel:
                         stroke="#888", size=48, grid=uplot.Axis_Grid(stroke="#8884", width=1)
                     ),
                 ),
-                legend=uplot.Legend(show=len(names) <= 1),
+                # Without it nobody knows which line is whose; a click on a name hides its line.
+                legend=uplot.Legend(show=True, live=False),
             )  # fmt: skip
 
     async def _switched(self, _: viser.GuiEvent[viser.GuiCheckboxHandle]) -> None:

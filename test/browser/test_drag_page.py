@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from browser.chromium import PAGE_LIMIT, Page, chromium_page, pixel_of
 from browser.chromium import wait_for as wait_within
+from browser.pictures import keep_picture
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
@@ -120,18 +122,20 @@ def test_a_planner_is_asked_by_buttons_alone(cell: Cell) -> None:
     cell.wait(lambda: not cell.live.target.handles.visible, "the handles are hidden")
 
 
-def test_a_target_that_somebody_else_moves_is_shown(cell: Cell) -> None:
+def test_a_target_that_somebody_else_moves_is_shown(cell: Cell, tmp_path: Path) -> None:
     gizmo = cell.live.target
+    cell.page.tab("Target")
     gizmo._was_shown = False
     X = from_xyz_rpy((0.4, -0.2, 0.5), (np.pi, 0.0, 0.0))
     cell.viewer.update_target("franka", X)
     cell.wait(lambda: cell.page.is_checked("Drag a target"), "the target is shown")
     cell.wait(lambda: gizmo.handles.visible, "the handles are there")
     np.testing.assert_allclose(gizmo.handles.pose, X)
+    keep_picture(cell.page, "target", tmp_path)
     cell.page.check("Drag a target", False)
 
 
-def test_an_object_is_added_dragged_and_removed(cell: Cell) -> None:
+def test_an_object_is_added_dragged_and_removed(cell: Cell, tmp_path: Path) -> None:
     page, editor = cell.page, cell.live.planning.editor
     page.tab("Scene")
     page.click("Add object")
@@ -140,6 +144,7 @@ def test_an_object_is_added_dragged_and_removed(cell: Cell) -> None:
     assert item.parts[0].solid == Box((0.1, 0.1, 0.1))
     cell.wait(lambda: editor.handles.visible and editor.choice.value == name, "it is chosen")
     page.wait_until_drawn()
+    keep_picture(page, "object", tmp_path)
     before = editor.handles.pose
 
     def dragged() -> bool:

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 from browser.chromium import PAGE_LIMIT, Page, chromium_page, difference
 from browser.chromium import wait_for as wait_within
+from browser.pictures import keep_picture
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
@@ -87,7 +89,9 @@ def test_collision_spheres_are_shown_on_demand(page: Page, viewer: BrowserViewer
     wait_for(lambda: orange(page) < before + 100, "the spheres are hidden")
 
 
-def test_a_plan_is_played_scrubbed_and_hidden(page: Page, viewer: BrowserViewer) -> None:
+def test_a_plan_is_played_scrubbed_and_hidden(
+    page: Page, viewer: BrowserViewer, tmp_path: Path
+) -> None:
     nothing = orange(page)
     page.tab("Plan")
     page.wait_for_text("No plan yet")
@@ -105,6 +109,7 @@ def test_a_plan_is_played_scrubbed_and_hidden(page: Page, viewer: BrowserViewer)
     wait_for(lambda: not page.is_checked("Play"), "the play is off")
     wait_for(lambda: abs(path.ghost.q[0] - FRANKA.home[0] - 0.6) < 1e-9, "the ghost is half way")
     middle = page.wait_until_drawn()
+    keep_picture(page, "plan", tmp_path)
     page.set_slider("Time", 2.0)
     wait_for(lambda: difference(page.canvas(), middle) > 0.005, "the ghost moves on the page")
     assert path.ghost.q == pytest.approx(goal)
