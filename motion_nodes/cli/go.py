@@ -66,10 +66,13 @@ def go(
         raise BadCommand(f"--timeout is {timeout:g}; it must be above 0.")
     place = parse_placement(robot)
     known = load_robot(place.robot)
-    if known.base is not None and group is None and to_position is None:
+    pose = (to_position, to_rpy, to_quat)
+    if known.base is not None and group is None:
+        if any(word is not None for word in pose) or (velocity, acceleration) != (1.0, 1.0):
+            raise BadCommand(f"'{known.name}' is a base; it takes --to x,y or x,y,yaw, no more.")
         order = _base_order(place, known, to, degrees)
     else:
-        order = _arm_order(place, group, to, (to_position, to_rpy, to_quat), degrees)
+        order = _arm_order(place, group, to, pose, degrees)
         order.goal.request.max_velocity_scaling_factor = velocity
         order.goal.request.max_acceleration_scaling_factor = acceleration
     began = time.monotonic()
