@@ -11,6 +11,7 @@ this file.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from child_processes import isolate
@@ -43,25 +44,38 @@ class Stranger:
         """Begin in an empty folder."""
         self.folder = folder
         self.rows: list[list[Cell]] = []
+        self.failed: list[str] = []
         self._environment = dict(environment)
 
     def run(self, label: str, words: Sequence[str], within: float | None = None) -> None:
         """Run a command to its end; ``within`` [s] is what the README promises."""
         self._step(label, lambda: self._to_end(words), within)
 
-    def run_until(
+    @contextlib.contextmanager
+    def running(
         self, label: str, words: Sequence[str], text: str, within: float | None = None
-    ) -> subprocess.Popen[str]:
-        """Start a command, wait until it prints a text, and return it."""
+    ) -> Iterator[None]:
+        """Start a command, wait until it prints a text; stop it at the end of the context."""
         found: list[subprocess.Popen[str]] = []
         self._step(label, lambda: found.append(self._until(words, text)), within)
-        return found[0]
+        try:
+            yield
+        finally:
+            for process in found:
+                stop(process)
 
     def _step(self, label: str, work: Callable[[], object], within: float | None) -> None:
         progress(label)
         begin = time.monotonic()
-        work()
-        self.rows.append([label, time.monotonic() - begin, within])
+        try:
+            work()
+        except StepFailed as failed:
+            # The others tell something, too.
+            progress(str(failed))
+            self.failed.append(label)
+            self.rows.append([f"{label}: FAILED", None, within])
+        else:
+            self.rows.append([label, time.monotonic() - begin, within])
 
     def _to_end(self, words: Sequence[str]) -> None:
         done = subprocess.run(
@@ -101,8 +115,8 @@ def stop(process: subprocess.Popen[str]) -> None:
         process.wait()
 
 
-def first_minutes(folder: Path, *, skip_setup: bool, pip_cache: bool) -> list[list[Cell]]:
-    """Do everything in an empty folder; return a row for each step: label, seconds, promised."""
+def first_minutes(folder: Path, *, skip_setup: bool, pip_cache: bool) -> Stranger:
+    """Do everything in an empty folder; return who did it."""
     clone = folder / "motion_nodes"
     environment = {
         **os.environ,
@@ -121,22 +135,23 @@ def first_minutes(folder: Path, *, skip_setup: bool, pip_cache: bool) -> list[li
         python = f"PYTHON={Path(sys.base_prefix) / 'bin' / 'python3'}"
         demo = ["make", "demo", f"PORT={PORT}", python]
         stranger.run("make setup, a part of the first make demo", ["make", "setup", python])
-    stop(stranger.run_until("make demo: the show begins", demo, SHOW))
+    with stranger.running("make demo: the show begins", demo, SHOW):
+        pass
     so_far = sum(float(row[1]) for row in stranger.rows if isinstance(row[1], float))
     stranger.rows.append(["all until here", so_far, 180.0])
-    stop(stranger.run_until("make demo again", demo, SHOW, 10.0))
+    with stranger.running("make demo again", demo, SHOW, 10.0):
+        pass
     stranger.run("motion --help", [*motion, "--help"])
     stranger.run("motion fk franka --state ready", [*motion, "fk", "franka", "--state", "ready"])
     plan = [*motion, "plan", "franka", "--from", "ready", "--to", "0.9,0.4,0,-1.9,0,2.3,0.8"]
     stranger.run("motion plan franka: the first", plan)
     stranger.run("motion plan franka: the second", plan)
     up = [*motion, "up", "franka", "--port", PORT]
-    suite = stranger.run_until("motion up franka: READY", up, "READY after")
     go = [*motion, "go", "franka", "--to", "ready"]
-    stranger.run("motion go franka --to ready, with the motion", go)
-    stop(suite)
+    with stranger.running("motion up franka: READY", up, "READY after"):
+        stranger.run("motion go franka --to ready, with the motion", go)
     own_robot(stranger, motion)
-    return stranger.rows
+    return stranger
 
 
 def own_robot(stranger: Stranger, motion: Sequence[str]) -> None:
@@ -150,7 +165,8 @@ def own_robot(stranger: Stranger, motion: Sequence[str]) -> None:
     plan = [*motion, "plan", "my_arm", "--from", "0,0.4,0.6,0.3", "--to", "1.2,0.6,0.4,0.2"]
     stranger.run("motion plan my_arm: the first", plan)
     up = [*motion, "up", "./my_arm", "--port", PORT]
-    stop(stranger.run_until("motion up ./my_arm: READY", up, "READY after"))
+    with stranger.running("motion up ./my_arm: READY", up, "READY after"):
+        pass
 
 
 def main() -> None:
@@ -162,17 +178,18 @@ def main() -> None:
     isolate()
     report = Report("The first minutes")
     with tempfile.TemporaryDirectory(prefix="motion_nodes-first-") as folder:
-        rows = first_minutes(
+        stranger = first_minutes(
             Path(folder), skip_setup=options.skip_setup, pip_cache=not options.no_pip_cache
         )
     report.table(
         "Wall time of each step",
         ["", "s", "promised [s]"],
-        rows,
+        stranger.rows,
         "One run, with no compiled kernels and no environment before it. The first show waits for "
         "what it needs to be compiled.",
     )
     report.write(options.json)
+    sys.exit(1 if stranger.failed else 0)
 
 
 if __name__ == "__main__":
