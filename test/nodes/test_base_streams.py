@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +33,7 @@ class Jetbot(ScriptedWheels):
         super().__init__(client, WHEELS)
         self.odom = client.listen(Odometry, f"{BASE}/odom")
         self.out = client.listen(TwistStamped, f"{BASE}/cmd_vel_out")
+        self.start = (0.0, 0.0)
 
     def ready(self) -> Jetbot:
         self.until_diagnosed(BASE, "no command yet")
@@ -59,15 +59,35 @@ class Jetbot(ScriptedWheels):
         return not any(self.told)
 
     @property
-    def x(self) -> float:
-        """Where odometry says it is [m]; 0 before it says anything."""
-        return self.odom.newest.pose.pose.position.x if self.odom else 0.0
+    def place(self) -> tuple[float, float]:
+        """Where odometry says it is [m]."""
+        position = self.odom.newest.pose.pose.position
+        return position.x, position.y
+
+    @property
+    def way(self) -> float:
+        """How far odometry says it is from where it was [m]; 0 before it says anything."""
+        return math.dist(self.place, self.start) if self.odom else 0.0
+
+
+@pytest.fixture(scope="module")
+def driven(module_suite: Suite, module_client: RosClient) -> Jetbot:
+    """A node that hears its wheels; the tests that ask nothing else of it share it."""
+    return Jetbot(module_suite, module_client).ready()
 
 
 @pytest.fixture
-def jetbot(suite: Suite, client: RosClient) -> Jetbot:
-    """A node that hears its wheels."""
-    return Jetbot(suite, client).ready()
+def jetbot(driven: Jetbot) -> Jetbot:
+    """The same at rest."""
+    driven.without, driven.also = (), {}
+    driven.commands.clear()
+    driven.until(lambda: len(driven.commands) > 5 and driven.stands(), "the base to stand")
+    driven.until_diagnosed(BASE, "no command")
+    for heard in (driven.commands, driven.odom, driven.out):
+        heard.clear()
+    driven.until(lambda: driven.commands and driven.odom, "commands and odometry")
+    driven.start = driven.place
+    return driven
 
 
 def every(count: int, send: Callable[[], None]) -> Callable[[], None]:
@@ -76,7 +96,7 @@ def every(count: int, send: Callable[[], None]) -> Callable[[], None]:
     return lambda: None if next(calls) % count else send()
 
 
-# ---- clients
+# ---- nodes with parameters of their own; they come first, for there is one of a name
 
 
 def test_teleop_twist_keyboard(suite, client):
@@ -89,28 +109,126 @@ def test_teleop_twist_keyboard(suite, client):
         message.linear.x, message.angular.z = vx, wz
         return lambda: keys.publish(message)
 
-    jetbot.keep_on(0.8, every(2, key(0.2, 0.0)))  # i held
-    assert jetbot.told == pytest.approx((0.2 / RADIUS,) * 2)
+    ahead = pytest.approx((0.2 / RADIUS,) * 2)
+    jetbot.until(lambda: jetbot.told == ahead, "the speed", every(2, key(0.2, 0.0)))  # i held
     key(0.0, 1.0)()  # j once
     jetbot.until(lambda: jetbot.told[0] < 0.0 < jetbot.told[1], "a turn on the spot")
     jetbot.until(jetbot.stands, "the end of the timeout")
-    jetbot.keep_on(0.8, every(2, key(0.3, -0.8)))  # o held
-    left, right = jetbot.told
-    assert left > right > 0.0
-    key(0.0, 0.0)()  # k
-    before = time.monotonic()
+    assert client.set_parameters(BASE, cmd_vel_timeout=60.0).successful
+    jetbot.until(
+        lambda: jetbot.told[0] > jetbot.told[1] > 0.0, "a curve", every(2, key(0.3, -0.8))
+    )  # o held
+    key(0.0, 0.0)()  # k, long before the timeout
     jetbot.until(jetbot.stands, "the stop")
-    assert time.monotonic() - before < 0.45, "stopped by the timeout, not by the key"
+
+
+def test_states_of_another_robot_and_a_missing_wheel(suite, client):
+    jetbot = Jetbot(suite, client)
+    send = jetbot.sender()
+    jetbot.without, jetbot.also = WHEELS, {"panda_joint1": 0.3, "panda_joint2": 0.1}
+    status = jetbot.until_diagnosed(BASE, "the messages lack", lambda: send(0.2))
+    assert all(wheel in status.message for wheel in WHEELS)
+    jetbot.without, jetbot.also = (WHEELS[0],), {}
+    jetbot.until(
+        lambda: f"lack {WHEELS[0]}" in client.diagnostics(BASE).message,
+        "the missing wheel",
+        lambda: send(0.2),
+    )
+    jetbot.without, jetbot.also = (), {WHEELS[0]: math.nan}
+    jetbot.until_diagnosed(BASE, f"the position of {WHEELS[0]} is nan", lambda: send(0.2))
+    assert not any(any(message.velocity) for message in jetbot.commands.messages)
+    assert not jetbot.odom
+    jetbot.also = {}
+    jetbot.until(lambda: any(jetbot.told), "motion", lambda: send(0.2))
+
+
+def test_wheel_speeds_alone(suite, client):
+    """A driver without encoders' angles; odometry adds up speeds."""
+    jetbot = Jetbot(suite, client, position_feedback=False)
+    jetbot.channels = ("velocity",)
+    jetbot.ready()
+    send = jetbot.sender()
+    jetbot.until(lambda: jetbot.odom and jetbot.way > 0.1, "motion", lambda: send(0.3))
+    jetbot.until(jetbot.stands, "the stop")
+    jetbot.keep_on(0.3)
+    true = RADIUS * jetbot.angles[WHEELS[0]]
+    assert jetbot.way == pytest.approx(true, rel=0.1)
+
+
+def test_open_loop_needs_no_wheel_states(suite, client):
+    process = suite.node("differential_base", robot="jetbot", open_loop=True)
+    odom = client.listen(Odometry, f"{BASE}/odom")
+    out = client.listen(TwistStamped, f"{BASE}/cmd_vel_out")
+    publisher = client.publisher(Twist, f"{BASE}/cmd_vel_unstamped")
+    twist = Twist()
+    twist.linear.x = 5.0  # ten times the limit
+    client.repeat(
+        lambda: publisher.publish(twist),
+        lambda: odom and odom.newest.pose.pose.position.x > 0.2,
+        "odometry",
+    )
+    client.wait(lambda: out.newest.twist.linear.x == 0.0, "the stop")
+    client.spin(0.2)
+    assert "joint_states" not in process.output
+    assert odom.newest.twist.twist.linear.x == 0.0
+    assert max(message.twist.linear.x for message in out.messages) == pytest.approx(0.5)
+    steady = [m for m in odom.messages if m.twist.twist.linear.x == pytest.approx(0.5)]
+    times = [m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in steady]
+    way = steady[-1].pose.pose.position.x - steady[0].pose.pose.position.x
+    assert way == pytest.approx(0.5 * (times[-1] - times[0]), abs=1e-6)
+    assert way > 0.05
+
+
+def test_wheels_that_contradict_each_other(suite, client, tmp_path):
+    """A car with four driven wheels, one of which spins."""
+    suite.node("ackermann_base", robot=str(write_car(tmp_path / "car")))
+    car, node = ScriptedWheels(client, FRONT + REAR + STEERING), "/ackermann_steering_controller"
+    states = client.listen(SteeringControllerStatus, f"{node}/controller_state")
+    car.until_diagnosed(node, "no command yet")
+    assert "contradict" not in client.diagnostics(node).message
+    car.slip = {FRONT[0]: 20.0}
+    status = car.until_diagnosed(node, "wheels contradict each other", level=WARN)
+    assert f"({FRONT[0]})" in status.message
+    state = states.newest
+    assert state.traction_wheels_velocity[0] == pytest.approx(20.0, abs=1e-6)
+    assert tuple(state.traction_wheels_position[1:]) == (0.0, 0.0, 0.0)
+    assert (len(state.steer_positions), len(state.steering_angle_command)) == (2, 2)
+    assert tuple(state.linear_velocity_command) == (0.0,) * 4
+    assert client.set_parameters(node, slip_threshold=0.0).successful
+    car.until(lambda: "contradict" not in client.diagnostics(node).message, "silence")
+
+
+def test_errors_grow_with_the_way(suite, client):
+    jetbot = Jetbot(
+        suite,
+        client,
+        position_error_per_metre=0.1,
+        yaw_error_per_metre=0.2,
+        pose_covariance_diagonal=[0.01, 0.01, 1.0, 1.0, 1.0, 0.02],
+    ).ready()
+    send = jetbot.sender()
+    jetbot.until(lambda: jetbot.way > 0.4, "motion", lambda: send(0.5))
+    covariance = jetbot.odom.newest.pose.covariance.reshape(6, 6)
+    x = jetbot.way
+    assert covariance[0, 0] == pytest.approx(0.01 + 0.01 * x, rel=1e-3)
+    assert covariance[5, 5] == pytest.approx(0.02 + 0.04 * x, rel=1e-3)
+    assert covariance[1, 1] > 0.01 + 0.01 * x  # the heading's error leads aside
+    assert covariance[1, 5] == covariance[5, 1] > 0.0
+    assert np.all(np.diag(covariance)[2:5] == 1.0)
+
+
+# ---- one node for all
 
 
 def test_navigation_with_stale_bursts(jetbot):
     """TwistStamped at 20 Hz; now and then a burst of messages that were held up somewhere."""
+    assert jetbot.client.set_parameters(BASE, cmd_vel_timeout=2.0).successful
     send = jetbot.sender("/cmd_vel")
-    jetbot.until(lambda: jetbot.x > 0.02, "motion", every(2, lambda: send(0.2, 0.1, ago=0.01)))
+    jetbot.until(lambda: jetbot.way > 0.02, "motion", every(2, lambda: send(0.2, 0.1, ago=0.01)))
     jetbot.commands.clear()
 
     def burst() -> None:
-        for ago in (3.0, 2.0, 1.0, 0.7, 0.4, 0.2):
+        for ago in (9.0, 5.0, 2.5, 1.5, 0.8, 0.3):
             send(-0.5, -2.0, ago=ago)
 
     def stream() -> None:
@@ -118,13 +236,13 @@ def test_navigation_with_stale_bursts(jetbot):
         if next(turn) % 5 == 0:
             burst()
 
-    turn = iter(range(10**9))
-    jetbot.keep_on(1.5, every(2, stream))
+    turn, told = iter(range(10**9)), iter(range(10**9))
+    jetbot.until(lambda: next(told) > 80 and len(jetbot.commands) > 30, "bursts", every(2, stream))
     wheels = np.array([message.velocity for message in jetbot.commands.messages])
-    assert len(wheels) > 30
     assert np.ptp(wheels, axis=0) == pytest.approx([0.0, 0.0], abs=1e-9)
     assert wheels[0, 1] > wheels[0, 0] > 0.0
-    assert "s old, more than the timeout of 0.5 s; ignored" in jetbot.process.output
+    assert "s old, more than the timeout of 2 s; ignored" in jetbot.process.output
+    assert jetbot.client.set_parameters(BASE, cmd_vel_timeout=0.5).successful
 
 
 def test_flood_of_a_thousand_commands_a_second(jetbot):
@@ -162,7 +280,7 @@ def test_two_senders_fight(jetbot):
     def by_turns() -> None:
         (one if next(turns) % 2 else other)(0.2, ago=0.0)
 
-    jetbot.until(lambda: jetbot.x > 0.02, "motion", both)
+    jetbot.until(lambda: jetbot.way > 0.02, "motion", both)
     jetbot.commands.clear()
     jetbot.keep_on(0.5, both)
     assert all(min(message.velocity) > 0.0 for message in jetbot.commands.messages)
@@ -212,96 +330,14 @@ def test_deactivation_stops_and_no_command_outlives_it(jetbot):
     assert not any(any(message.velocity) for message in jetbot.commands.messages)
 
 
-# ---- drivers
-
-
-def test_states_of_another_robot_and_a_missing_wheel(suite, client):
-    jetbot = Jetbot(suite, client)
-    send = jetbot.sender()
-    jetbot.without, jetbot.also = WHEELS, {"panda_joint1": 0.3, "panda_joint2": 0.1}
-    status = jetbot.until_diagnosed(BASE, "the messages lack", lambda: send(0.2))
-    assert all(wheel in status.message for wheel in WHEELS)
-    jetbot.without, jetbot.also = (WHEELS[0],), {}
-    jetbot.until(
-        lambda: f"lack {WHEELS[0]}" in client.diagnostics(BASE).message,
-        "the missing wheel",
-        lambda: send(0.2),
-    )
-    jetbot.without, jetbot.also = (), {WHEELS[0]: math.nan}
-    jetbot.until_diagnosed(BASE, f"the position of {WHEELS[0]} is nan", lambda: send(0.2))
-    assert not any(any(message.velocity) for message in jetbot.commands.messages)
-    assert not jetbot.odom
-    jetbot.also = {}
-    jetbot.until(lambda: any(jetbot.told), "motion", lambda: send(0.2))
-
-
 def test_a_wheel_lost_under_way(jetbot):
     send = jetbot.sender()
-    jetbot.until(lambda: jetbot.x > 0.02, "motion", lambda: send(0.2))
+    jetbot.until(lambda: jetbot.way > 0.02, "motion", lambda: send(0.2))
     jetbot.without = (WHEELS[0],)
     jetbot.until_diagnosed(BASE, f"of {WHEELS[0]}; wheels stopped", lambda: send(0.2), level=ERROR)
-    assert jetbot.stands()
+    jetbot.until(jetbot.stands, "the stop", lambda: send(0.2))
     jetbot.without = ()
     jetbot.until(lambda: any(jetbot.told), "motion again", lambda: send(0.2))
-
-
-def test_wheel_speeds_alone(suite, client):
-    """A driver without encoders' angles; odometry adds up speeds."""
-    jetbot = Jetbot(suite, client, position_feedback=False)
-    jetbot.channels = ("velocity",)
-    jetbot.ready()
-    send = jetbot.sender()
-    jetbot.until(lambda: jetbot.odom and jetbot.x > 0.1, "motion", lambda: send(0.3))
-    jetbot.until(jetbot.stands, "the stop")
-    jetbot.keep_on(0.3)
-    true = RADIUS * jetbot.angles[WHEELS[0]]
-    assert jetbot.x == pytest.approx(true, rel=0.1)
-
-
-def test_open_loop_needs_no_wheel_states(suite, client):
-    process = suite.node("differential_base", robot="jetbot", open_loop=True)
-    odom = client.listen(Odometry, f"{BASE}/odom")
-    out = client.listen(TwistStamped, f"{BASE}/cmd_vel_out")
-    publisher = client.publisher(Twist, f"{BASE}/cmd_vel_unstamped")
-    twist = Twist()
-    twist.linear.x = 5.0  # ten times the limit
-    client.repeat(
-        lambda: publisher.publish(twist),
-        lambda: odom and odom.newest.pose.pose.position.x > 0.2,
-        "odometry",
-    )
-    client.wait(lambda: out.newest.twist.linear.x == 0.0, "the stop")
-    client.spin(0.2)
-    assert "joint_states" not in process.output
-    assert odom.newest.twist.twist.linear.x == 0.0
-    assert max(message.twist.linear.x for message in out.messages) == pytest.approx(0.5)
-    steady = [m for m in odom.messages if m.twist.twist.linear.x == pytest.approx(0.5)]
-    times = [m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in steady]
-    way = steady[-1].pose.pose.position.x - steady[0].pose.pose.position.x
-    assert way == pytest.approx(0.5 * (times[-1] - times[0]), abs=1e-6)
-    assert way > 0.05
-
-
-def test_wheels_that_contradict_each_other(suite, client, tmp_path):
-    """A car with four driven wheels, one of which spins."""
-    suite.node("ackermann_base", robot=str(write_car(tmp_path / "car")))
-    car, node = ScriptedWheels(client, FRONT + REAR + STEERING), "/ackermann_steering_controller"
-    states = client.listen(SteeringControllerStatus, f"{node}/controller_state")
-    car.until_diagnosed(node, "no command yet")
-    assert "contradict" not in client.diagnostics(node).message
-    car.slip = {FRONT[0]: 20.0}
-    status = car.until_diagnosed(node, "wheels contradict each other", level=WARN)
-    assert f"({FRONT[0]})" in status.message
-    state = states.newest
-    assert state.traction_wheels_velocity[0] == pytest.approx(20.0, abs=1e-6)
-    assert tuple(state.traction_wheels_position[1:]) == (0.0, 0.0, 0.0)
-    assert (len(state.steer_positions), len(state.steering_angle_command)) == (2, 2)
-    assert tuple(state.linear_velocity_command) == (0.0,) * 4
-    assert client.set_parameters(node, slip_threshold=0.0).successful
-    car.until(lambda: "contradict" not in client.diagnostics(node).message, "silence")
-
-
-# ---- odometry
 
 
 def test_set_odometry(jetbot):
@@ -312,7 +348,7 @@ def test_set_odometry(jetbot):
 
     answer = put(x=1.5, y=-2.0, yaw=4.0)
     assert answer.success, answer.message
-    jetbot.until(lambda: abs(jetbot.x - 1.5) < 1e-9, "the new pose")
+    jetbot.until(lambda: abs(jetbot.place[0] - 1.5) < 1e-9, "the new pose")
     pose = jetbot.odom.newest.pose.pose
     assert pose.position.y == -2.0
     assert 2.0 * math.atan2(pose.orientation.z, pose.orientation.w) == pytest.approx(
@@ -323,40 +359,22 @@ def test_set_odometry(jetbot):
     assert "is not finite; odometry stays as it is" in answer.message
     assert "z, roll and pitch are left out" in put(x=1.0, z=3.0).message
     send = jetbot.sender()
-    jetbot.until(lambda: jetbot.x > 1.05, "motion on from there", lambda: send(0.2))
+    jetbot.until(lambda: jetbot.place[0] > 1.05, "motion on from there", lambda: send(0.2))
 
 
-def test_rates_and_topics_on_demand(suite, client):
-    jetbot = Jetbot(
-        suite, client, publish_rate=5.0, publish_limited_velocity=False, enable_odom_tf=False
-    ).ready()
+def test_rates_and_topics_on_demand(jetbot):
+    client = jetbot.client
+    less = {"publish_rate": 5.0, "publish_limited_velocity": False, "enable_odom_tf": False}
+    assert client.set_parameters(BASE, **less).successful
     tf = client.listen(TFMessage, "/tf")
-    jetbot.odom.clear()
-    jetbot.keep_on(2.0)
+    jetbot.keep_on(0.3)
+    for heard in (jetbot.odom, jetbot.out, tf):
+        heard.clear()
+    jetbot.until(lambda: len(jetbot.odom) >= 6, "odometry")
     stamps = [m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in jetbot.odom.messages]
-    assert 8 <= len(stamps) <= 12
+    assert np.median(np.diff(stamps)) > 0.15
     assert not tf
     assert not jetbot.out
-    assert client.set_parameters(
-        BASE, publish_rate=0.0, publish_limited_velocity=True, enable_odom_tf=True
-    ).successful
+    more = {"publish_rate": 0.0, "publish_limited_velocity": True, "enable_odom_tf": True}
+    assert client.set_parameters(BASE, **more).successful
     jetbot.until(lambda: tf and jetbot.out and len(jetbot.odom) > 30, "everything")
-
-
-def test_errors_grow_with_the_way(suite, client):
-    jetbot = Jetbot(
-        suite,
-        client,
-        position_error_per_metre=0.1,
-        yaw_error_per_metre=0.2,
-        pose_covariance_diagonal=[0.01, 0.01, 1.0, 1.0, 1.0, 0.02],
-    ).ready()
-    send = jetbot.sender()
-    jetbot.until(lambda: jetbot.x > 0.4, "motion", lambda: send(0.5))
-    covariance = jetbot.odom.newest.pose.covariance.reshape(6, 6)
-    x = jetbot.x
-    assert covariance[0, 0] == pytest.approx(0.01 + 0.01 * x, rel=1e-3)
-    assert covariance[5, 5] == pytest.approx(0.02 + 0.04 * x, rel=1e-3)
-    assert covariance[1, 1] > 0.01 + 0.01 * x  # the heading's error leads aside
-    assert covariance[1, 5] == covariance[5, 1] > 0.0
-    assert np.all(np.diag(covariance)[2:5] == 1.0)
