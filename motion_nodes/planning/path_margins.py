@@ -83,19 +83,29 @@ class PathMargins:
     def _to_world(self, places: Array, bounds: Array) -> Array:
         """Return how far each body is from all objects, shape (m, b)."""
         least = np.full(bounds.shape[:2], np.inf)
-        for boxes in self._boxes:
+        if not self._boxes:
+            return least
+        groups = np.stack([boxes.gap(bounds) for boxes in self._boxes]) - self._bounds[:, 3]
+        for number in np.argsort(groups.min(axis=(1, 2))):
+            if (groups[number] >= least).all():
+                continue  # nothing in there is as near as what is known already
+            boxes = self._boxes[number]
             away = boxes.away(bounds) - self._bounds[:, 3]
-            near = (away < EXACT) & boxes.counted[:, np.newaxis]
-            away[near | ~boxes.counted[:, np.newaxis]] = np.inf
-            least = np.minimum(least, away.min(axis=0))
-            for k in np.flatnonzero(near.any(axis=(1, 2))):
+            away[np.broadcast_to(~boxes.counted[:, np.newaxis], away.shape)] = np.inf
+            near = away < EXACT
+            least = np.minimum(least, np.where(near, np.inf, away).min(axis=0))
+            some = np.flatnonzero(near.any(axis=(1, 2)))
+            for k in some[np.argsort(away[some].min(axis=(1, 2)))]:
+                asked = near[k] & (away[k] < least)
+                if not asked.any():
+                    continue
                 solid, X_SW, _ = boxes.parts[k]
-                spheres = near[k][:, self._body]
+                spheres = asked[:, self._body]
                 local = places[spheres] @ X_SW[:3, :3].T + X_SW[:3, 3]
                 gaps = np.full(spheres.shape, np.inf)
                 gaps[spheres] = signed_distance(solid, local)[0]
                 exact = np.minimum.reduceat(gaps - self._radii, self._starts[:-1], axis=1)
-                least = np.where(near[k], np.minimum(least, exact), least)
+                least = np.where(asked, np.minimum(least, exact), least)
         return least
 
     def _between(self, places: Array, bounds: Array) -> Array:
@@ -145,9 +155,27 @@ def _around(
     columns = [*reach, *(_apart(reach[i], reach[j], single) for i, j in pairs)]
     return _Around(
         np.array(pairs, np.intp).reshape(-1, 2),
-        [_Boxes(parts[i : i + _AT_ONCE]) for i in range(0, len(parts), _AT_ONCE)],
+        [_Boxes([parts[k] for k in group]) for group in _groups(parts)],
         np.stack(columns or [np.zeros(len(joints))], axis=1),
     )
+
+
+def _groups(parts: list[tuple[Solid, Array, NDArray[np.bool_]]]) -> list[NDArray[np.intp]]:
+    """Return which parts of a scene are near to each other, by halving the widest extent."""
+    if not parts:
+        return []
+    X_SW = np.stack([X for _, X, _ in parts])
+    places = -np.einsum("kji,kj->ki", X_SW[:, :3, :3], X_SW[:, :3, 3])
+    groups, left = [], [np.arange(len(parts))]
+    while left:
+        group = left.pop()
+        if len(group) <= _AT_ONCE:
+            groups.append(group)
+            continue
+        axis = int(np.argmax(np.ptp(places[group], axis=0)))
+        ordered = group[np.argsort(places[group, axis], kind="stable")]
+        left += [ordered[: len(group) // 2], ordered[len(group) // 2 :]]
+    return groups
 
 
 class _Boxes:
@@ -158,12 +186,20 @@ class _Boxes:
         self.parts = parts
         self.counted = np.stack([counted for *_, counted in parts])
         X = np.stack([X_SW for _, X_SW, _ in parts])
+        centres = -np.einsum("kji,kj->ki", X[:, :3, :3], X[:, :3, 3])
+        radii = np.array([bounding_radius(solid) for solid, *_ in parts])[:, np.newaxis]
+        self._low, self._high = (centres - radii).min(axis=0), (centres + radii).max(axis=0)
         shapes = [_box_around(solid) for solid, *_ in parts]
         # The axis comes first, so that all is done along long rows: (3, parts, points).
         self._R = X[:, :3, :3].transpose(1, 0, 2).reshape(-1, 3)
         self._t = X[:, :3, 3].T[:, :, np.newaxis]
         self._half = np.array([half for half, _ in shapes]).T[:, :, np.newaxis]
         self._radius = np.array([radius for _, radius in shapes])[:, np.newaxis]
+
+    def gap(self, points: Array) -> Array:
+        """Return how far points (m, b, 3) are from the box around all parts, shape (m, b)."""
+        beyond = np.maximum(np.maximum(self._low - points, points - self._high), 0.0)
+        return np.asarray(np.sqrt(np.einsum("mbi,mbi->mb", beyond, beyond)))
 
     def away(self, points: Array) -> Array:
         """Return distances that are not too great; points (m, b, 3), result (parts, m, b)."""

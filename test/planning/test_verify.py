@@ -19,8 +19,11 @@ from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace
 from motion_nodes.scene.world import World
 
 
-def crowded() -> CollisionChecker:
-    world = World()
+def crowded(grains: int = 0) -> CollisionChecker:
+    world, rng = World(), np.random.default_rng(1)
+    for k in range(grains):
+        solid = (Box((0.02, 0.03, 0.04)), Sphere(0.02), Cylinder(0.02, 0.05))[k % 3]
+        world.add(world_object(f"grain{k}", solid, at(*rng.uniform(-1.2, 1.2, 2), rng.random())))
     world.add(
         world_object("box", Box((0.2, 0.1, 0.4)), at(0.5, 0.2, 0.3)),
         world_object("ball", Sphere(0.15), at(-0.3, 0.4, 0.7)),
@@ -32,8 +35,9 @@ def crowded() -> CollisionChecker:
     return CollisionChecker(franka(), "arm", scene=world.scene, clearance=0.01)
 
 
-def test_margins_are_those_of_the_checker() -> None:
-    checker = crowded()
+@pytest.mark.parametrize("grains", [0, 300])
+def test_margins_are_those_of_the_checker(grains: int) -> None:
+    checker = crowded(grains)
     rng = np.random.default_rng(3)
     Q = rng.uniform(checker.limits.lower, checker.limits.upper, (60, 7))
     margins = PathMargins(checker).margins(Q).min(axis=1)
