@@ -11,6 +11,8 @@ alone, without making its memory: vamp by its own clock, ours with the way from 
 kernel and back. End to end is one call to plan and one to shorten from Python; ours checks start
 and goals as well. Making the world is not counted, nor is the first call of each process.
 
+``--mplib-python`` adds mplib on some of the problems, with the same spheres and shapes.
+
 ``--exact`` adds a run with true cylinders, and has coal look at paths that were planned there as
 the node plans them, our own second look included. ``--verify`` looks at each short path with other
 code at ten times the resolution, ``--anytime`` shows length against time.
@@ -24,6 +26,7 @@ import json
 import math
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -31,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from planning_problems import ProblemSet, find_problems
+from planning_problems import ProblemSet, find_problems, write_model
 from report import Report, arguments, progress, ratio
 
 from motion_nodes.planning.anytime import AnytimeRrtConnect
@@ -61,12 +64,12 @@ class Answer:
 
 
 def ours(
-    problems: ProblemSet, rounds: int, as_reference: bool, threads: int, verify: bool
+    problems: ProblemSet, rounds: int, as_reference: bool, threads: int, verify: bool, step: int = 1
 ) -> list[Answer]:
-    """Plan and shorten each problem."""
+    """Plan and shorten each problem, or each so many-th."""
     planner = RrtConnect(RrtConnectSettings(threads=threads))
     answers = []
-    for problem in problems.problems:
+    for problem in problems.problems[::step]:
         checker = problems.checker(problem, as_reference)
         goals = tuple(JointGoal(goal) for goal in problem.goals)
         if not answers:
@@ -95,6 +98,20 @@ def vamps(problems: ProblemSet, rounds: int, python: str | None) -> list[Answer]
     return [Answer(**row) for row in _ask_vamp(python, str(problems.file), str(rounds))]
 
 
+def mplibs(problems: ProblemSet, python: str, step: int) -> list[Answer]:
+    """Return mplib's answers to each so many-th problem."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_model(problems, Path(folder))
+        script = str(Path(__file__).with_name("planning_mplib.py"))
+        command = [python, script, str(problems.file), folder, str(step)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        progress(f"without mplib: it ended with code {done.returncode}")
+        return []
+    lines = (line for line in done.stdout.splitlines() if line.startswith("{"))
+    return [Answer(**json.loads(line)) for line in lines]
+
+
 def _ask_vamp(python: str | None, *words: str) -> list[dict[str, Any]]:
     if python is None and importlib.util.find_spec("vamp") is None:
         progress("without vamp: it cannot be imported, and no --vamp-python was given")
@@ -107,7 +124,9 @@ def _ask_vamp(python: str | None, *words: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def table(report: Report, title: str, mine: list[Answer], peer: list[Answer]) -> None:
+def table(
+    report: Report, title: str, mine: list[Answer], peer: list[Answer], name: str = "vamp"
+) -> None:
     """Print families and all together."""
     families = list(dict.fromkeys(answer.family for answer in mine))
     rows = []
@@ -124,11 +143,13 @@ def table(report: Report, title: str, mine: list[Answer], peer: list[Answer]) ->
         ])  # fmt: skip
     columns = [
         "family", "solved %", "search us", "p95 us", "end to end us", "first", "short",
-        "vamp us", "p95 us", "end to end us", "first", "short",
+        f"{name} us", "p95 us", "end to end us", "first", "short",
         "ratio", "ratio p95", "ratio end to end",
     ]  # fmt: skip
     invalid = sum(not x.valid for x in mine)
     note = f"Lengths in rad. Paths that the second look refused: {invalid} of {len(mine)}."
+    if peer:
+        note += f" Solved by {name}: {sum(x.solved for x in peer)} of {len(peer)}."
     report.table(title, columns, rows, note)
 
 
@@ -228,6 +249,10 @@ def main(options: argparse.Namespace) -> int:
     if options.exact:
         table(report, "With true cylinders", ours(problems, rounds, False, 1, options.verify), [])
         coal(report, problems, options.proof_step)
+    if options.mplib_python:
+        theirs = mplibs(problems, options.mplib_python, options.step)
+        some = ours(problems, 1, True, 1, False, options.step)
+        table(report, f"Each {options.step}th problem, beside mplib", some, theirs, "mplib")
     if options.anytime:
         anytime(report, problems, options.step, options.vamp_python)
     report.write(options.json)
@@ -240,9 +265,12 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=5, help="seeds a problem")
     parser.add_argument("--threads", type=int, default=1, help="of a further run side by side")
     parser.add_argument("--vamp-python", metavar="FILE", help="a Python that has vamp")
+    parser.add_argument("--mplib-python", metavar="FILE", help="a Python that has mplib")
     parser.add_argument("--exact", action="store_true", help="true cylinders as well, and coal")
     parser.add_argument("--proof-step", type=int, default=1, help="each so many-th path for coal")
     parser.add_argument("--verify", action="store_true", help="look at each path again")
     parser.add_argument("--anytime", action="store_true", help="length against time")
-    parser.add_argument("--step", type=int, default=7, help="each so many-th problem for that")
+    parser.add_argument(
+        "--step", type=int, default=7, help="each so many-th problem for that and mplib"
+    )
     sys.exit(main(parser.parse_args()))

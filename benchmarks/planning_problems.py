@@ -16,6 +16,7 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as Xml
 
 import numpy as np
 
@@ -101,8 +102,8 @@ class ProblemSet:
                 for link, rows in spheres["spheres"].items()
             },
         )
-        never = [(a, b) for a, b in spheres["never_colliding_or_adjacent"]]
-        self.allowed = AllowedCollisions().with_pairs(never)
+        self.never = [(a, b) for a, b in spheres["never_colliding_or_adjacent"]]
+        self.allowed = AllowedCollisions().with_pairs(self.never)
 
     def checker(
         self, problem: Problem, as_reference: bool, generic: bool = False
@@ -117,6 +118,42 @@ class ProblemSet:
         )
         checker.set_positions(FINGERS)
         return checker
+
+
+def write_model(problems: ProblemSet, folder: Path) -> None:
+    """Write the robot as ``robot.urdf`` and ``robot.srdf``, for peers that read such files.
+
+    Its spheres are the collision geometry, the fingers are fixed where the reference has them.
+    """
+    root = Xml.fromstring(problems.robot.urdf)
+    for link in root.iter("link"):
+        for old in link.findall("collision") + link.findall("visual"):
+            link.remove(old)
+        for x, y, z, radius in problems.robot.spheres.get(link.get("name", ""), ()):
+            collision = Xml.SubElement(link, "collision")
+            Xml.SubElement(collision, "origin", xyz=f"{x} {y} {z}", rpy="0 0 0")
+            geometry = Xml.SubElement(collision, "geometry")
+            Xml.SubElement(geometry, "sphere", radius=str(radius))
+    for joint in root.iter("joint"):
+        limit = joint.find("limit")
+        if joint.get("name") == "panda_joint4" and limit is not None:
+            limit.set("upper", str(ELBOW))
+        if joint.get("name") in FINGERS:
+            origin, axis = joint.find("origin"), joint.find("axis")
+            assert origin is not None
+            assert axis is not None
+            way = FINGERS[joint.get("name", "")] * _numbers(axis)
+            origin.set("xyz", " ".join(map(str, _numbers(origin) + way)))
+            joint.set("type", "fixed")
+    Xml.ElementTree(root).write(folder / "robot.urdf")
+    pairs = Xml.Element("robot", name=problems.robot.name)
+    for first, second in problems.never:
+        Xml.SubElement(pairs, "disable_collisions", link1=first, link2=second, reason="Never")
+    Xml.ElementTree(pairs).write(folder / "robot.srdf")
+
+
+def _numbers(element: Xml.Element) -> np.ndarray:
+    return np.array([float(word) for word in element.get("xyz", "0 0 0").split()])
 
 
 def find_problems(folder: Path | None) -> ProblemSet | None:
