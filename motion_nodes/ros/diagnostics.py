@@ -18,8 +18,8 @@ LEVELS = {"OK": DiagnosticStatus.OK, "WARN": DiagnosticStatus.WARN, "ERROR": Dia
 _ORDER = ("OK", "WARN", "ERROR")
 PERIOD = "diagnostic_updater.period"
 """Parameter of every node that says how often it reports, named as diagnostic_updater names it."""
-SHORTEST, LONGEST = 0.05, 60.0
-"""[s] Allowed periods."""
+SHORTEST, LONGEST = 0.05, 3.0
+"""[s] Allowed periods; a node that says nothing for 4 s counts as silent."""
 
 
 def report_period(node: Node) -> float:
