@@ -6,7 +6,6 @@ from __future__ import annotations
 import base64
 import io
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from browser.panel import Panel
-from browser.waiting import LIMIT, PAGE_LIMIT, POLL, wait_for
+from browser.waiting import LIMIT, PAGE_LIMIT, wait_for
 from numpy.typing import NDArray
 
 CHROMIUM = ("/usr/bin/chromium", "/usr/bin/chromium-browser")
@@ -39,6 +38,11 @@ FLAGS = (
     "--no-proxy-server",
     "--hide-scrollbars",
 )
+
+PAUSES = """
+const ask = window.requestAnimationFrame.bind(window);
+window.requestAnimationFrame = (draw) => window.setTimeout(() => ask(draw), {:.0f});
+"""
 
 Image = NDArray[np.uint8]
 
@@ -70,11 +74,19 @@ class Page(Panel):
 
         def at_rest() -> Image | None:
             nonlocal before
+            self.wait_for_pictures()
             last, before = before, self.canvas()
             same = last.shape == before.shape and difference(last, before) < 1e-4
             return before if same and spread(before) > 2.0 else None
 
         return wait_for(lambda: _Truthy.of(at_rest()), "the scene is drawn", PAGE_LIMIT).value
+
+    def wait_for_pictures(self) -> None:
+        """Wait until the page has been drawn twice more."""
+        self.driver.execute_async_script(
+            "const done = arguments[0];"
+            "requestAnimationFrame(() => requestAnimationFrame(() => done()));"
+        )
 
     def canvas(self) -> Image:
         """Return the pixels of the 3D scene, without the panel, shape (h, w, 3)."""
@@ -110,7 +122,7 @@ class Page(Panel):
         approach.pointer_action.move_to_location(start[0] - 3, start[1] - 3)
         approach.pointer_action.move_to_location(*start)
         approach.perform()
-        time.sleep(POLL)
+        self.wait_for_pictures()
         hand = ActionBuilder(self.driver, duration=50)
         hand.pointer_action.pointer_down()
         for step in range(1, steps + 1):
@@ -125,6 +137,9 @@ class Page(Panel):
 
         hand = ActionBuilder(self.driver, duration=50)
         hand.pointer_action.move_to_location(*place)
+        hand.perform()
+        self.wait_for_pictures()
+        hand = ActionBuilder(self.driver, duration=50)
         hand.pointer_action.pointer_down()
         hand.pointer_action.pointer_up()
         hand.perform()
@@ -219,13 +234,17 @@ def difference(first: Image, second: Image) -> float:
 
 
 @contextmanager
-def chromium_page(folder: Path, width: int = 1280, height: int = 800) -> Iterator[Page]:
+def chromium_page(
+    folder: Path, width: int = 1280, height: int = 800, pause: float = 0.1
+) -> Iterator[Page]:
     """Start Chromium with a new profile and close it again, whatever happens.
 
     Args:
         folder: an empty folder for its profile and log.
         width: of the page [pixels].
         height: of the page [pixels].
+        pause: between two pictures [s]: drawn in software without one, they would take a processor
+            from the robots. 0: as many as can be drawn.
     """
     binary = skip_without_chromium()
     from selenium import webdriver
@@ -244,6 +263,10 @@ def chromium_page(folder: Path, width: int = 1280, height: int = 800) -> Iterato
             "Emulation.setDeviceMetricsOverride",
             {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
         )
+        driver.set_script_timeout(PAGE_LIMIT)
+        if pause:
+            script = {"source": PAUSES.format(1e3 * pause)}
+            driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", script)
         yield Page(driver)
     finally:
         driver.quit()
