@@ -125,6 +125,7 @@ def test_a_planner_is_asked_by_buttons_alone(cell: Cell) -> None:
 def test_a_target_that_somebody_else_moves_is_shown(cell: Cell, tmp_path: Path) -> None:
     gizmo = cell.live.target
     cell.page.tab("Target")
+    cell.viewer.set_target_message("franka", "")
     gizmo._was_shown = False
     X = from_xyz_rpy((0.4, -0.2, 0.5), (np.pi, 0.0, 0.0))
     cell.viewer.update_target("franka", X)
