@@ -108,7 +108,7 @@ class ProcessGroup:
                 self._say(f"{name} ended with {how}; starting it again")
                 self._due[name] = time.monotonic() + RESPAWN_PAUSE
             else:
-                self._say(f"{name} ended with {how}; the others go on")
+                self._say(f"{name} ended with {how}")
                 self.failed[name] = code
         for name, due in list(self._due.items()):
             if time.monotonic() >= due:

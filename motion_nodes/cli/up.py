@@ -47,8 +47,10 @@ def bring_up(config: BringupConfig, *, composed: bool, respawn: bool) -> int:
                 break
             startup.remind()
             # What fails while it starts was told something wrong: the rest is of no use.
-            if not respawn and not all(startup.came_up(nodes[name]) for name in group.failed):
-                say(f"stopping all, for this did not come up: {startup.missing_text()}")
+            lost = [name for name in group.failed if not startup.came_up(nodes[name])]
+            if lost and not respawn:
+                held = [node.strip("/") for name in lost for node in nodes[name]]
+                say(f"stopping all, for these did not come up: {', '.join(held)}")
                 break
         return 1 if any(group.failed.values()) else 0
 

@@ -45,7 +45,7 @@ def test_one_that_ends_is_reported_and_the_others_go_on():
         wait_until(lambda: group.watch() and group.failed)
         assert group.failed == {"b": 3}
         assert group.alive == ("a",)
-        assert news == ["b ended with code 3; the others go on"]
+        assert news == ["b ended with code 3"]
 
 
 def test_one_that_was_killed_is_started_again():
