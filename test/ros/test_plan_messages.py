@@ -1,35 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constraints of requests to goals, plans to messages; no node."""
+"""Tolerances of orientations, and what a plan's messages say: codes, trajectories, notes."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 from control_msgs.action import FollowJointTrajectory
-from geometry_msgs.msg import Point, Pose, Quaternion, Vector3
 from moveit_msgs.msg import (
-    Constraints,
     GenericTrajectory,
-    JointConstraint,
     MotionPlanRequest,
     MoveItErrorCodes,
-    OrientationConstraint,
-    PositionConstraint,
-    VisibilityConstraint,
 )
 from scipy.spatial.transform import Rotation
-from shape_msgs.msg import SolidPrimitive
 
-from motion_nodes.errors import UnknownFrame
-from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.plan_execution import CONTROLLER_CODES
-from motion_nodes.planning.problem import JointGoal, PlanStatus, PoseGoal
-from motion_nodes.ros.goal_constraints import goals_of, refuse_constraints_on_the_way
-from motion_nodes.ros.goal_context import GoalContext
+from motion_nodes.planning.problem import PlanStatus
 from motion_nodes.ros.moveit_messages import Refusal
 from motion_nodes.ros.plan_messages import (
     PLAN_CODES,
@@ -39,302 +26,9 @@ from motion_nodes.ros.plan_messages import (
     trajectory_message,
 )
 from motion_nodes.ros.pose_constraints import rotation_vector_bounds
-from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 Codes = MoveItErrorCodes
-FRANKA = load_robot("franka")
-ARM = FRANKA.group("arm")
-KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)
-ELSEWHERE = np.eye(4)
-ELSEWHERE[:3, 3] = (1.0, 2.0, 3.0)
-ELSEWHERE[:3, :3] = Rotation.from_rotvec([0.0, 0.0, math.pi / 2.0]).as_matrix()
-
-
-class Tree:
-    """A /tf with one frame beside the robot's."""
-
-    def update(self) -> None:
-        """Nothing comes."""
-
-    def pose(self, base: str, name: str) -> tuple[np.ndarray, float]:
-        if name != "table":
-            raise UnknownFrame(name, ("table",))
-        return ELSEWHERE, 0.0
-
-
-@pytest.fixture
-def context() -> GoalContext:
-    return GoalContext(FRANKA, ARM, FRANKA.home.copy(), RobotFrames(KINEMATICS, Tree(), ""))
-
-
-def joint(name: str, position: float, below: float = 0.0, above: float = 0.0) -> JointConstraint:
-    return JointConstraint(
-        joint_name=name, position=position, tolerance_below=below, tolerance_above=above
-    )
-
-
-def region(
-    kind: int,
-    *sizes: float,
-    at: Any = (0.4, 0.0, 0.5),
-    frame: str = "",
-    link: str = "panda_hand_tcp",
-    turned: Any = (0.0, 0.0, 0.0, 1.0),
-) -> PositionConstraint:
-    x, y, z, w = map(float, turned)
-    px, py, pz = map(float, at)
-    constraint = PositionConstraint(link_name=link)
-    constraint.header.frame_id = frame
-    constraint.constraint_region.primitives = [SolidPrimitive(type=kind, dimensions=sizes)]
-    constraint.constraint_region.primitive_poses = [
-        Pose(position=Point(x=px, y=py, z=pz), orientation=Quaternion(x=x, y=y, z=z, w=w))
-    ]
-    return constraint
-
-
-def turn(x: float = 0.0, y: float = 0.0, z: float = 0.0, w: float = 1.0, *,
-         within: Any = (0.01, 0.02, 0.03), euler: bool = False, frame: str = "",
-         link: str = "panda_hand_tcp") -> OrientationConstraint:  # fmt: skip
-    constraint = OrientationConstraint(
-        link_name=link, orientation=Quaternion(x=x, y=y, z=z, w=w), parameterization=1 - euler
-    )
-    constraint.header.frame_id = frame
-    constraint.absolute_x_axis_tolerance = float(within[0])
-    constraint.absolute_y_axis_tolerance = float(within[1])
-    constraint.absolute_z_axis_tolerance = float(within[2])
-    return constraint
-
-
-def pose(place: Any = None, orientation: Any = None) -> Constraints:
-    return Constraints(
-        position_constraints=[place] if place else [],
-        orientation_constraints=[orientation] if orientation else [],
-    )
-
-
-def refusal(context: GoalContext, *alternatives: Constraints) -> tuple[int, str]:
-    with pytest.raises(Refusal) as caught:
-        goals_of(alternatives, context)
-    return caught.value.code, str(caught.value)
-
-
-SPHERE, BOX, CYLINDER, CONE = (
-    SolidPrimitive.SPHERE, SolidPrimitive.BOX, SolidPrimitive.CYLINDER, SolidPrimitive.CONE,
-)  # fmt: skip
-
-
-# ---- joints
-
-
-def test_joint_constraints_become_a_goal_with_tolerances(context):
-    wanted = {name: 0.1 * i - 0.5 for i, name in enumerate(ARM.joints)}
-    wanted["panda_joint4"], wanted["panda_joint6"] = -1.5, 1.0
-    goal, = goals_of(
-        [Constraints(joint_constraints=[joint(n, v, 0.01, 0.02) for n, v in wanted.items()])],
-        context,
-    )  # fmt: skip
-    assert isinstance(goal, JointGoal)
-    assert goal.q == pytest.approx(list(wanted.values()))
-    assert np.array(goal.below) == pytest.approx([0.01] * 7)
-    assert np.array(goal.above) == pytest.approx([0.02] * 7)
-
-
-def test_joints_that_are_not_named_may_end_anywhere(context):
-    (goal,) = goals_of([Constraints(joint_constraints=[joint("panda_joint1", 1.0)])], context)
-    q, below, above = np.array(goal.q), np.array(goal.below), np.array(goal.above)
-    assert q[0] == 1.0
-    assert below[0] == above[0] == 0.0
-    assert q[1:] == pytest.approx(context.start[1:])
-    assert (q - below)[1:] == pytest.approx(ARM.limits.lower[1:])
-    assert (q + above)[1:] == pytest.approx(ARM.limits.upper[1:])
-
-
-def test_constraints_of_one_joint_are_all_kept(context):
-    both = [joint("panda_joint1", 1.0, 0.3, 0.3), joint("panda_joint1", 0.6, 0.2, 0.2)]
-    (goal,) = goals_of([Constraints(joint_constraints=both)], context)
-    assert goal.q[0] - goal.below[0] == pytest.approx(0.7)
-    assert goal.q[0] + goal.above[0] == pytest.approx(0.8)
-    both[1] = joint("panda_joint1", 0.0, 0.1, 0.1)
-    code, text = refusal(context, Constraints(joint_constraints=both))
-    assert code == Codes.INVALID_GOAL_CONSTRAINTS
-    assert "panda_joint1 contradict" in text
-
-
-def test_a_tolerance_that_leads_out_of_the_limits_is_cut(context):
-    upper = ARM.limits.upper[0]
-    goal, = goals_of(
-        [Constraints(joint_constraints=[joint("panda_joint1", upper + 0.01, 0.1, 0.1)])], context
-    )  # fmt: skip
-    assert goal.q[0] == upper
-    assert goal.above[0] == 0.0
-    assert goal.below[0] == pytest.approx(0.09)
-    (goal,) = goals_of([Constraints(joint_constraints=[joint("panda_joint1", 9.0)])], context)
-    assert goal.q[0] == 9.0, "the planner says that it is outside the limits"
-
-
-def test_joints_of_other_groups_must_be_where_they_are_wanted(context):
-    here = [joint("panda_joint1", 0.5), joint("panda_finger_joint1", 0.04)]
-    (goal,) = goals_of([Constraints(joint_constraints=here)], context)
-    assert len(goal.q) == 7
-    here[1].position = 0.01
-    code, text = refusal(context, Constraints(joint_constraints=here))
-    assert code == Codes.INVALID_GOAL_CONSTRAINTS
-    assert "panda_finger_joint1" in text
-    assert "group 'arm'" in text
-
-
-@pytest.mark.parametrize(
-    ("constraint", "word"),
-    [
-        (joint("panda_joint8", 0.0), "panda_joint8"),
-        (joint("panda_joint1", math.nan), "nan"),
-        (joint("panda_joint1", 0.0, -0.1, 0.1), "not negative"),
-        (joint("panda_joint1", 0.0, math.inf, 0.1), "finite"),
-    ],
-)
-def test_bad_joint_constraints(context, constraint, word):
-    code, text = refusal(context, Constraints(joint_constraints=[constraint]))
-    assert code == Codes.INVALID_GOAL_CONSTRAINTS
-    assert word in text
-
-
-# ---- poses
-
-
-def test_a_sphere_and_an_orientation_are_a_pose_with_tolerances(context):
-    (goal,) = goals_of(
-        [pose(region(SPHERE, 0.02), turn(x=1.0, w=0.0, within=(0.2, 0.3, 0.4)))], context
-    )
-    assert isinstance(goal, PoseGoal)
-    assert goal.link == "panda_hand_tcp"
-    assert goal.X_LT is None
-    X = np.array(goal.X_BT)
-    assert X[:3, 3] == pytest.approx([0.4, 0.0, 0.5])
-    assert X[:3, :3] == pytest.approx(np.diag([1.0, -1.0, -1.0]))
-    assert goal.tolerance.position == 0.02
-    assert goal.tolerance.orientation == (0.2, 0.3, 0.4)
-
-
-def test_of_small_tolerances_a_part_is_left_to_control(context):
-    (goal,) = goals_of([pose(region(SPHERE, 0.001), turn(within=(0.01, 0.02, 0.5)))], context)
-    assert goal.tolerance.position == pytest.approx(1e-5)
-    assert goal.tolerance.orientation == pytest.approx((1e-4, 2e-4, 0.5))
-
-
-def test_frames_are_looked_up(context):
-    goal, = goals_of(
-        [pose(region(SPHERE, 0.01, at=(1.0, 0.0, 0.0), frame="table"), turn(frame="table"))],
-        context,
-    )  # fmt: skip
-    X = np.array(goal.X_BT)
-    assert X[:3, 3] == pytest.approx([1.0, 3.0, 3.0])
-    assert X[:3, :3] == pytest.approx(ELSEWHERE[:3, :3])
-    code, text = refusal(context, pose(region(SPHERE, 0.01, frame="shelf")))
-    assert code == Codes.FRAME_TRANSFORM_FAILURE
-    assert "shelf" in text
-
-
-def test_an_empty_link_is_the_tip_and_unknown_ones_are_refused(context):
-    (goal,) = goals_of([pose(region(SPHERE, 0.01, link=""))], context)
-    assert goal.link == "panda_hand_tcp"
-    assert math.isinf(goal.tolerance.orientation)
-    code, text = refusal(context, pose(region(SPHERE, 0.01, link="panda_hnd")))
-    assert code == Codes.INVALID_LINK_NAME
-    assert "Did you mean 'panda_hand'" in text
-
-
-def test_only_an_orientation_leaves_the_position_free(context):
-    (goal,) = goals_of([pose(orientation=turn())], context)
-    assert math.isinf(goal.tolerance.position)
-    assert np.array(goal.X_BT)[:3, 3] == pytest.approx(
-        KINEMATICS.pose(FRANKA.home, "panda_hand_tcp")[:3, 3]
-    )
-
-
-def test_the_point_of_a_link_that_is_meant(context):
-    place = region(SPHERE, 0.01)
-    place.target_point_offset = Vector3(x=0.0, y=0.0, z=0.1)
-    (goal,) = goals_of([pose(place)], context)
-    assert np.array(goal.X_LT)[:3, 3] == pytest.approx([0.0, 0.0, 0.1])
-    place.target_point_offset.z = math.nan
-    assert refusal(context, pose(place))[0] == Codes.INVALID_GOAL_CONSTRAINTS
-
-
-def test_a_box_is_kept_along_its_own_axes(context):
-    half = math.sqrt(0.5)
-    place = region(BOX, 0.2, 0.06, 0.04, turned=(0.0, 0.0, half, half))
-    (goal,) = goals_of([pose(place)], context)
-    assert goal.tolerance.position == pytest.approx((0.1, 0.03, 0.02))
-    assert np.array(goal.X_BT)[:3, :3] == pytest.approx(ELSEWHERE[:3, :3])
-    # With an orientation the axes are those of the goal: x of the box is its y.
-    (goal,) = goals_of([pose(place, turn())], context)
-    assert goal.tolerance.position == pytest.approx((0.03, 0.1, 0.02))
-    # Axes that do not match: what fits inside, and the client is told.
-    (goal,) = goals_of([pose(place, turn(z=math.sin(0.2), w=math.cos(0.2)))], context)
-    assert goal.tolerance.position == pytest.approx(0.02)
-    assert any("ball that fits" in note for note in context.notes)
-
-
-def test_a_cylinder_holds_the_box_that_is_used(context):
-    (goal,) = goals_of([pose(region(CYLINDER, 0.2, 0.05))], context)
-    x, y, z = goal.tolerance.position
-    assert math.hypot(x, y) == pytest.approx(0.05)
-    assert z == pytest.approx(0.1)
-
-
-def test_a_pose_and_joints_are_one_goal(context):
-    both = pose(region(SPHERE, 0.02), turn())
-    both.joint_constraints = [joint("panda_joint3", 0.5, 0.1, 0.2)]
-    (goal,) = goals_of([both], context)
-    assert isinstance(goal, PoseGoal)
-    q, below, above = goal.joints.q, goal.joints.below, goal.joints.above
-    assert (q - below)[2] == pytest.approx(0.4)
-    assert (q + above)[2] == pytest.approx(0.7)
-    assert (q - below)[3] == pytest.approx(ARM.limits.lower[3])
-    both.joint_constraints = [joint("panda_finger_joint1", 0.04)]
-    (goal,) = goals_of([both], context)
-    assert goal.joints is None, "that of another group stands where it is wanted"
-
-
-def test_several_primitives_and_several_goals_are_alternatives(context):
-    place = region(SPHERE, 0.01)
-    more = region(SPHERE, 0.01, at=(0.3, 0.3, 0.3)).constraint_region
-    place.constraint_region.primitives += more.primitives
-    place.constraint_region.primitive_poses += more.primitive_poses
-    goals = goals_of(
-        [pose(place), Constraints(joint_constraints=[joint("panda_joint1", 1.0)])], context
-    )
-    assert [type(goal) for goal in goals] == [PoseGoal, PoseGoal, JointGoal]
-    assert np.array(goals[1].X_BT)[:3, 3] == pytest.approx([0.3, 0.3, 0.3])
-    _, text = refusal(context, pose(place), Constraints())
-    assert text.startswith("goal 2 of 2: ")
-
-
-@pytest.mark.parametrize(
-    "constraints",
-    [
-        Constraints(),
-        pose(region(CONE, 0.1, 0.1)),
-        pose(region(SPHERE)),
-        pose(region(SPHERE, -0.1)),
-        pose(region(BOX, 0.1, 0.1)),
-        pose(PositionConstraint(link_name="panda_hand")),
-        pose(region(SPHERE, 0.1, at=(math.nan, 0.0, 0.0))),
-        pose(region(SPHERE, 0.1), turn(w=0.0)),
-        pose(region(SPHERE, 0.1), turn(within=(-0.1, 0.1, 0.1))),
-        pose(region(SPHERE, 0.1), turn(link="panda_link5")),
-        pose(orientation=turn(within=(4.0, 4.0, 4.0))),
-        Constraints(position_constraints=[region(SPHERE, 0.1), region(SPHERE, 0.2)]),
-        Constraints(orientation_constraints=[turn(), turn()]),
-        Constraints(visibility_constraints=[VisibilityConstraint()]),
-        Constraints(joint_constraints=[joint("panda_finger_joint1", 0.04)]),
-    ],
-)
-def test_what_cannot_be_understood_is_refused(context, constraints):
-    code, text = refusal(context, constraints)
-    assert code == Codes.INVALID_GOAL_CONSTRAINTS
-    assert len(text) > 20
 
 
 # ---- orientation tolerances
@@ -370,38 +64,6 @@ def test_euler_tolerances_are_kept_by_the_bounds_of_the_rotation_vector(toleranc
 def test_bounds_of_a_rotation_vector_are_taken_as_they_are():
     assert rotation_vector_bounds((0.1, 0.2, 3.2), False) == (0.1, 0.2, math.inf)
     assert min(rotation_vector_bounds((0.0, 0.0, 0.0), True)) > 0.0
-
-
-# ---- constraints along the way
-
-
-def test_path_constraints_that_hold_anyway_pass(context):
-    refuse_constraints_on_the_way(Constraints(), context)
-    limits = ARM.limits
-    wide = joint("panda_joint1", 0.0, -limits.lower[0] + 0.1, limits.upper[0] + 0.1)
-    refuse_constraints_on_the_way(Constraints(joint_constraints=[wide]), context)
-    still = joint("panda_finger_joint1", 0.04, 0.01, 0.01)
-    refuse_constraints_on_the_way(Constraints(joint_constraints=[still]), context)
-    any_turn = turn(within=(4.0, 4.0, 4.0))
-    refuse_constraints_on_the_way(Constraints(orientation_constraints=[any_turn]), context)
-
-
-@pytest.mark.parametrize(
-    ("kinds", "code"),
-    [
-        ({"joint_constraints": [joint("panda_joint1", 0.0, 0.5, 0.5)]},
-         Codes.INVALID_GOAL_CONSTRAINTS),
-        ({"joint_constraints": [joint("panda_joint1", 1.0, 0.5, 0.5)]},
-         Codes.START_STATE_VIOLATES_PATH_CONSTRAINTS),
-        ({"orientation_constraints": [turn()]}, Codes.INVALID_GOAL_CONSTRAINTS),
-        ({"position_constraints": [region(SPHERE, 0.1)]}, Codes.INVALID_GOAL_CONSTRAINTS),
-        ({"visibility_constraints": [VisibilityConstraint()]}, Codes.INVALID_GOAL_CONSTRAINTS),
-    ],
-)  # fmt: skip
-def test_path_constraints_that_cannot_be_held_are_refused(context, kinds, code):
-    with pytest.raises(Refusal, match="path constraint") as caught:
-        refuse_constraints_on_the_way(Constraints(**kinds), context)
-    assert caught.value.code == code
 
 
 # ---- messages out
