@@ -17,12 +17,10 @@ import numpy as np
 
 from motion_nodes.errors import BadDescription
 from motion_nodes.robot_setup.findings import Findings, listed
+from motion_nodes.robot_setup.repair import TOO_LARGE, TOO_SMALL
 from motion_nodes.robot_setup.source import PackageSearch
 from motion_nodes.scene.mesh_file import read_mesh
 from motion_nodes.scene.shapes import TriangleMesh
-
-TOO_SMALL, TOO_LARGE = 1e-4, 100.0
-"""Extents that no part of a robot has [m]."""
 
 
 def sort_out(
@@ -72,7 +70,7 @@ def sort_out(
                 f"{extent:.3g} m large; correct the scale or take the shape out."
             )
     if problems and not allow_missing:
-        rest = f" So are {len(problems) - 1} more." if len(problems) > 1 else ""
+        rest = f" (and {len(problems) - 1} more meshes)" if len(problems) > 1 else ""
         raise BadDescription(
             f"{file}: {problems[0]}{rest} Without them these links cannot be checked for "
             f"collisions: {listed(dict.fromkeys(links))}. With --allow-missing-meshes they are "

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -198,9 +197,19 @@ def _target(output: str | Path | None, name: str, force: bool) -> Path:
         )
     if not target.parent.is_dir():
         raise BadConfig(f"{target.parent} is no folder; make it first, or choose another --output.")
-    if not os.access(target.parent, os.W_OK):
-        raise BadConfig(f"{target.parent} cannot be written to; choose another --output.")
+    _draft(target).rmdir()
     return target
+
+
+def _draft(target: Path) -> Path:
+    """Make a folder beside the one to make; that this can be done is seen by doing it."""
+    try:
+        return Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise BadConfig(
+            f"{target.parent} cannot be written to ({error.strerror or error}); choose another "
+            "--output."
+        ) from None
 
 
 def _tree(root: Any, file: Path) -> KinematicTree:
@@ -338,7 +347,7 @@ def _write(target: Path, texts: Mapping[str, str], root: Any, search: PackageSea
     Returns:
         Where the folder is now that was there before.
     """
-    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    draft = _draft(target)
     try:
         draft.chmod(0o755)
         copy_meshes(root, search, draft)

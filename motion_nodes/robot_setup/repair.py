@@ -24,6 +24,8 @@ VELOCITY = {"revolute": 1.0, "continuous": 1.0, "prismatic": 0.1}
 EFFORT = {"revolute": 50.0, "continuous": 50.0, "prismatic": 100.0}
 """The same [N m or N]."""
 _MOVING = ("revolute", "continuous", "prismatic")
+TOO_SMALL, TOO_LARGE = 1e-4, 100.0
+"""Extents that no part of a robot has [m]."""
 _TYPES = (*_MOVING, "fixed", "floating", "planar")
 
 
@@ -94,7 +96,10 @@ def _check_tree(root: Any, joints: Iterable[Any], file: Path) -> None:
         while (link := above.get(link, "")) and link not in passed:
             passed.add(link)
         if link:
-            raise BadDescription(f"{file}: the links {listed(sorted(passed))} form a loop.")
+            raise BadDescription(
+                f"{file}: the links {listed(sorted(passed))} form a closed loop; a URDF is a tree "
+                "that begins at one root. Take out the joint that closes the loop."
+            )
     roots = sorted(name for name in links if name not in above)
     if len(roots) > 1:
         raise BadDescription(
@@ -317,6 +322,14 @@ def _shapes(link: Any, file: Path, findings: Findings) -> None:
                 sizes = _numbers(solid, key, file)
                 if not sizes or min(sizes) <= 0.0:
                     reason = f"its {solid.tag} has {key} '{solid.get(key)}'"
+                elif max(sizes) < TOO_SMALL:
+                    reason = f"its {solid.tag} has {key} '{solid.get(key)}' m, which is nothing"
+                elif max(sizes) > TOO_LARGE:
+                    raise BadDescription(
+                        f"{file}, line {solid.sourceline}: link '{link.get('name')}': {key} of its "
+                        f"{solid.tag} is '{solid.get(key)}'; sizes are in metres, up to "
+                        f"{TOO_LARGE:g}."
+                    )
             if solid.tag == "mesh" and not solid.get("filename"):
                 reason = "its mesh has no filename"
         if reason:

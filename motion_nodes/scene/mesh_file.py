@@ -50,7 +50,7 @@ def _stl(path: Path) -> tuple[np.ndarray, np.ndarray]:
     else:
         lines = [line.split() for line in content.decode("ascii", "replace").splitlines()]
         corners = np.array([line[1:4] for line in lines if line[:1] == ["vertex"]], np.float64)
-    return corners.astype(np.float64), np.arange(len(corners)).reshape(-1, 3)
+    return corners.astype(np.float64).reshape(-1, 3), np.arange(len(corners)).reshape(-1, 3)
 
 
 def _obj(path: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -65,4 +65,6 @@ def _obj(path: Path) -> tuple[np.ndarray, np.ndarray]:
             numbers = [int(word.split("/")[0]) for word in words[1:]]
             face = [n - 1 if n > 0 else len(vertices) + n for n in numbers]
             triangles += [[face[0], face[k], face[k + 1]] for k in range(1, len(face) - 1)]
-    return np.array(vertices, np.float64), np.array(triangles, np.int64).reshape(-1, 3)
+    return np.array(vertices, np.float64).reshape(-1, 3), np.array(triangles, np.int64).reshape(
+        -1, 3
+    )

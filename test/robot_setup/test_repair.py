@@ -148,7 +148,7 @@ def test_vectors_and_geometries_that_say_too_much_or_too_little() -> None:
         (robot(link("a"), joint("j", "a", "x")), "child link 'x' does not exist"),
         (robot(link("a"), link("b"), link("c"), joint("j", "a", "c"), joint("k", "b", "c")),
          "closed loop"),
-        (robot(link("a"), link("b"), joint("j", "a", "b"), joint("k", "b", "a")), "form a loop"),
+        (robot(link("a"), link("b"), joint("j", "a", "b"), joint("k", "b", "a")), "form a closed loop"),
         (robot(link("a"), link("b")), "2 links hang on nothing: a, b"),
         (two_links(kind="spherical"), "type 'spherical'"),
         (two_links(inside='<limit lower="low" upper="1"/>'), "'low'; a number is needed"),
@@ -238,6 +238,17 @@ def test_what_is_no_urdf_is_refused(tmp_path: Path, text: str, words: str) -> No
     file.write_text(text)
     with pytest.raises(BadDescription, match=words):
         read_source(file)
+
+
+def test_a_shape_of_a_nanometre_is_left_out_and_one_of_a_kilometre_refused() -> None:
+    box = '<collision><geometry><box size="{0} {0} {0}"/></geometry></collision>'
+    tree, told = mended(
+        robot(link("a", INERTIAL + box.format(1e-9)), link("b"), joint("j", "a", "b"))
+    )
+    assert not tree.links["a"].collisions
+    assert "which is nothing" in told[0]
+    with pytest.raises(BadDescription, match="link 'a': size of its box .* in metres"):
+        mended(robot(link("a", INERTIAL + box.format(1e3)), link("b"), joint("j", "a", "b")))
 
 
 def test_environment_variables_of_xacro_are_put_in(
