@@ -36,6 +36,7 @@ _LENGTHS = {
     ),
 }
 _FASTER = {
+    "cspace_target_rmp.damping_gain": 25.0,
     "target_rmp.accel_p_gain": 60.0,
     "target_rmp.accel_d_gain": 60.0,
     "target_rmp.accel_norm_eps": 0.0375,
