@@ -163,6 +163,10 @@ class JointClient:
         joints = self.joints
         return max(abs(joints[name] - value) for name, value in goal.items())
 
+    def arrives(self, goal: Mapping[str, float], within: float = 0.01) -> None:
+        """Wait until joints are measured at a goal: that may come later than the result."""
+        self.client.wait(lambda: self.away(goal) < within, f"the joints within {within} of {goal}")
+
     def reference(self) -> dict[str, float]:
         """The reference that the controller reports next."""
         self.reports.clear()

@@ -66,7 +66,7 @@ def test_arm_and_gripper_at_the_same_time(arm):
     assert (status, result.reached_goal) == (SUCCEEDED, True)
     assert not move.done
     assert move.result()[0] == SUCCEEDED
-    assert arm.away(goal) < 0.01
+    arm.arrives(goal)
     fingers_at(arm, 0.03)
 
 

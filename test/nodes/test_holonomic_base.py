@@ -238,8 +238,7 @@ def test_bad_commands_move_nothing(base, twist):
     for _ in range(20):
         base.stamped.publish(stamped(*twist))
         base.plain.publish(twist_message(*twist))
-    base.client.spin(0.2)
-    assert len(base.wheels) > 5
+    base.client.wait(lambda: len(base.wheels) > 5, "commands")
     assert not any(any(message.velocity) for message in base.wheels.messages)
     assert base.client.set_parameters(NODE, max_linear_speed=0.0, max_angular_speed=0.0).successful
 

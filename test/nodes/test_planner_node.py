@@ -315,7 +315,7 @@ def test_move_action_plans_and_goes(planner):
     assert status == SUCCEEDED, result.error_code.message
     assert result.error_code.val == Codes.SUCCESS
     planner.arm.rest()
-    assert planner.arm.away(ASIDE) < 0.01
+    planner.arm.arrives(ASIDE)
     assert end_of(result.planned_trajectory) == pytest.approx(ASIDE, abs=1e-3)
     assert result.executed_trajectory.joint_trajectory.points
     states = [message.feedback.state for message in call.feedback]
@@ -386,7 +386,7 @@ def test_a_newer_goal_takes_the_place_of_the_older(planner):
     status, result = second.result()
     assert status == SUCCEEDED, result.error_code.message
     planner.arm.rest()
-    assert planner.arm.away(NEAR) < 0.01
+    planner.arm.arrives(NEAR)
 
 
 def test_many_goals_at_once_all_get_answers(planner):
@@ -396,7 +396,7 @@ def test_many_goals_at_once_all_get_answers(planner):
     for status, result in answers[:-1]:
         assert status == SUCCEEDED or result.error_code.val == Codes.PREEMPTED
     planner.arm.rest()
-    assert planner.arm.away(ASIDE) < 0.01
+    planner.arm.arrives(ASIDE)
 
 
 # ---- execute_trajectory
@@ -407,7 +407,7 @@ def test_a_planned_trajectory_is_carried_out(planner):
     status, result = planner.execute(answer.trajectory.joint_trajectory).result()
     assert status == SUCCEEDED, result.error_code.message
     planner.arm.rest()
-    assert planner.arm.away(NEAR) < 0.01
+    planner.arm.arrives(NEAR)
 
 
 def test_a_single_point_where_the_robot_is(planner):
@@ -478,7 +478,7 @@ def test_a_motion_waits_while_time_stands(planner):
     status, result = call.result(within=30.0)
     assert status == SUCCEEDED, result.error_code.message
     planner.arm.rest()
-    assert planner.arm.away(ASIDE) < 0.01
+    planner.arm.arrives(ASIDE)
 
 
 def test_a_controller_that_dies_on_the_way_is_told(planner, controller):

@@ -85,7 +85,7 @@ def test_success_with_feedback(arm):
     call = arm.follow(smooth(goal, 1.0))
     status, result = call.result()
     assert (status, result.error_code, result.error_string) == (SUCCEEDED, Codes.SUCCESSFUL, "")
-    assert arm.away(goal) < 0.01
+    arm.arrives(goal)
     feedback = [message.feedback for message in call.feedback]
     assert len(feedback) >= 10
     times = []
@@ -111,7 +111,7 @@ def test_joints_that_are_not_named_hold_and_order_is_free(arm):
     goal = {J7: HOME[J7] + 0.3, J2: HOME[J2] - 0.3}
     status, _ = arm.follow(smooth(goal, 0.6)).result()
     assert status == SUCCEEDED
-    assert arm.away(goal) < 0.01
+    arm.arrives(goal)
     assert arm.away({name: q for name, q in HOME.items() if name not in goal}) < 1e-6
 
 
@@ -126,7 +126,7 @@ def test_a_newer_goal_preempts_where_joints_are_shared(arm):
     assert result.error_string == f"preempted by action goal {name}"
     assert beside.result()[0] == SUCCEEDED
     assert second.result()[0] == SUCCEEDED
-    assert arm.away(by(-0.1, J2)) < 0.01
+    arm.arrives(by(-0.1, J2))
     # The joint that nobody wanted any more was brought to rest on its way.
     assert 0.002 < arm.rest()[J1] - HOME[J1] < 0.59
 
@@ -179,7 +179,7 @@ def test_cancel_of_a_goal_that_has_ended_changes_nothing(arm):
     call = arm.follow(smooth(by(0.1, J1), 0.3))
     assert call.result()[0] == SUCCEEDED
     assert not call.cancel()
-    assert arm.away(by(0.1, J1)) < 0.01
+    arm.arrives(by(0.1, J1))
 
 
 def test_path_tolerance_violated(arm):
@@ -269,7 +269,7 @@ def test_as_moveit_sends_it(arm):
     call = arm.follow(message)
     status, result = call.result()
     assert (status, result.error_code) == (SUCCEEDED, Codes.SUCCESSFUL)
-    assert arm.away(dict(zip(names, start + way, strict=True))) < 0.01
+    arm.arrives(dict(zip(names, start + way, strict=True)))
     worst = max(abs(e) for m in call.feedback for e in m.feedback.error.positions)
     assert worst < 0.1
 
@@ -324,7 +324,7 @@ def test_paused_simulation_goes_on_after(arm):
     finally:
         arm.pause("/mock_sim", False)
     assert call.result()[0] == SUCCEEDED
-    assert arm.away(by(0.6, J1)) < 0.01
+    arm.arrives(by(0.6, J1))
 
 
 def test_time_that_jumps_back_aborts(arm):
@@ -334,7 +334,7 @@ def test_time_that_jumps_back_aborts(arm):
     assert (status, result.error_code) == (ABORTED, Codes.INVALID_GOAL)
     assert result.error_string.startswith("time jumped from ")
     arm.wait_for()
-    assert arm.away(HOME) < 0.01
+    arm.arrives(HOME)
     assert arm.follow(smooth(by(0.1, J1), 0.4)).result()[0] == SUCCEEDED
 
 
@@ -367,7 +367,7 @@ def test_many_goals_at_once(arm):
     # They may arrive in another order than they were sent in; the last to be taken up wins.
     winners = [i for i, (status, _) in enumerate(statuses) if status == SUCCEEDED]
     assert len(winners) == 1
-    assert arm.away(by(0.1 + 0.02 * winners[0], J1)) < 0.01
+    arm.arrives(by(0.1 + 0.02 * winners[0], J1))
     for i, (status, result) in enumerate(statuses):
         if i not in winners:
             assert status == ABORTED
