@@ -34,6 +34,9 @@ ROBOTS = {
     "husky": "pybullet_data/husky/husky.urdf",
     "racecar": "pybullet_data/racecar/racecar.urdf",
     "r2d2": "pybullet_data/r2d2.urdf",
+    "ur10": f"{_EXAMPLES}/ur_description/urdf/ur10_robot.urdf",
+    "z1": f"{_EXAMPLES}/z1_description/urdf/z1.urdf",
+    "laikago": "pybullet_data/laikago/laikago_toes_zup.urdf",
 }
 
 
@@ -82,28 +85,56 @@ def first_motion(robot: Any, begin: float) -> dict[str, Any]:
 
 
 def compare_spheres(file: Path, published: Path) -> None:
-    """Print how a published sphere set and ours hold the Panda's collision meshes."""
+    """Print how a published sphere set and ours hold the Panda's collision meshes.
+
+    Ours have the accuracy that `motion new` chooses; then the number of the published ones; then,
+    of those, radii that are smaller all over, while as much of the surface is held as there.
+    """
     import numpy as np
 
+    from motion_nodes.robot_setup.link_geometry import LinkGeometry
     from motion_nodes.robot_setup.new_robot import new_robot
+    from motion_nodes.robot_setup.sphere_fit import fit_count
     from motion_nodes.robot_setup.sphere_measure import measure as measured
 
+    theirs = json.loads(published.read_text())["spheres"]
+    rows: dict[str, list[tuple[Any, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         made = new_robot(file, name="bench_spheres", output=Path(folder) / "robot")
-        from motion_nodes.robot_setup.link_geometry import LinkGeometry
-
-        theirs = json.loads(published.read_text())["spheres"]
-        print("| link | published: spheres, surface, excess, reach | fitted: the same |")
-        print("|---|---|---|")
+        print("| link | published: spheres, surface, excess, reach | fitted | as many | smaller |")
+        print("|---|---|---|---|---|")
         for link, ours in made.coverage.items():
             geometry = LinkGeometry.of_link(made.robot, link)
-            if link in theirs and geometry is not None:
-                other = measured(np.array(theirs[link]), geometry)
-                cells = [
-                    f"{c.count}, {c.surface:.1%}, {c.excess_volume:.0%}, {1e3 * c.reach:.0f} mm"
-                    for c in (other, ours)
-                ]
-                print(f"| {link} | {' | '.join(cells)} |")
+            if link not in theirs or geometry is None:
+                continue
+            other = measured(np.array(theirs[link]), geometry)
+            same = fit_count(geometry, other.count)
+            smaller, step = same, np.array([0.0, 0.0, 0.0, 0.001])
+            while measured(smaller - step, geometry).surface >= other.surface:
+                smaller = smaller - step
+            found = [other, ours, measured(same, geometry), measured(smaller, geometry)]
+            print(f"| {link} | {' | '.join(map(_cell, found))} |", flush=True)
+            for title, one in zip(
+                ("published", "fitted", "as many", "smaller"), found, strict=True
+            ):
+                rows.setdefault(title, []).append((one, geometry.volume))
+    for title, items in rows.items():
+        volume = sum(v for _, v in items)
+        share = [sum(getattr(c, key) * v for c, v in items) / volume for key in _SHARES]
+        reach, gap = (1e3 * max(getattr(c, key) for c, _ in items) for key in ("reach", "gap"))
+        print(
+            f"{title}: {sum(c.count for c, _ in items)} spheres, surface {share[0]:.0%}, volume "
+            f"{share[1]:.0%}, excess {share[2]:.0%}, reach {reach:.0f} mm, gap {gap:.0f} mm "
+            "(weighed by volume)"
+        )
+
+
+_TITLES = ("published", "fitted", "as many", "smaller")
+_SHARES = ("surface", "volume", "excess_volume")
+
+
+def _cell(c: Any) -> str:
+    return f"{c.count}, {c.surface:.1%}, {c.excess_volume:.0%}, {1e3 * c.reach:.0f} mm"
 
 
 def main() -> int:
