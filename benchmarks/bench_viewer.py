@@ -219,7 +219,7 @@ def with_page(
         progress(f"viewer: {count} robots, a page, shadows {shadows}")
         with (
             tempfile.TemporaryDirectory() as folder,
-            chromium_page(Path(folder), *SIZE, pause=0.0) as page,
+            chromium_page(Path(folder), *SIZE) as page,
             viewer_of(count, shadows) as viewer,
             counted() as sent,
         ):

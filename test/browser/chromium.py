@@ -39,11 +39,6 @@ FLAGS = (
     "--hide-scrollbars",
 )
 
-PAUSES = """
-const ask = window.requestAnimationFrame.bind(window);
-window.requestAnimationFrame = (draw) => window.setTimeout(() => ask(draw), {:.0f});
-"""
-
 Image = NDArray[np.uint8]
 
 
@@ -234,17 +229,13 @@ def difference(first: Image, second: Image) -> float:
 
 
 @contextmanager
-def chromium_page(
-    folder: Path, width: int = 1280, height: int = 800, pause: float = 0.1
-) -> Iterator[Page]:
+def chromium_page(folder: Path, width: int = 1280, height: int = 800) -> Iterator[Page]:
     """Start Chromium with a new profile and close it again, whatever happens.
 
     Args:
         folder: an empty folder for its profile and log.
         width: of the page [pixels].
         height: of the page [pixels].
-        pause: between two pictures [s]: drawn in software without one, they would take a processor
-            from the robots. 0: as many as can be drawn.
     """
     binary = skip_without_chromium()
     from selenium import webdriver
@@ -264,9 +255,6 @@ def chromium_page(
             {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
         )
         driver.set_script_timeout(PAGE_LIMIT)
-        if pause:
-            script = {"source": PAUSES.format(1e3 * pause)}
-            driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", script)
         yield Page(driver)
     finally:
         driver.quit()
