@@ -30,6 +30,8 @@ from motion_nodes.planning.problem import JointGoal, PlanRequest, PoseGoal
 from motion_nodes.scene.allowed import AllowedCollisions
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
+from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.retime import retime
 
 _DEFAULT, _ALL = "planning", "planning-all"
 """Marks in the cache: the default planner and what is around it; all planners."""
@@ -59,6 +61,18 @@ def small_motion(checker: CollisionChecker, tip: str | None = None) -> PlanReque
     return PlanRequest(room, start, (PoseGoal(tip, kinematics.pose(q, tip)),))
 
 
+def _time_a_bend(checker: CollisionChecker) -> None:
+    """Time a path with a corner: small motions are straight lines, whose timing has closed forms."""
+    indices, clip = checker.robot.indices(checker.joint_names), checker.limits.clip
+    start = clip(checker.robot.home[indices])
+    corner = start.copy()
+    corner[::2] += _LITTLE
+    path = clip(np.array([start, corner, start + _LITTLE]))
+    # What there is to complain of, such as limits that are missing, requests will be told.
+    with contextlib.suppress(MotionError):
+        retime(path, checker.limits, blending=CornerBlending(PlanOptions().blend))
+
+
 def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
     """Compile or load what planning needs, so that no request has to wait for it.
 
@@ -68,9 +82,9 @@ def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
         checker: of a robot that motions will be planned for.
         planners: names of those that will be used; empty: the default one.
     """
+    _time_a_bend(checker)
     request = small_motion(checker)
     for name in planners:
-        # What there is to complain of, such as limits that are missing, requests will be told.
         with contextlib.suppress(MotionError):
             plan(request, PlanOptions(planner=name))
 
@@ -79,7 +93,9 @@ def load_planning(robot: Robot) -> None:
     """Load, or compile, what planning with the default planner needs, for each group with a tip."""
     for group in robot.groups.values():
         if group.tip is not None:
-            plan(small_motion(CollisionChecker(robot, group.joints), group.tip))
+            checker = CollisionChecker(robot, group.joints)
+            plan(small_motion(checker, group.tip))
+            _time_a_bend(checker)
     jit.mark_compiled(_DEFAULT)
 
 

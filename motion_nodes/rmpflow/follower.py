@@ -50,6 +50,7 @@ class Follower:
         self._posture = policy.default_cspace_target
         self._retreat = Retreat()
         self._no_escape_until, self._trouble = -np.inf, ""
+        self._brought = False
         self._next = (Phase.IDLE, "")
         self.phase = Phase.IDLE
         """What it does."""
@@ -75,6 +76,7 @@ class Follower:
             return
         if apart(X, self.wish.X_WT) > _NEW_TARGET:
             self._forget_traps()
+            self.wish.posture = self._posture
             if self.phase is Phase.ESCAPING:
                 self._rest(Phase.FOLLOWING)
         self.wish.renew(X, at, oriented=oriented)
@@ -194,9 +196,14 @@ class Follower:
         return wish if self.phase is Phase.ESCAPING and isinstance(wish, PoseWish) else None
 
     def hand_back(self, now: float, trouble: str = "") -> None:
-        """Go on after an escape; ``trouble`` says why it failed, empty if it did not."""
+        """Go on after an escape; ``trouble`` says why it failed, empty if it did not.
+
+        Where a planner brought the arm is its posture until the next target: back to the usual one
+        the way may be barred, and to tend there would keep the tool off its target.
+        """
         if self.phase is Phase.ESCAPING:
             self._rest(Phase.FOLLOWING)
+            self._brought = not trouble
             self._trouble = trouble
             self._no_escape_until = now + self.settings.escape_pause if trouble else -np.inf
 
@@ -260,6 +267,7 @@ class Follower:
 
     def _forget_traps(self) -> None:
         self._retreat.reset()
+        self._brought = False
         self._no_escape_until, self._trouble = -np.inf, ""
 
     def _go_on(self) -> None:
@@ -333,6 +341,9 @@ class Follower:
         self.policy.set_internal_robot_joint_states(q, qd, *watched)
         self.policy.forget_progress()
         self._sent = q
+        if self._brought and isinstance(self.wish, PoseWish):
+            self.wish.posture = q.copy()
+        self._brought = False
 
     def _compute(self, robot: RobotMotion | None, now: float) -> tuple[Array, Array]:
         policy = self.policy

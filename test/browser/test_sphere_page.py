@@ -111,7 +111,9 @@ def test_spheres_are_added_connected_resized_and_deleted(page: Page, editor: Sph
     wait(has(count + 3), "two between")
     page.click("Delete")
     wait(has(count + 2), "one less")
-    assert len(editor.picture.nodes[session.link].batched_positions) == count + 2
+    nodes = editor.picture.nodes
+    wait(lambda: session.link in nodes and len(nodes[session.link].batched_positions) == count + 2,
+         "they are drawn")  # fmt: skip
 
 
 def test_what_is_fitted_covers_the_link_and_is_saved(page: Page, editor: SphereEditor) -> None:

@@ -191,9 +191,9 @@ def test_stands_still_after_the_timeout(cell, a):
         stood = next(time_of(m) for m in a.states.messages if max(map(abs, m.velocity)) < 0.2)
         took.append(stood - given)
         assert took[-1] >= TIMEOUT - 0.05
-        if took[-1] < TIMEOUT + 0.1:
+        if took[-1] < TIMEOUT + 0.3:
             break
-    assert min(took) < TIMEOUT + 0.1, took
+    assert min(took) < TIMEOUT + 0.3, took
 
 
 BAD = [math.nan, math.inf, -math.inf, 1e9]

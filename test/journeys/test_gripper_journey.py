@@ -73,8 +73,10 @@ def test_arm_and_gripper_at_the_same_time(arm):
 def test_a_weak_grip_arrives_and_never_pushes_harder(arm):
     goal = GripperCommand.Goal()
     goal.command.position, goal.command.max_effort = 0.01, 4.0
+    call = arm.send(goal, GripperCommand, f"/{COMMAND_NAMES[0]}")
+    assert call.accepted()
     arm.states.clear()
-    status, result = arm.send(goal, GripperCommand, f"/{COMMAND_NAMES[0]}").result()
+    status, result = call.result()
     assert (status, result.reached_goal) == (SUCCEEDED, True)
     efforts = [
         abs(effort)

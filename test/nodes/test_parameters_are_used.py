@@ -5,21 +5,18 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import importlib
 from pathlib import Path
 
 import pytest
 
 import motion_nodes
-from motion_nodes.bases.command_shape import CommandShape
-from motion_nodes.bases.limits import AxisLimits
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.nodes.policy_params import leaf_field
 from motion_nodes.nodes.registry import NODES, node_class
-from motion_nodes.rmpflow.smoothing import SmoothingSettings
 from motion_nodes.ros.parameters import declared
 
 PACKAGE = Path(motion_nodes.__file__).parent
-AXES = ("linear_x", "linear_y", "angular_z")
 ELSEWHERE = {"robot", "rmpflow_file"}
 """Read before the dataclass exists (RobotNode.prepare and robot_defaults)."""
 
@@ -33,6 +30,23 @@ def attributes_read(source: str) -> set[str]:
             name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
             if name == "params":
                 found.add(node.attr)
+    return found
+
+
+def settings_read(file: Path) -> set[str]:
+    """Return the names that a module reads by ``settings_from(params, Kind, "prefix_")``."""
+    text = file.read_text()
+    if "settings_from(" not in text:
+        return set()
+    module = importlib.import_module(
+        ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)
+    )
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "settings_from":
+            kind = getattr(module, ast.unparse(node.args[1]))
+            prefix = ast.literal_eval(node.args[2]) if len(node.args) > 2 else ""
+            found |= {prefix + entry.name for entry in dataclasses.fields(kind)}
     return found
 
 
@@ -62,17 +76,12 @@ def test_every_parameter_is_read(executable):
     read: set[str] = set()
     for file in sources_of(cls):
         read |= attributes_read(file.read_text())
-        # Fields reached by name: over a tuple of names, or over the fields of a core's class.
+        read |= settings_read(file)
+        # Fields reached by name.
         if "getattr(params, name)" in file.read_text():
             read |= {"pose_covariance_diagonal", "twist_covariance_diagonal"}
-            read |= {entry.name for entry in dataclasses.fields(CommandShape)}
-        if 'getattr(params, f"{prefix}_{name}")' in file.read_text():
-            limits = [entry.name for entry in dataclasses.fields(AxisLimits)]
-            read |= {f"{axis}_{name}" for axis in AXES for name in limits}
         if "getattr(params, leaf_field(name))" in file.read_text():
             read |= {leaf_field(name) for name in RmpflowSettings().parameters()}
-        if 'getattr(params, f"smoothing_{name}")' in file.read_text():
-            read |= {f"smoothing_{entry.name}" for entry in dataclasses.fields(SmoothingSettings)}
     unused = {entry.field for entry in declared(cls.params_type)} - read - ELSEWHERE
     assert not unused
 

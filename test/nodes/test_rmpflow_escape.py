@@ -11,7 +11,7 @@ from planner_client import Planner
 from policy_client import POLICY, PolicyClient
 
 RATE = 100.0
-TARGET = (0.65, 0.0, 0.3)
+TARGET = (0.68, 0.0, 0.25)
 WALLS = {
     "back": ((0.02, 0.36, 0.4), (0.5, 0.0, 0.45)),
     "left": ((0.2, 0.02, 0.4), (0.4, 0.18, 0.45)),
