@@ -62,7 +62,7 @@ def small_motion(checker: CollisionChecker, tip: str | None = None) -> PlanReque
 
 
 def _time_a_bend(checker: CollisionChecker) -> None:
-    """Time a path with a corner: small motions are straight lines, whose timing has closed forms."""
+    """Time a path with a corner: that of a small motion is straight, and timed in closed form."""
     indices, clip = checker.robot.indices(checker.joint_names), checker.limits.clip
     start = clip(checker.robot.home[indices])
     corner = start.copy()
