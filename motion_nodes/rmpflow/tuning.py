@@ -41,7 +41,7 @@ _FASTER = {
     "target_rmp.accel_d_gain": 60.0,
     "target_rmp.accel_norm_eps": 0.0375,
 }
-"""What tuning the Panda and the UR10e came to, by both alike."""
+"""Where the shipped Panda and UR10e both depart from the source's gains, see docs/rmpflow.md."""
 _COLLISION = ("collision_rmp", "self_collision_rmp")
 _ISOTROPIC = {"target_rmp.min_metric_alpha": 1.0, "target_rmp.proximity_metric_boost_scalar": 1.0}
 
