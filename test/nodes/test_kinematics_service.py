@@ -103,6 +103,11 @@ def arm(module_suite, module_client):
         module_suite.node(executable, robot="franka", use_sim_time=True)
     made = JointClient(module_client)
     made.wait_for()
+    service, known = Kinematics(module_client), Codes.SUCCESS
+    module_client.wait(lambda: module_client.state("/ik_service") == "active", "the service")
+    module_client.wait(
+        lambda: service.fk([TIP]).error_code.val == known, "the robot's state at the service"
+    )
     yield made
     made.close()
 
