@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from motion_nodes.cli.options import DegreesOption, GroupOption
+from motion_nodes.cli.options import (
+    DegreesOption,
+    GroupOption,
+    ToPositionOption,
+    ToQuatOption,
+    ToRpyOption,
+)
 
 if TYPE_CHECKING:
+    from motion_nodes.cli.values import PoseWords
     from motion_nodes.model.placement import Placement
     from motion_nodes.model.robot import Robot
     from motion_nodes.nodes.go import Order
@@ -23,15 +30,9 @@ def go(
         str | None,
         typer.Option(help="Arm: a state or joint values. Base: x,y or x,y,yaw [m, rad] in odom."),
     ] = None,
-    to_position: Annotated[
-        str | None, typer.Option(help="x,y,z [m] for the arm's tip, in its base frame.")
-    ] = None,
-    to_rpy: Annotated[
-        str | None, typer.Option(help="roll,pitch,yaw [rad] of the tip there; default: any.")
-    ] = None,
-    to_quat: Annotated[
-        str | None, typer.Option(help="Quaternion x,y,z,w of the tip there; default: any.")
-    ] = None,
+    to_position: ToPositionOption = None,
+    to_rpy: ToRpyOption = None,
+    to_quat: ToQuatOption = None,
     group: GroupOption = None,
     velocity: Annotated[
         float, typer.Option(help="Share of an arm's velocity limits, above 0 to 1.")
@@ -53,7 +54,7 @@ def go(
     import time
 
     from motion_nodes.cli.printing import say
-    from motion_nodes.cli.values import NO_SOLUTION
+    from motion_nodes.cli.values import NO_SOLUTION, PoseWords
     from motion_nodes.errors import BadCommand
     from motion_nodes.model.loader import load_robot
     from motion_nodes.model.placement import parse_placement
@@ -66,9 +67,9 @@ def go(
         raise BadCommand(f"--timeout is {timeout:g}; it must be above 0.")
     place = parse_placement(robot)
     known = load_robot(place.robot)
-    pose = (to_position, to_rpy, to_quat)
+    pose = PoseWords(to_position, to_rpy, to_quat)
     if known.base is not None and group is None:
-        if any(word is not None for word in pose) or (velocity, acceleration) != (1.0, 1.0):
+        if pose.given or (velocity, acceleration) != (1.0, 1.0):
             raise BadCommand(f"'{known.name}' is a base; it takes --to x,y or x,y,yaw, no more.")
         order = _base_order(place, known, to, degrees)
     else:
@@ -89,33 +90,22 @@ def _arm_order(
     place: Placement,
     group: str | None,
     to: str | None,
-    pose: tuple[str | None, str | None, str | None],
+    pose: PoseWords,
     degrees: bool,
 ) -> Order:
     """Return the order for an arm."""
-    from motion_nodes.cli.values import Subject
-    from motion_nodes.errors import BadCommand
+    from motion_nodes.cli.values import Subject, TipPose
     from motion_nodes.nodes.go import arm_to_joints, arm_to_pose
     from motion_nodes.ros.names import under
 
     subject = Subject.of(place.robot, group, degrees)
-    as_pose = any(word is not None for word in pose)
-    if (to is not None) == as_pose:
-        raise BadCommand(
-            "give --to (a state or joint values) or --to-position (with --to-rpy or --to-quat, if "
-            f"the orientation matters); {'both are' if as_pose else 'neither is'} given."
-        )
-    prefix = f"/{place.namespace}" if place.namespace else ""
-    if to is not None:
-        q = subject.configuration(to, "--to")
-        joints = dict(zip(subject.group.joints, map(float, q), strict=True))
-        return arm_to_joints(prefix, subject.group.name, joints)
-    if subject.group.tip is None:
-        raise BadCommand(f"group '{subject.group.name}' has no tip; give --to instead.")
-    X_WT, oriented = subject.pose(*pose, prefix="--to-")
-    frame = under(place.namespace, subject.robot.base_frame)
-    name, tip = subject.group.name, subject.group.tip
-    return arm_to_pose(prefix, name, tip, frame, X_WT, oriented=oriented)
+    wanted = subject.destination(to, pose)
+    prefix, name = f"/{place.namespace}" if place.namespace else "", subject.group.name
+    if isinstance(wanted, TipPose):
+        frame = under(place.namespace, subject.robot.base_frame)
+        return arm_to_pose(prefix, name, wanted.tip, frame, wanted.X_BT, oriented=wanted.oriented)
+    joints = dict(zip(subject.group.joints, map(float, wanted), strict=True))
+    return arm_to_joints(prefix, name, joints)
 
 
 def _base_order(place: Placement, robot: Robot, to: str | None, degrees: bool) -> Order:

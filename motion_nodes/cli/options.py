@@ -81,6 +81,15 @@ SeedOption = Annotated[int, typer.Option(help="Random seed: equal ones give equa
 PositionOption = Annotated[str | None, typer.Option(help="x,y,z [m] in the base frame.")]
 RpyOption = Annotated[str | None, typer.Option(help="roll,pitch,yaw [rad] in the base frame.")]
 QuatOption = Annotated[str | None, typer.Option(help="Quaternion x,y,z,w in the base frame.")]
+ToPositionOption = Annotated[
+    str | None, typer.Option(help="x,y,z [m] for the tip to end at, in the base frame.")
+]
+ToRpyOption = Annotated[
+    str | None, typer.Option(help="roll,pitch,yaw [rad] of the tip there; default: any.")
+]
+ToQuatOption = Annotated[
+    str | None, typer.Option(help="Quaternion x,y,z,w of the tip there; default: any.")
+]
 WorldOption = Annotated[
     str | None, typer.Option(help="Scene file with what stands around the robot.")
 ]

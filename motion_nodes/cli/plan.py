@@ -15,11 +15,14 @@ from motion_nodes.cli.options import (
     OutputOption,
     RobotArgument,
     SeedOption,
+    ToPositionOption,
+    ToQuatOption,
+    ToRpyOption,
     WorldOption,
 )
 
 if TYPE_CHECKING:
-    from motion_nodes.cli.values import Subject
+    from motion_nodes.cli.values import PoseWords, Subject
     from motion_nodes.model.tree import Array
     from motion_nodes.planning.pipeline import MotionPlan
     from motion_nodes.planning.problem import Goal
@@ -36,15 +39,9 @@ def plan(
     end: Annotated[
         str | None, typer.Option("--to", help="State, or joint values, to end at.")
     ] = None,
-    to_position: Annotated[
-        str | None, typer.Option(help="x,y,z [m] for the tip to end at, in the base frame.")
-    ] = None,
-    to_rpy: Annotated[
-        str | None, typer.Option(help="roll,pitch,yaw [rad] of the tip there; default: any.")
-    ] = None,
-    to_quat: Annotated[
-        str | None, typer.Option(help="Quaternion x,y,z,w of the tip there; default: any.")
-    ] = None,
+    to_position: ToPositionOption = None,
+    to_rpy: ToRpyOption = None,
+    to_quat: ToQuatOption = None,
     world: WorldOption = None,
     group: GroupOption = None,
     planner: Annotated[str, typer.Option(help="Name of the planner; default: the fastest.")] = "",
@@ -64,7 +61,7 @@ def plan(
     """
     from motion_nodes.cli.printing import waiting
     from motion_nodes.cli.trajectory_out import check_output, write_trajectory
-    from motion_nodes.cli.values import NO_SOLUTION, Subject, checker_of
+    from motion_nodes.cli.values import NO_SOLUTION, PoseWords, Subject, checker_of
     from motion_nodes.errors import BadCommand
     from motion_nodes.planning.pipeline import PlanOptions
     from motion_nodes.planning.pipeline import plan as plan_motion
@@ -76,7 +73,7 @@ def plan(
         raise BadCommand(f"--timeout is {timeout:g} s; it must be finite and above 0.")
     subject = Subject.of(robot, group, degrees)
     start = subject.configuration(begin, "--from")
-    goal = _goal(subject, end, to_position, to_rpy, to_quat)
+    goal = _goal(subject, end, PoseWords(to_position, to_rpy, to_quat))
     options = PlanOptions(
         planner=_known_planner(planner),
         velocity_scaling=velocity,
@@ -105,29 +102,17 @@ def _known_planner(name: str) -> str:
     return known
 
 
-def _goal(
-    subject: Subject, end: str | None, position: str | None, rpy: str | None, quat: str | None
-) -> Goal:
+def _goal(subject: Subject, end: str | None, pose: PoseWords) -> Goal:
     """Return the goal, which is given as joint values or as a pose."""
-    from motion_nodes.errors import BadCommand
+    from motion_nodes.cli.values import TipPose
     from motion_nodes.ik.problem import IkTolerance
     from motion_nodes.planning.problem import JointGoal, PoseGoal
 
-    as_pose = any(word is not None for word in (position, rpy, quat))
-    if (end is not None) == as_pose:
-        given = "both are" if as_pose else "neither is"
-        raise BadCommand(
-            f"give --to (a state or joint values) or --to-position (with --to-rpy or --to-quat, if "
-            f"the orientation matters); {given} given."
-        )
-    if end is not None:
-        return JointGoal(subject.configuration(end, "--to"))
-    target, oriented = subject.pose(position, rpy, quat, "--to-")
-    tip = subject.group.tip
-    if tip is None:
-        raise BadCommand(f"group '{subject.group.name}' has no tip to bring to a pose; give --to.")
-    tolerance = IkTolerance() if oriented else IkTolerance(1e-3, math.inf)
-    return PoseGoal(tip, target, tolerance)
+    wanted = subject.destination(end, pose)
+    if not isinstance(wanted, TipPose):
+        return JointGoal(wanted)
+    tolerance = IkTolerance() if wanted.oriented else IkTolerance(1e-3, math.inf)
+    return PoseGoal(wanted.tip, wanted.X_BT, tolerance)
 
 
 def _report(subject: Subject, found: MotionPlan, output: str | None, as_json: bool) -> None:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,29 @@ if TYPE_CHECKING:
 
 NO_SOLUTION = 1
 """Exit code: the question was understood, and the answer is no."""
+
+
+class PoseWords(NamedTuple):
+    """Where the tip is to end, as it was typed: --to-position, --to-rpy, --to-quat."""
+
+    position: str | None
+    rpy: str | None
+    quat: str | None
+
+    @property
+    def given(self) -> bool:
+        """Whether anything was typed."""
+        return any(word is not None for word in self)
+
+
+class TipPose(NamedTuple):
+    """Where the tip is to end."""
+
+    tip: str
+    X_BT: Array
+    """In the base frame, shape (4, 4)."""
+    oriented: bool
+    """Whether its orientation was given; else any will do."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +156,25 @@ class Subject:
         if rpy is None:
             return from_xyz_rpy(xyz), False
         return from_xyz_rpy(xyz, self.angles(rpy, f"{prefix}rpy")), True
+
+    def destination(self, to: str | None, pose: PoseWords) -> Array | TipPose:
+        """Return where a motion ends: joint values of the group, shape (n,), or the tip's pose.
+
+        Raises:
+            BadCommand: both or neither are given, they make no sense, or the group has no tip.
+        """
+        if (to is not None) == pose.given:
+            raise BadCommand(
+                "give --to (a state or joint values) or --to-position (with --to-rpy or --to-quat, "
+                "if the orientation matters); "
+                f"{'both are' if pose.given else 'neither is'} given."
+            )
+        if to is not None:
+            return self.configuration(to, "--to")
+        X_BT, oriented = self.pose(*pose, prefix="--to-")
+        if self.group.tip is None:
+            raise BadCommand(f"group '{self.group.name}' has no tip to bring to a pose; give --to.")
+        return TipPose(self.group.tip, X_BT, oriented)
 
     def angles(self, text: str, what: str) -> Array:
         """Return three angles [rad]."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,14 +13,14 @@ from action_msgs.msg import GoalStatus
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import Constraints, JointConstraint
 from nav2_msgs.action import NavigateToPose
-from rclpy.action import ActionClient
 from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 
 from motion_nodes.base_motion.pose import Pose2
 from motion_nodes.model.tree import Array
 from motion_nodes.ros import signals
+from motion_nodes.ros.action_clients import action_client
+from motion_nodes.ros.client_node import client_node
 from motion_nodes.ros.move_client import TOLERANCE, pose_constraints
 from motion_nodes.ros.planar_messages import stamped_pose
 
@@ -98,27 +97,20 @@ def carry_out(order: Order, patience: float, news: Callable[[str], None]) -> str
     Returns:
         What went wrong, in words; empty when it was done.
     """
-    signals.stop_quietly()
-    signals.nodes_exist()
-    # Ctrl-C cancels the goal, which needs the middleware.
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-    client = _Client(order, news)
-    try:
+    with client_node("motion_go") as node:
+        client = _Client(node, order, news)
         handle = client.accepted_goal(time.monotonic() + patience)
         return handle if isinstance(handle, str) else client.end_of(handle)
-    finally:
-        client.node.destroy_node()
-        rclpy.try_shutdown()
 
 
 class _Client:
     """Sends one goal and follows it."""
 
-    def __init__(self, order: Order, news: Callable[[str], None]) -> None:
-        self.node = Node(f"motion_go_{os.getpid()}", use_global_arguments=False)
+    def __init__(self, node: Node, order: Order, news: Callable[[str], None]) -> None:
+        self._node = node
         self._order = order
         self._news = news
-        self._client = ActionClient(self.node, order.kind, order.action)
+        self._client = action_client(node, order.kind, order.action)
         self._said = ""
 
     def accepted_goal(self, end: float) -> Any:
@@ -132,7 +124,7 @@ class _Client:
                 return f"nobody serves {self._order.action}"
             if now - began > TELL_AFTER:
                 self._say(f"waiting for {self._order.action}")
-            rclpy.spin_once(self.node, timeout_sec=0.05)
+            rclpy.spin_once(self._node, timeout_sec=0.05)
         while True:
             sent = self._client.send_goal_async(self._order.goal, self._hear)
             if not self._spin(sent, end):
@@ -168,7 +160,7 @@ class _Client:
         while not future.done():
             if time.monotonic() > end or (stop and signals.STOP.is_set()):
                 return False
-            rclpy.spin_once(self.node, timeout_sec=0.05)
+            rclpy.spin_once(self._node, timeout_sec=0.05)
         return True
 
     def _hear(self, message: Any) -> None:

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import rclpy
-from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 
 from motion_nodes.ros import signals
+from motion_nodes.ros.client_node import client_node
 from motion_nodes.ros.recording import Recorder, RecordingFile
 
 _LOOK = 0.25
@@ -36,17 +35,12 @@ def record(
         BadConfig: the file exists or cannot be written.
     """
     sink = RecordingFile(file)
-    signals.stop_quietly()
-    signals.nodes_exist()
-    # Ctrl-C ends the loop below, not the middleware under it.
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-    node = Node(f"motion_record_{os.getpid()}", use_global_arguments=False)
-    recorder = Recorder(node, sink.write, patterns)
-    told: set[str] = set()
-    began = looked = time.monotonic()
-    end = began + seconds
-    recorder.look_around()
-    try:
+    with contextlib.closing(sink), client_node("motion_record") as node:
+        recorder = Recorder(node, sink.write, patterns)
+        told: set[str] = set()
+        began = looked = time.monotonic()
+        end = began + seconds
+        recorder.look_around()
         while not signals.STOP.is_set():
             now = time.monotonic()
             if seconds and not any(recorder.counts.values()):
@@ -62,8 +56,4 @@ def record(
                 news(f"{topic}: not recorded: {why}" if why else f"{topic}")
                 told.add(topic)
             rclpy.spin_once(node, timeout_sec=0.05)
-    finally:
-        node.destroy_node()
-        rclpy.try_shutdown()
-        sink.close()
     return dict(recorder.counts)

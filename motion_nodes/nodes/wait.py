@@ -6,17 +6,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-import rclpy
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
-from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 
 from motion_nodes.ros import qos, signals
+from motion_nodes.ros.client_node import client_node
 from motion_nodes.ros.polled import PolledSubscription
 
 _LOOK = 0.02
@@ -37,14 +34,9 @@ def wait_for_nodes(
         The nodes that are not ready, and why, as far as it is known; empty when all are.
     """
     missing = dict.fromkeys(names, "nothing was heard of it")
-    signals.stop_quietly()
-    signals.nodes_exist()
-    # Ctrl-C ends the loop below, not the middleware under it.
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-    node = Node(f"motion_wait_{os.getpid()}", use_global_arguments=False)
-    reports = PolledSubscription(node, DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
-    began = time.monotonic()
-    try:
+    with client_node("motion_wait") as node:
+        reports = PolledSubscription(node, DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
+        began = time.monotonic()
         while missing and time.monotonic() - began < seconds and not signals.STOP.wait(_LOOK):
             for status in (status for message in reports.all() for status in message.status):
                 name = f"/{status.name}"
@@ -54,9 +46,6 @@ def wait_for_nodes(
                 if not missing[name]:
                     del missing[name]
                     news(name, time.monotonic() - began)
-    finally:
-        node.destroy_node()
-        rclpy.try_shutdown()
     return missing
 
 

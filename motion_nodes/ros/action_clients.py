@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from rclpy.action import ActionClient
+from rclpy.node import Node
 
 from motion_nodes.ros import qos
-from motion_nodes.ros.node import MotionNode
 
 
-def action_client(node: MotionNode[Any], action_type: Any, name: str) -> Any:
+def action_client(node: Node, action_type: Any, name: str) -> Any:
     """Return a client whose requests are kept however many come at once."""
     return ActionClient(
         node,

@@ -309,6 +309,8 @@ class MotionNode(EndpointNode, Generic[P]):
     def _release(self) -> None:
         self.release()
         self.destroy_endpoints()
+        # What went now may be collected again.
+        gc.unfreeze()
         if self._parameters_set is not None:
             self._parameters_set.undeclare()
             self._parameters_set = None
