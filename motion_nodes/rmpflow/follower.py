@@ -16,8 +16,8 @@ from motion_nodes.rmpflow.evaluation import Goal
 from motion_nodes.rmpflow.following import SILENT, FollowerSettings, Phase, RobotMotion, is_near
 from motion_nodes.rmpflow.numbers import finite_numbers, joint_numbers
 from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.retreat import Retreat
 from motion_nodes.rmpflow.status import Errors, errors_of
+from motion_nodes.rmpflow.ways_out import WaysOut
 from motion_nodes.rmpflow.wishes import JogWish, PoseWish, PostureWish, TwistWish, Wish, apart
 from motion_nodes.scene.scene import checked_pose
 
@@ -48,9 +48,7 @@ class Follower:
         self.paused = False
         """Whether :meth:`pause` holds."""
         self._posture = policy.default_cspace_target
-        self._retreat = Retreat()
-        self._no_escape_until, self._trouble = -np.inf, ""
-        self._brought = False
+        self._ways_out = WaysOut()
         self._next = (Phase.IDLE, "")
         self.phase = Phase.IDLE
         """What it does."""
@@ -75,7 +73,7 @@ class Follower:
             self._take(PoseWish(X, at, oriented=oriented, posture=self._posture))
             return
         if apart(X, self.wish.X_WT) > _NEW_TARGET:
-            self._forget_traps()
+            self._ways_out.forget()
             self.wish.posture = self._posture
             if self.phase is Phase.ESCAPING:
                 self._rest(Phase.FOLLOWING)
@@ -98,6 +96,7 @@ class Follower:
                 )
         self._posture = posture
         if isinstance(self.wish, PoseWish):
+            self._ways_out.brought = False
             self.wish.posture = posture
         elif isinstance(self.wish, PostureWish):
             self.wish.posture, self.wish.at = posture, at
@@ -203,9 +202,7 @@ class Follower:
         """
         if self.phase is Phase.ESCAPING:
             self._rest(Phase.FOLLOWING)
-            self._brought = not trouble
-            self._trouble = trouble
-            self._no_escape_until = now + self.settings.escape_pause if trouble else -np.inf
+            self._ways_out.planned(self.settings, now, trouble)
 
     # ---- steps
 
@@ -261,14 +258,9 @@ class Follower:
         if self.phase is Phase.ESCAPING:
             self._rest(Phase.FOLLOWING)
         self.wish = wish
-        self._forget_traps()
+        self._ways_out.forget()
         self.policy.forget_progress()
         self._go_on()
-
-    def _forget_traps(self) -> None:
-        self._retreat.reset()
-        self._brought = False
-        self._no_escape_until, self._trouble = -np.inf, ""
 
     def _go_on(self) -> None:
         """Follow the wish, unless it is done already or somebody keeps the robot."""
@@ -341,9 +333,9 @@ class Follower:
         self.policy.set_internal_robot_joint_states(q, qd, *watched)
         self.policy.forget_progress()
         self._sent = q
-        if self._brought and isinstance(self.wish, PoseWish):
+        if self._ways_out.brought and isinstance(self.wish, PoseWish):
             self.wish.posture = q.copy()
-        self._brought = False
+        self._ways_out.brought = False
 
     def _compute(self, robot: RobotMotion | None, now: float) -> tuple[Array, Array]:
         policy = self.policy
@@ -353,7 +345,7 @@ class Follower:
         here = own[0] if policy.ignores_state_updates else state[0]
         if self.wish is not None and self.phase is not Phase.STOPPING:
             goal = self.wish.lead(policy, here, self._owed, now)
-            policy.set_goal(Goal(self._posture) if self._retreat.active else goal)
+            policy.set_goal(Goal(self._posture) if self._ways_out.retreating else goal)
         if policy.ignores_state_updates:
             return policy.compute_joint_targets(*state, frame_duration=self._owed)
         most = self.settings.max_tracking_error
@@ -390,8 +382,8 @@ class Follower:
             return
         seen = self.policy.seen_positions
         self.errors = errors_of(place, self.policy.tool_pose(seen), seen)
-        if self._retreat.active:
-            if self._retreat.step(self.errors.posture, self.policy.stuck, dt):
+        if self._ways_out.retreating:
+            if self._ways_out.step(self.errors.posture, self.policy.stuck, dt):
                 self.policy.forget_progress()
             return
         slow = float(np.abs(qd).max()) < _SLOW and self._behind < _BEHIND
@@ -406,10 +398,10 @@ class Follower:
 
     def _note_stuck(self, now: float) -> None:
         self.phase = Phase.STUCK
-        self.reason = self._trouble or "the target comes no nearer"
+        self.reason = self._ways_out.trouble or "the target comes no nearer"
         posed = isinstance(self.wish, PoseWish)
-        if posed and self.settings.retreat and self._retreat.begin():
+        if posed and self._ways_out.retreat(self.settings):
             self.policy.forget_progress()
             self.phase, self.reason = Phase.FOLLOWING, "stuck, back to the posture for another way"
-        elif posed and self.settings.escape and now >= self._no_escape_until:
+        elif posed and self._ways_out.may_ask_planner(self.settings, now):
             self._stop(Phase.ESCAPING, "a planner looks for a way", keep=True)
