@@ -10,16 +10,17 @@ from motion_nodes.errors import MotionError
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.demo.client import Findings
-from motion_nodes.nodes.demo.follow import (
+from motion_nodes.nodes.demo.follow_checks import (
     APART,
     LAG,
     SETTLING,
     Round,
     Seen,
+    came_late,
     check_round,
     free_to_follow,
 )
-from motion_nodes.nodes.demo.paths import Eight, Pass
+from motion_nodes.nodes.demo.paths import Eight, Pace, Pass
 from motion_nodes.nodes.demo.shows import show_of
 
 STEP = 0.01
@@ -32,7 +33,12 @@ def client():
     joints = robot.group("arm").joints
     kinematics = Kinematics(robot.tree, joints, base=robot.base_frame)
     return SimpleNamespace(
-        robot=robot, joints=joints, kinematics=kinematics, tool="panda_hand_tcp", who="rmpflow"
+        robot=robot,
+        joints=joints,
+        kinematics=kinematics,
+        tool="panda_hand_tcp",
+        who="rmpflow",
+        guests=set(),
     )
 
 
@@ -110,6 +116,31 @@ def test_a_touched_ball_is_found(client):
         ball = tool + np.array((0.0, 0.0, -offset))
         check_round(client, round_of(client, 0.0, lambda t, ball=ball: ball), findings, 0.1)
         assert findings.ok is ok, findings.lines
+
+
+def test_a_touched_ball_is_judged_again_only_where_states_came_late(client):
+    tool = client.kinematics.pose(swing(4.0), client.tool)[:3, 3]
+    part = round_of(client, 0.0, lambda t: tool + (0.0 if t > 3.9 else 1.0))
+    client.seen = [Seen(t, swing(t)) for t in np.arange(0.0, 8.0, 0.008)]
+    assert came_late(client, part, 0.1) == ""
+    client.seen = client.seen[::4]
+    assert came_late(client, part, 0.1) == "the arm gave way late"
+    assert came_late(client, part._replace(ball=lambda t: tool + 9.0), 0.1) == ""
+    findings = Findings()
+    check_round(client, part._replace(last=False), findings, 0.1)
+    assert findings.ok
+    assert len(findings.lines) == 1
+
+
+def test_a_leader_that_got_no_processor_goes_on_from_where_it_was():
+    pace = Pace(10.0)
+    assert pace.to(10.02) == pytest.approx(0.02)
+    assert pace.to(11.0) == pytest.approx(0.02 + Pace.STEP)
+    assert pace.to(11.02) == pytest.approx(0.04 + Pace.STEP)
+    assert pace.to(11.0) == pytest.approx(0.04 + Pace.STEP)
+    assert pace.at(10.01) == pytest.approx(0.01)
+    assert pace.at(11.0) == pytest.approx(0.02 + Pace.STEP)
+    assert pace.at(99.0) == pytest.approx(0.04 + Pace.STEP)
 
 
 def test_nothing_is_judged_while_the_ball_is_near_or_was(client):

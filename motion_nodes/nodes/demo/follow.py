@@ -11,56 +11,41 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import Pose, PoseStamped
 from moveit_msgs.msg import CollisionObject, PlanningScene
-from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Array, Sphere
+from motion_nodes.model.tree import Array
 from motion_nodes.nodes.demo.base import BaseClient, Square
 from motion_nodes.nodes.demo.client import Findings
-from motion_nodes.nodes.demo.paths import DOWN, Eight, Pass
+from motion_nodes.nodes.demo.follow_checks import (
+    BALL,
+    LAG,
+    RADIUS,
+    Round,
+    Seen,
+    came_late,
+    check_round,
+)
+from motion_nodes.nodes.demo.paths import DOWN, Eight, Pace, Pass
 from motion_nodes.ros import qos
 from motion_nodes.ros.names import REACTIVE_POLICY
-from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.scene import Scene, world_object
 
 RMPFLOW, IK = "rmpflow", "ik"
 TARGET_TOPICS = {RMPFLOW: f"{REACTIVE_POLICY}/reference", IK: "ik_service/target_pose"}
 """Who can follow, and the topic that it follows, below the robot's namespace."""
 
-BALL, RADIUS = "ball", 0.06  # [m]
-LAG = 0.01
-"""[m] What the tool may be behind its target, in 95 of 100 states, where no loop is late."""
 ATTEMPTS = 6
 """Where something else wants the processors, loops come late for a while."""
-LOOPS = 3
-"""Policy, controller and simulation work one after the other; each may be late."""
-SETTLING = 2.5
-"""[s] After the target begins to move, or the obstacle was in the way."""
-APART = 0.3
-"""[m] From here on the obstacle's centre is in nobody's way."""
 _TICK = 0.02  # [s]
 _SCENE_TICK = 0.04  # [s]
 _REMEMBERED = 500  # own messages, to tell them from those of others
-_LOOK = 0.05  # [s] of simulated time between two looks at distances
-
-
-class Seen(NamedTuple):
-    """A measured state of the arm."""
-
-    at: float
-    """Its stamp [s]."""
-    q: Array
 
 
 class FollowClient(BaseClient):
@@ -168,40 +153,6 @@ def _pose(position: Array, orientation: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0)
     return message
 
 
-class Round(NamedTuple):
-    """One round of the target, in simulated time."""
-
-    begin: float
-    end: float
-    target: Callable[[float], Array]
-    """Position at a time [s]."""
-    ball: Callable[[float], Array] | None
-    """The obstacle's centre at a time [s]; None without one."""
-    last: bool = True
-    """False for a round that was done once more, because the arm came late."""
-
-
-class Lag(NamedTuple):
-    """How far the tool was behind its target in a round, and why."""
-
-    median: float
-    """[m]; NaN where there was nothing to judge."""
-    most: float
-    """95 of 100 states were nearer [m]."""
-    period: float
-    """95 of 100 states came sooner after the one before [s]."""
-    away: float
-    """The most while the obstacle was near [m]."""
-
-    def allowed(self, speed: float) -> float:
-        """Return what is allowed behind a target of a speed [m]."""
-        return LAG + LOOPS * self.period * speed
-
-    def small(self, speed: float) -> bool:
-        """Return whether the tool followed."""
-        return self.most < self.allowed(speed)
-
-
 def show_following(client: FollowClient, findings: Findings) -> None:
     """Lead the arm around, then again with an obstacle in its way, and check it."""
     square = Square(client)
@@ -218,9 +169,10 @@ def show_following(client: FollowClient, findings: Findings) -> None:
             if part is None:
                 return
             rounds.append(part)
-            if not left or "target" in client.guests or lag_of(client, part).small(eight.speed):
+            late = "target" not in client.guests and came_late(client, part, eight.speed)
+            if not left or not late:
                 break
-            print("  the arm came late, as on a busy machine; once more around", flush=True)
+            print(f"  {late}, as on a busy machine; once more around", flush=True)
             rounds[-1] = part._replace(last=False)
     while not square.done:
         square.step()
@@ -253,10 +205,10 @@ def _settle(client: FollowClient, square: Square, position: Array) -> bool:
 def _round(
     client: FollowClient, square: Square, eight: Eight, crossing: Pass | None
 ) -> Round | None:
-    begin = client.now
+    begin = now = client.now
+    pace = Pace(begin)
     placed = -1.0
-    while client.now - begin < eight.whole:
-        t = client.now - begin
+    while (t := pace.to(now)) < eight.whole:
         client.lead(eight.at(t))
         if crossing is not None and t - placed >= _SCENE_TICK:
             client.place(crossing.at(t))
@@ -264,84 +216,10 @@ def _round(
         square.step()
         if not client.spin(_TICK):
             return None
+        now = client.now
     return Round(
         begin,
-        client.now,
-        lambda t: eight.at(t - begin),
-        None if crossing is None else lambda t: crossing.at(t - begin),
+        now,
+        lambda at: eight.at(pace.at(at)),
+        None if crossing is None else lambda at: crossing.at(pace.at(at)),
     )
-
-
-def lag_of(client: FollowClient, part: Round) -> Lag:
-    """Return how far the tool was behind in a round."""
-    seen = _seen_in(client, part)
-    poses = client.kinematics.pose_batch(np.array([state.q for state in seen]), client.tool)
-    targets = np.array([part.target(state.at) for state in seen])
-    behind = np.linalg.norm(poses[:, :3, 3] - targets, axis=1)
-    free = free_to_follow(part, np.array([state.at for state in seen]), targets)
-    if not free.any():
-        return Lag(np.nan, np.nan, np.nan, float(behind.max()))
-    median, most = (float(np.percentile(behind[free], share)) for share in (50, 95))
-    period = float(np.percentile(np.diff([state.at for state in seen]), 95))
-    return Lag(median, most, period, float(behind[~free].max(initial=0.0)))
-
-
-def _seen_in(client: FollowClient, part: Round) -> list[Seen]:
-    return [state for state in client.seen if part.begin <= state.at <= part.end]
-
-
-def check_round(client: FollowClient, part: Round, findings: Findings, speed: float) -> None:
-    """Check how far the tool was behind, and how near the arm came to the obstacle and itself."""
-    lag = lag_of(client, part)
-    if part.last:
-        findings.check(
-            lag.small(speed),
-            f"Franka followed a target at up to {speed:.2f} m/s by {client.who}: "
-            f"{1e3 * lag.median:.1f} mm behind (median), {1e3 * lag.most:.1f} mm (95 %), "
-            f"{1e3 * lag.allowed(speed):.0f} mm allowed with states every "
-            f"{1e3 * lag.period:.0f} ms",
-        )
-    world, own = least_distances(client, part, _seen_in(client, part))
-    if part.ball is None:
-        findings.check(own > 0.0, f"its links stayed {100 * own:.1f} cm apart or more")
-        return
-    findings.check(
-        world > 0.0 and own > 0.0,
-        f"a ball came through: the arm gave way by {100 * lag.away:.0f} cm and stayed "
-        f"{100 * world:.1f} cm off it, its links {100 * own:.1f} cm apart",
-    )
-
-
-def free_to_follow(part: Round, times: Array, targets: Array) -> NDArray[np.bool_]:
-    """Return when the tool had nothing to wait for: shape (m,), bool.
-
-    Args:
-        part: the round.
-        times: shape (m,) [s].
-        targets: where the target was, shape (m, 3).
-    """
-    since = part.begin
-    free = []
-    for t, target in zip(times, targets, strict=True):
-        if part.ball is not None and np.linalg.norm(part.ball(t) - target) < APART:
-            since = t
-        free.append(t - since >= SETTLING)
-    return np.array(free, np.bool_)
-
-
-def least_distances(client: FollowClient, part: Round, seen: list[Seen]) -> tuple[float, float]:
-    """Return the least distance of the arm from the obstacle, and of its links [m]."""
-    checker = CollisionChecker(client.robot, client.joints)
-    item = world_object(BALL, Sphere(RADIUS))
-    world, own, looked = np.inf, np.inf, -np.inf
-    for state in seen:
-        if state.at - looked < _LOOK:
-            continue
-        looked = state.at
-        if part.ball is not None:
-            ball = replace(item, X_WO=from_xyz_rpy(part.ball(state.at)))
-            checker.set_scene(Scene(objects={BALL: ball}))
-            world = min(world, float(checker.sphere_distances(state.q).distance.min()))
-            checker.set_scene(Scene())
-        own = min(own, checker.distance(state.q).value)
-    return world, own

@@ -72,3 +72,29 @@ class Pass:
         share = min(max(t / self.duration, 0.0), 1.0)
         a, b = np.array(self.start), np.array(self.end)
         return np.asarray(a + share * (b - a))
+
+
+class Pace:
+    """How far along a path its leader has gone: with the clock, but without leaps.
+
+    A leader that got no processor for a while goes on from where it was.
+    """
+
+    STEP = 0.06
+    """[s] The most in one step."""
+
+    def __init__(self, begin: float) -> None:
+        """Begin at a time [s]."""
+        self._clock, self._gone = [begin], [0.0]
+
+    def to(self, now: float) -> float:
+        """Go on to a time [s]; return the time gone since the beginning [s]."""
+        step = min(max(now - self._clock[-1], 0.0), self.STEP)
+        self._clock.append(max(now, self._clock[-1]))
+        self._gone.append(self._gone[-1] + step)
+        return self._gone[-1]
+
+    def at(self, time: float) -> float:
+        """Return how much time was gone at a time [s], so far as it was led."""
+        # Between two steps the path was where the step before had led it, on its way to the next.
+        return float(np.interp(time, self._clock, self._gone))
