@@ -24,7 +24,7 @@ import numpy as np
 from report import Report, arguments, progress, ratio
 
 from motion_nodes.errors import MotionError
-from motion_nodes.kernels.time_optimal import fastest_speeds
+from motion_nodes.kernels.timing.time_optimal import fastest_speeds
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.generator import JointTrajectoryGenerator

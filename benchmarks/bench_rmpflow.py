@@ -23,7 +23,7 @@ import numpy as np
 from report import Cell, Report, arguments, progress, ratio
 from rmpflow_peers import WithPinocchio
 
-from motion_nodes.kernels.rmp_memory import Obstacles
+from motion_nodes.kernels.rmp.rmp_memory import Obstacles
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pinocchio as pin
 
-from motion_nodes.kernels import rmp_distance
-from motion_nodes.kernels.rmp_formulas import NumpyOps
-from motion_nodes.kernels.rmp_memory import Obstacles
+from motion_nodes.kernels.rmp import rmp_distance
+from motion_nodes.kernels.rmp.rmp_formulas import NumpyOps
+from motion_nodes.kernels.rmp.rmp_memory import Obstacles
 from motion_nodes.rmpflow import evaluation, leaves
 from motion_nodes.rmpflow.evaluator import Evaluator
 from motion_nodes.rmpflow.packing import pack_capsules

@@ -17,7 +17,7 @@ from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest
 from motion_nodes.ik.solver import LeastSquaresIk
 from motion_nodes.model.loader import load_robot
-from motion_nodes.ros.moveit_messages import fill_robot_state, pose_of
+from motion_nodes.ros.messages.moveit_messages import fill_robot_state, pose_of
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus
 from motion_nodes.control.trajectory_runner import TrajectoryRunner
 from motion_nodes.errors import MotionError
 from motion_nodes.model.loader import load_robot
-from motion_nodes.ros.trajectory_messages import trajectory_from
+from motion_nodes.ros.messages.trajectory_messages import trajectory_from
 
 FEEDBACK_RATE = 20.0
 """[Hz]"""

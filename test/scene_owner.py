@@ -9,7 +9,7 @@ import numpy as np
 from sensor_msgs.msg import JointState
 
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.nodes.planning_scene import PlanningSceneOwner
+from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import JointStateReader
 from motion_nodes.ros.request_threads import RequestThreads

@@ -18,7 +18,7 @@ from moveit_msgs.msg import (
 from shape_msgs.msg import Mesh, MeshTriangle, SolidPrimitive
 
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.ros.moveit_messages import pose_message
+from motion_nodes.ros.messages.moveit_messages import pose_message
 
 BASE = "panda_link0"
 CUBE_CORNERS = [(x, y, z) for x in (-0.5, 0.5) for y in (-0.5, 0.5) for z in (-0.5, 0.5)]

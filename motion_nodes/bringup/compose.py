@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import Placement
-from motion_nodes.model.rmpflow_file import RMPFLOW_FILE
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros.names import (
     BASE_CONTROLLERS,

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from motion_nodes.errors import BadConfig
+from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.yaml_file import read_yaml
 from motion_nodes.ros.names import BASE_CONTROLLERS, under
 
 WORLD = "world"

@@ -18,10 +18,10 @@ from motion_nodes.bringup.rviz_config import (
     view_config,
 )
 from motion_nodes.errors import BadConfig
+from motion_nodes.model.files.yaml_file import yaml_text
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import Placement, parse_placements
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.yaml_file import yaml_text
 from motion_nodes.ros.names import under
 
 _SIM_TIME = Argument(

@@ -13,8 +13,8 @@ import typer
 from motion_nodes.cli.options import GroupOption, robot_words
 
 if TYPE_CHECKING:
+    from motion_nodes.model.files.xrdf import Xrdf
     from motion_nodes.model.robot import Robot
-    from motion_nodes.model.xrdf import Xrdf
 
 FORMATS = ("robot", "xrdf", "xrdf-1.0", "lula", "curobo", "srdf")
 _XRDF_VERSIONS = {"xrdf": 2.0, "xrdf-1.0": 1.0}
@@ -123,12 +123,12 @@ def _mended_urdf(file: Path) -> str:
 
 def _text(source: str, kind: str, urdf: Path | None, group: str | None) -> str:
     """Return the text of a file."""
-    from motion_nodes.model.curobo import curobo_text
+    from motion_nodes.model.files.curobo import curobo_text
+    from motion_nodes.model.files.lula import lula_text
+    from motion_nodes.model.files.srdf import srdf
+    from motion_nodes.model.files.xrdf_file import xrdf_text
+    from motion_nodes.model.files.xrdf_robot import xrdf_of
     from motion_nodes.model.loader import load_robot
-    from motion_nodes.model.lula import lula_text
-    from motion_nodes.model.srdf import srdf
-    from motion_nodes.model.xrdf_file import xrdf_text
-    from motion_nodes.model.xrdf_robot import xrdf_of
 
     comment = f"Made from {Path(source).name}."
     xrdf = _xrdf_of_file(source) if group is None else None
@@ -149,10 +149,10 @@ def _text(source: str, kind: str, urdf: Path | None, group: str | None) -> str:
 
 def _xrdf_of_file(source: str) -> Xrdf | None:
     """Return what a file says word for word, or None for a robot and for SRDF."""
-    from motion_nodes.model.curobo import read_curobo
+    from motion_nodes.model.files.curobo import read_curobo
+    from motion_nodes.model.files.lula import read_lula
+    from motion_nodes.model.files.xrdf_file import read_xrdf
     from motion_nodes.model.foreign_robot import format_of
-    from motion_nodes.model.lula import read_lula
-    from motion_nodes.model.xrdf_file import read_xrdf
 
     file = Path(source)
     kind = format_of(file) if file.is_file() else None

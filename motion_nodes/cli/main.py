@@ -162,9 +162,9 @@ def warm_up(
     """Compile the kernels of robots now, so that nodes start quickly."""
     from motion_nodes.ik.chain import IkChain
     from motion_nodes.ik.solvers import make_solver
+    from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
     from motion_nodes.model.kinematics import Kinematics
     from motion_nodes.model.loader import available_robots, load_robot
-    from motion_nodes.model.rmpflow_file import RMPFLOW_FILE
     from motion_nodes.planning.prepare import load_planning
     from motion_nodes.rmpflow.policy import RmpflowPolicy
 

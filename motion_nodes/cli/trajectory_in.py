@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.errors import BadDescription
-from motion_nodes.model.yaml_file import read_yaml
+from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 _PATHS = ("task_space", "c_space", "composite")
@@ -38,7 +38,7 @@ def read_motion(file: str) -> JointTrajectory | Waypoints | PathFile:
 
     JSON and YAML: ``joint_names`` and ``points`` with ``positions`` and, where it is a trajectory,
     ``time_from_start`` [s], ``velocities`` and ``accelerations``; or a path, see
-    :mod:`motion_nodes.model.path_spec_file`. CSV: a column for each joint and, where it is a
+    :mod:`motion_nodes.model.files.path_spec_file`. CSV: a column for each joint and, where it is a
     trajectory, ``time``, ``<joint>.velocity`` and ``<joint>.acceleration``.
 
     Raises:

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE, read_rmpflow, rmpflow_text
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.rmpflow_file import RMPFLOW_FILE, read_rmpflow, rmpflow_text
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
 from motion_nodes.rmpflow.tuning import StageReport, Summary, Tuner, starting_settings

@@ -24,8 +24,8 @@ from motion_nodes.ik.problem import (
     as_configurations,
     bad_pose,
 )
-from motion_nodes.kernels.ik_calls import IkKernel
-from motion_nodes.kernels.ik_memory import FOUND, NO_POSE, REPORT
+from motion_nodes.kernels.ik.ik_calls import IkKernel
+from motion_nodes.kernels.ik.ik_memory import FOUND, NO_POSE, REPORT
 from motion_nodes.model.tree import Array
 
 _CHUNK = 64

@@ -12,7 +12,7 @@ from motion_nodes.errors import BadCommand, UnknownJoint
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkSettings, IkTolerance
 from motion_nodes.ik.starts import PIECE, StartTable
-from motion_nodes.kernels.ik_memory import LANES, Work
+from motion_nodes.kernels.ik.ik_memory import LANES, Work
 from motion_nodes.model.tree import Array
 
 STEPS = 256

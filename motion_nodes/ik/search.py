@@ -17,7 +17,7 @@ from motion_nodes.ik.memory import SolverMemory
 from motion_nodes.ik.nullspace import improved
 from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import IkRequest, IkStatus
-from motion_nodes.kernels.ik_memory import EXHAUSTED, FOUND, LANES, Work
+from motion_nodes.kernels.ik.ik_memory import EXHAUSTED, FOUND, LANES, Work
 from motion_nodes.model.tree import Array
 
 _SAME = 1e-4

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The default solver: damped least squares from many starts at once, for any chain.
 
-The numbers are crunched by :mod:`motion_nodes.kernels.ik_code`; here a request becomes the kernel's
-memory, and what the kernel finds becomes a result.
+The numbers are crunched by :mod:`motion_nodes.kernels.ik.ik_code`; here a request becomes the
+kernel's memory, and what the kernel finds becomes a result.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from motion_nodes.ik.problem import (
 )
 from motion_nodes.ik.reasons import how_it_ended, too_far, what_is_nearest
 from motion_nodes.ik.search import Search
-from motion_nodes.kernels.ik_calls import IkKernel, ik_kernel
-from motion_nodes.kernels.ik_memory import FOUND, NO_POSE
+from motion_nodes.kernels.ik.ik_calls import IkKernel, ik_kernel
+from motion_nodes.kernels.ik.ik_memory import FOUND, NO_POSE
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
 

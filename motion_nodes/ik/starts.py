@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.kernels.ik_memory import BLOCK, FEATURES
+from motion_nodes.kernels.ik.ik_memory import BLOCK, FEATURES
 from motion_nodes.model.tree import Array
 
 PIECE = 100

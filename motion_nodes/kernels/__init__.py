@@ -13,5 +13,9 @@ The straight-line code of one robot comes to be in four steps, one file each:
 
 :mod:`~motion_nodes.kernels.robot_code` ties the steps together.
 :mod:`~motion_nodes.kernels.generic` computes the same from the arrays with plain loops: the oracle
-of the tests and the fallback. Importing this package imports neither Numba nor LLVM.
+of the tests and the fallback.
+
+What is generated or compiled for one purpose has a folder of its own: ``collision``, ``rmp``,
+``ik``, ``search`` (trees and paths of the planners) and ``timing``. Importing
+this package imports neither Numba nor LLVM.
 """

@@ -7,15 +7,14 @@ this robot does not need, such as what its base does not do.
 
 from __future__ import annotations
 
-import hashlib
 import logging
-from pathlib import Path
 
 import numpy as np
 
 from motion_nodes.kernels.bodies import Bodies, inverse_dynamics
 from motion_nodes.kernels.packed import PRISMATIC, Array
 from motion_nodes.kernels.python_form import Run, builtin
+from motion_nodes.kernels.sources import source_digest
 from motion_nodes.kernels.tape import (
     Matrix,
     Program,
@@ -118,12 +117,8 @@ def _generated(bodies: Bodies) -> Run | None:
         lanes = native.host_cpu().lanes("double")
         return llvm_text.module_text(programs, {"efforts": ("one", "python")}, lanes)
 
-    sha = hashlib.sha256(bodies.digest().encode())
-    for name in _SOURCES:
-        source = Path(__file__).with_name(f"{name}.py")
-        sha.update(source.read_bytes() if source.is_file() else b"-")
     try:
-        code = load_code(f"inverse dynamics {sha.hexdigest()}", text)
+        code = load_code(f"inverse dynamics {bodies.digest()} {source_digest(_SOURCES)}", text)
     except CodeGenerationError as error:
         _LOG.warning("generic inverse dynamics in use: %s", error)
         return None

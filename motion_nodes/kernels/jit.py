@@ -20,6 +20,7 @@ from numba.core import config
 
 import motion_nodes
 from motion_nodes.kernels import cache
+from motion_nodes.kernels.sources import ROOM
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
@@ -85,7 +86,7 @@ def _folder() -> Path | None:
     if root is None:
         return None
     sha = hashlib.sha256(f"{motion_nodes.__version__}\n{numba.__version__}\n".encode())
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    for source in sorted(ROOM.rglob("*.py")):
         sha.update(source.name.encode() + source.read_bytes())
     return root / f"numba-{sha.hexdigest()[:16]}"
 

@@ -17,12 +17,12 @@ import hashlib
 import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import motion_nodes
 from motion_nodes.kernels import cache, native, tree_code
 from motion_nodes.kernels.llvm_text import module_text
 from motion_nodes.kernels.packed import PackedArrays
+from motion_nodes.kernels.sources import source_digest
 from motion_nodes.kernels.tape import Program
 
 _GENERATOR = (
@@ -152,8 +152,5 @@ def _fingerprint() -> str:
     """Return what code depends on besides the robot: generator, versions and CPU."""
     cpu = native.host_cpu()
     sha = hashlib.sha256(f"{motion_nodes.__version__}\n{native.toolchain()}\n{cpu}\n".encode())
-    for name in _GENERATOR:
-        source = Path(__file__).with_name(f"{name}.py")
-        # Without sources (a zipped or frozen install) the package version alone has to tell.
-        sha.update(source.read_bytes() if source.is_file() else b"-")
+    sha.update(source_digest(_GENERATOR).encode())
     return sha.hexdigest()

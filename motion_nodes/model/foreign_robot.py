@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from motion_nodes.errors import BadDescription
-from motion_nodes.model import curobo, lula
 from motion_nodes.model.assemble import assemble
+from motion_nodes.model.files import curobo, lula
+from motion_nodes.model.files.srdf_file import read_srdf
+from motion_nodes.model.files.srdf_robot import describe_srdf
+from motion_nodes.model.files.xrdf_file import parse_xrdf
+from motion_nodes.model.files.xrdf_robot import DescribedRobot, describe
+from motion_nodes.model.files.xrdf_urdf import modified_urdf
+from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.srdf_file import read_srdf
-from motion_nodes.model.srdf_robot import describe_srdf
 from motion_nodes.model.tree import KinematicTree
-from motion_nodes.model.urdf import read_urdf, read_urdf_text
-from motion_nodes.model.xrdf_file import parse_xrdf
-from motion_nodes.model.xrdf_robot import DescribedRobot, describe
-from motion_nodes.model.xrdf_urdf import modified_urdf
-from motion_nodes.model.yaml_file import read_yaml
+from motion_nodes.model.urdf.urdf import read_urdf, read_urdf_text
 
 FORMATS = ("xrdf", "lula", "curobo", "srdf")
 

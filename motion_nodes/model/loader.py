@@ -18,9 +18,9 @@ from motion_nodes.errors import BadConfig, BadDescription, RobotNotFound
 from motion_nodes.model.assemble import assemble
 from motion_nodes.model.decode import decode
 from motion_nodes.model.description import RobotDescription
+from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.model.robot import Robot
-from motion_nodes.model.urdf import read_urdf, read_urdf_text
-from motion_nodes.model.yaml_file import read_yaml
+from motion_nodes.model.urdf.urdf import read_urdf, read_urdf_text
 
 ROBOT_FILE = "robot.yaml"
 PATH_VARIABLE = "MOTION_NODES_ROBOT_PATH"

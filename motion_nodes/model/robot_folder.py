@@ -15,11 +15,11 @@ from lxml import etree  # type: ignore[import-untyped]
 
 from motion_nodes.errors import BadConfig, BadDescription
 from motion_nodes.model.description import RobotDescription
+from motion_nodes.model.files.xrdf import Spheres
+from motion_nodes.model.files.yaml_file import yaml_text
 from motion_nodes.model.loader import ROBOT_FILE
 from motion_nodes.model.meshes import resolve_mesh
-from motion_nodes.model.urdf import parse_xml
-from motion_nodes.model.xrdf import Spheres
-from motion_nodes.model.yaml_file import yaml_text
+from motion_nodes.model.urdf.urdf import parse_xml
 
 SPHERES_COMMENT = "Collision spheres: link -> [x, y, z, radius] in the link's frame [m]."
 

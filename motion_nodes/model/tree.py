@@ -2,7 +2,7 @@
 """The kinematic tree of a robot: links, joints and shapes as frozen, checked values.
 
 A pose is a homogeneous ``(4, 4)`` matrix everywhere in the core; ``X_AB`` is the pose of B in A.
-The tree is read from a URDF by :mod:`motion_nodes.model.urdf`; nothing here knows XML.
+The tree is read from a URDF by :mod:`motion_nodes.model.urdf.urdf`; nothing here knows XML.
 """
 
 from __future__ import annotations

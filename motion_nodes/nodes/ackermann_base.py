@@ -23,13 +23,13 @@ from motion_nodes.bases.base import Array, Twist2
 from motion_nodes.errors import BadCommand, BadConfig
 from motion_nodes.model.base_description import AckermannSpec
 from motion_nodes.model.robot import Robot
-from motion_nodes.ros.base_node import BaseNode
-from motion_nodes.ros.base_params import BaseParams, base_defaults
+from motion_nodes.ros.bases.base_node import BaseNode
+from motion_nodes.ros.bases.base_params import BaseParams, base_defaults
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import stamp_ns
+from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.stamps import command_time
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

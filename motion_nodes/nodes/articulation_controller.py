@@ -22,7 +22,7 @@ from motion_nodes.control.trajectory_runner import TrajectoryRunner
 from motion_nodes.errors import BadConfig, MotionError
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.robot import Robot
-from motion_nodes.nodes.articulation_params import (
+from motion_nodes.nodes.articulation.articulation_params import (
     ArticulationParams,
     gains_of,
     gripper_of,
@@ -30,17 +30,17 @@ from motion_nodes.nodes.articulation_params import (
     modes_of,
     robot_defaults,
 )
-from motion_nodes.nodes.follow_trajectory import FollowTrajectoryServer
-from motion_nodes.nodes.gripper_actions import GripperServer
-from motion_nodes.nodes.joint_outputs import EffortDrives, JointOutputs, MotionLoad
-from motion_nodes.nodes.stream_inputs import StreamInputs
-from motion_nodes.nodes.trajectory_requests import listen_for_trajectories
+from motion_nodes.nodes.articulation.follow_trajectory import FollowTrajectoryServer
+from motion_nodes.nodes.articulation.gripper_actions import GripperServer
+from motion_nodes.nodes.articulation.joint_outputs import EffortDrives, JointOutputs, MotionLoad
+from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
+from motion_nodes.nodes.trajectory.trajectory_requests import listen_for_trajectories
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
+from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.trajectory_messages import seconds
 
 STAMP_SLACK_NS = 100_000_000
 """[ns] A state this much ahead of the node's time is taken as of now."""

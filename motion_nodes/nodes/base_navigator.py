@@ -17,8 +17,8 @@ from motion_nodes.base_motion.pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import BadCommand, BadConfig, MotionError
 from motion_nodes.model.robot import Robot
-from motion_nodes.nodes.navigation_actions import LOOP_SILENT, NavigationServer
-from motion_nodes.nodes.navigation_requests import (
+from motion_nodes.nodes.navigation.navigation_actions import LOOP_SILENT, NavigationServer
+from motion_nodes.nodes.navigation.navigation_requests import (
     Plan,
     Progress,
     Refused,
@@ -26,7 +26,7 @@ from motion_nodes.nodes.navigation_requests import (
     plan_to_pose,
     planar,
 )
-from motion_nodes.nodes.navigator_params import (
+from motion_nodes.nodes.navigation.navigator_params import (
     NavigatorParams,
     checks_from,
     config_from,
@@ -37,8 +37,8 @@ from motion_nodes.nodes.navigator_params import (
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import LAST_WORD, set_stamp, stamp_ns
+from motion_nodes.ros.messages.planar_messages import path_message, pose2_from, twist2_from
 from motion_nodes.ros.names import BASE_CONTROLLERS
-from motion_nodes.ros.planar_messages import path_message, pose2_from, twist2_from
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transform_tree import TransformTree

@@ -16,8 +16,8 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticArray
 
 from motion_nodes.model.placement import parse_placements
-from motion_nodes.nodes.viewer_health import health_of
-from motion_nodes.nodes.viewer_robot import WatchedRobot
+from motion_nodes.nodes.viewer.viewer_health import health_of
+from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.executor_jobs import ExecutorJobs

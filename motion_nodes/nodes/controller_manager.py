@@ -32,7 +32,9 @@ from rclpy.parameter import parameter_value_to_python
 from motion_nodes.control.controller_switch import ACTIVE, INACTIVE, SwitchPlan, plan_switch
 from motion_nodes.errors import MotionError, did_you_mean
 from motion_nodes.model.robot import Robot
+from motion_nodes.ros.clients.remote_calls import NoAnswer, RemoteCalls
 from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.names import (
     BASE_CONTROLLERS,
     CONTROLLER_MANAGER,
@@ -40,10 +42,8 @@ from motion_nodes.ros.names import (
     JOINT_CONTROLLER,
 )
 from motion_nodes.ros.parameters import param
-from motion_nodes.ros.remote_calls import NoAnswer, RemoteCalls
 from motion_nodes.ros.robot_node import RobotNode, RobotParams
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.trajectory_messages import seconds
 
 BASE_CLASS = "controller_interface::ControllerInterface"
 UNCONFIGURED = "unconfigured"

@@ -13,8 +13,8 @@ from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.errors import BadConfig
 from motion_nodes.model.base_description import DifferentialSpec
 from motion_nodes.model.robot import Robot
-from motion_nodes.ros.base_node import BaseNode
-from motion_nodes.ros.base_params import BaseParams, base_defaults
+from motion_nodes.ros.bases.base_node import BaseNode
+from motion_nodes.ros.bases.base_params import BaseParams, base_defaults
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import run_node
 

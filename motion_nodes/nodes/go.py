@@ -19,10 +19,10 @@ from rclpy.task import Future
 from motion_nodes.base_motion.pose import Pose2
 from motion_nodes.model.tree import Array
 from motion_nodes.ros import signals
-from motion_nodes.ros.action_clients import action_client
-from motion_nodes.ros.client_node import client_node
-from motion_nodes.ros.move_client import TOLERANCE, pose_constraints
-from motion_nodes.ros.planar_messages import stamped_pose
+from motion_nodes.ros.clients.action_clients import action_client
+from motion_nodes.ros.clients.client_node import client_node
+from motion_nodes.ros.clients.move_client import TOLERANCE, pose_constraints
+from motion_nodes.ros.messages.planar_messages import stamped_pose
 
 JOINT_TOLERANCE = 1e-4
 """[rad or m] How near to its goal each joint is to come."""

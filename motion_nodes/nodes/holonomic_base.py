@@ -18,9 +18,14 @@ from motion_nodes.bases.holonomic_robot import holonomic_config
 from motion_nodes.errors import BadConfig
 from motion_nodes.model.base_description import HolonomicSpec
 from motion_nodes.model.robot import Robot
-from motion_nodes.ros.base_node import BaseNode
-from motion_nodes.ros.base_params import BaseParams, ShapeParams, SidewaysParams, base_defaults
-from motion_nodes.ros.base_state import MecanumState, StateWriter
+from motion_nodes.ros.bases.base_node import BaseNode
+from motion_nodes.ros.bases.base_params import (
+    BaseParams,
+    ShapeParams,
+    SidewaysParams,
+    base_defaults,
+)
+from motion_nodes.ros.bases.base_state import MecanumState, StateWriter
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import run_node

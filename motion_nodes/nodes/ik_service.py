@@ -22,22 +22,22 @@ from motion_nodes.errors import MotionError
 from motion_nodes.ik.problem import IkSettings, IkTolerance
 from motion_nodes.ik.solvers import DEFAULT, solver_names
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.nodes.ik_chains import IkChains
-from motion_nodes.nodes.kinematics_requests import KinematicsRequests, Present
-from motion_nodes.nodes.solution_checks import all_of
-from motion_nodes.nodes.state_checks import StateChecks
+from motion_nodes.nodes.kinematics.ik_chains import IkChains
+from motion_nodes.nodes.kinematics.kinematics_requests import KinematicsRequests, Present
+from motion_nodes.nodes.planner.solution_checks import all_of
+from motion_nodes.nodes.planner.state_checks import StateChecks
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
-from motion_nodes.ros.moveit_messages import Refusal, pose_of, set_code
+from motion_nodes.ros.messages.moveit_messages import Refusal, pose_of, set_code
+from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.request_threads import RequestThreads
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.robot_node import FramedParams, RobotNode
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.scene_follower import SceneFollower
-from motion_nodes.ros.stamps import command_time
+from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.transforms import frame_prefix
 

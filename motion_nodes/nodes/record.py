@@ -11,7 +11,7 @@ from pathlib import Path
 import rclpy
 
 from motion_nodes.ros import signals
-from motion_nodes.ros.client_node import client_node
+from motion_nodes.ros.clients.client_node import client_node
 from motion_nodes.ros.recording import Recorder, RecordingFile
 
 _LOOK = 0.25

@@ -16,14 +16,14 @@ from control_msgs.msg import JointTrajectoryControllerState
 from sensor_msgs.msg import JointState
 
 from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.model.files.rmpflow_file import read_rmpflow
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.rmpflow_file import read_rmpflow
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
-from motion_nodes.nodes.policy_escape import Escape, goal_to
-from motion_nodes.nodes.policy_inputs import PolicyInputs
-from motion_nodes.nodes.policy_news import PolicyNews
-from motion_nodes.nodes.policy_params import (
+from motion_nodes.nodes.policy.policy_escape import Escape, goal_to
+from motion_nodes.nodes.policy.policy_inputs import PolicyInputs
+from motion_nodes.nodes.policy.policy_news import PolicyNews
+from motion_nodes.nodes.policy.policy_params import (
     PolicyParams,
     follower_settings,
     robot_defaults,
@@ -31,8 +31,8 @@ from motion_nodes.nodes.policy_params import (
     smoothing_settings,
     stuck_settings,
 )
-from motion_nodes.nodes.policy_reports import PolicyReports
-from motion_nodes.nodes.policy_services import PolicyServices
+from motion_nodes.nodes.policy.policy_reports import PolicyReports
+from motion_nodes.nodes.policy.policy_services import PolicyServices
 from motion_nodes.rmpflow.evaluation import Goal
 from motion_nodes.rmpflow.follower import Follower
 from motion_nodes.rmpflow.following import RobotMotion
@@ -48,7 +48,7 @@ from motion_nodes.ros.rate_loop import RateLoop
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.scene_follower import SceneFollower
+from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.transforms import frame_id, frame_prefix
 from motion_nodes.scene.scene import Scene

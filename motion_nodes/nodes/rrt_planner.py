@@ -18,28 +18,28 @@ from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
 from sensor_msgs.msg import JointState
 
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.nodes.cartesian_requests import straight_path
-from motion_nodes.nodes.move_action import MoveActions
-from motion_nodes.nodes.plan_execution import PlanExecution, Stop
-from motion_nodes.nodes.planner_markers import PlannerMarkers
-from motion_nodes.nodes.planner_params import RrtPlannerParams
-from motion_nodes.nodes.planner_queries import PlannerQueries
-from motion_nodes.nodes.planner_state import PlannerState
-from motion_nodes.nodes.planning_requests import PlannedMotion, PlanningRequests, PlanWish
-from motion_nodes.nodes.planning_scene import PlanningSceneOwner
+from motion_nodes.nodes.planner.cartesian_requests import straight_path
+from motion_nodes.nodes.planner.move_action import MoveActions
+from motion_nodes.nodes.planner.plan_execution import PlanExecution, Stop
+from motion_nodes.nodes.planner.planner_markers import PlannerMarkers
+from motion_nodes.nodes.planner.planner_params import RrtPlannerParams
+from motion_nodes.nodes.planner.planner_queries import PlannerQueries
+from motion_nodes.nodes.planner.planner_state import PlannerState
+from motion_nodes.nodes.planner.planning_requests import PlannedMotion, PlanningRequests, PlanWish
+from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.planning.prepare import compile_apart
 from motion_nodes.ros import qos
+from motion_nodes.ros.clients.trajectory_client import TrajectoryClient
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.executor_jobs import ExecutorJobs
 from motion_nodes.ros.joint_topics import JointStateReader
-from motion_nodes.ros.moveit_messages import Refusal, set_code
+from motion_nodes.ros.messages.moveit_messages import Refusal, set_code
+from motion_nodes.ros.messages.plan_messages import display_message
 from motion_nodes.ros.names import PLANNER
-from motion_nodes.ros.plan_messages import display_message
 from motion_nodes.ros.request_threads import RequestThreads
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.trajectory_client import TrajectoryClient
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.transforms import frame_id, frame_prefix
 from motion_nodes.scene.checker import CollisionChecker

@@ -28,26 +28,29 @@ from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.errors import BadConfig, MotionError
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.nodes.plan_execution import PlanExecution, Stop
-from motion_nodes.nodes.planner_state import PlannerState
-from motion_nodes.nodes.trajectory_generator_params import (
+from motion_nodes.nodes.planner.plan_execution import PlanExecution, Stop
+from motion_nodes.nodes.planner.planner_state import PlannerState
+from motion_nodes.nodes.trajectory.trajectory_generator_params import (
     TrajectoryGeneratorParams,
     conversion_of,
     saturation_of,
 )
-from motion_nodes.nodes.trajectory_generator_requests import GeneratorRequests, MadeMotion
+from motion_nodes.nodes.trajectory.trajectory_generator_requests import (
+    GeneratorRequests,
+    MadeMotion,
+)
 from motion_nodes.ros import qos
+from motion_nodes.ros.clients.trajectory_client import TrajectoryClient
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.executor_jobs import ExecutorJobs
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
-from motion_nodes.ros.moveit_messages import Refusal, pose_message, set_code
-from motion_nodes.ros.plan_messages import state_message, trajectory_message
+from motion_nodes.ros.messages.moveit_messages import Refusal, pose_message, set_code
+from motion_nodes.ros.messages.plan_messages import state_message, trajectory_message
 from motion_nodes.ros.request_threads import RequestThreads
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
-from motion_nodes.ros.scene_follower import SceneFollower
-from motion_nodes.ros.trajectory_client import TrajectoryClient
+from motion_nodes.ros.scene.scene_follower import SceneFollower
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.transforms import frame_id, frame_prefix
 

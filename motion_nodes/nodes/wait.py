@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 
 from motion_nodes.ros import qos, signals
-from motion_nodes.ros.client_node import client_node
+from motion_nodes.ros.clients.client_node import client_node
 from motion_nodes.ros.polled import PolledSubscription
 
 _LOOK = 0.02

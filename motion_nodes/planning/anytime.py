@@ -5,7 +5,7 @@ Three ways to a better path take turns, for each is good where the others are we
 of the best path, which find the nearest minimum; new searches with other seeds, which find other
 ways round what stands there (R. Luna et al., "Anytime solution optimization for sampling-based
 motion planning", 2013); and trees in which only shorter paths can be, by which the cost comes as
-near to the least there is as is wished (``kernels/rrt_bounded.py``).
+near to the least there is as is wished (``kernels/search/rrt_bounded.py``).
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from motion_nodes.kernels import rrt_bounded, rrt_trees
-from motion_nodes.kernels.checker_calls import Checker
-from motion_nodes.kernels.rrt_bounded import Bound
-from motion_nodes.kernels.rrt_connect import (
+from motion_nodes.kernels.collision.checker_calls import Checker
+from motion_nodes.kernels.search import rrt_bounded, rrt_trees
+from motion_nodes.kernels.search.rrt_bounded import Bound
+from motion_nodes.kernels.search.rrt_connect import (
     COUNTS,
     EXHAUSTED,
     FULL,

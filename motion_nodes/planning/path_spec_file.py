@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from motion_nodes.errors import BadCommand, BadDescription
-from motion_nodes.model.path_spec_file import (
+from motion_nodes.model.files.path_spec_file import (
     CSpaceEntry,
     LinearEntry,
     PathSpecEntry,
@@ -30,7 +30,7 @@ PathSpec = TaskSpacePathSpec | CSpacePathSpec | CompositePathSpec
 
 
 def load_path_spec(file: Path | str) -> PathSpec:
-    """Return the path that a YAML file describes, see :mod:`motion_nodes.model.path_spec_file`.
+    """Return the path that a YAML file describes: :mod:`motion_nodes.model.files.path_spec_file`.
 
     Raises:
         BadDescription: the file is of a wrong form, or describes what is no path.

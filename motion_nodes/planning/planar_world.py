@@ -20,7 +20,7 @@ from motion_nodes.model.decode import decode
 from motion_nodes.model.description import RobotDescription
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, Box, Cylinder
-from motion_nodes.model.urdf import read_urdf
+from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.planning.problem import JointGoal, PlanRequest
 from motion_nodes.planning.tree_search import SearchTree
 from motion_nodes.scene.checker import CollisionChecker

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.kernels.tree_rrt import grow
+from motion_nodes.kernels.search.tree_rrt import grow
 from motion_nodes.planning.problem import PlanRequest, PlanResult
 from motion_nodes.planning.tree_search import Found, Search, TreePlanner, check_number
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from motion_nodes.errors import BadConfig, did_you_mean
-from motion_nodes.model.planner_file import read_planner_file
+from motion_nodes.model.files.planner_file import read_planner_file
 
 _Range = tuple[float, float]
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from motion_nodes.errors import BadConfig
-from motion_nodes.kernels.tree_star import Costs, StarOptions, grow_star
+from motion_nodes.kernels.search.tree_star import Costs, StarOptions, grow_star
 from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.rrt import RrtSettings
 from motion_nodes.planning.tree_search import SOLVED, Found, Search, TreePlanner, check_number

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import BadCommand
-from motion_nodes.kernels.checker_calls import Checker
-from motion_nodes.kernels.path_shorten import Effort, shorten
+from motion_nodes.kernels.collision.checker_calls import Checker
+from motion_nodes.kernels.search.path_shorten import Effort, shorten
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.search_settings import ShorteningSettings
 from motion_nodes.scene.checker import CollisionChecker

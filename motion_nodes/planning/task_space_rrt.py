@@ -11,10 +11,16 @@ import numpy as np
 from motion_nodes.errors import BadConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose, bad_pose
-from motion_nodes.kernels.checker_calls import Checker
+from motion_nodes.kernels.collision.checker_calls import Checker
 from motion_nodes.kernels.packed import pack, reroot
 from motion_nodes.kernels.robot_code import CodeGenerationError, RobotCode
-from motion_nodes.kernels.tree_task_space import Targets, TaskNodes, TaskOptions, Tip, grow_to_pose
+from motion_nodes.kernels.search.tree_task_space import (
+    Targets,
+    TaskNodes,
+    TaskOptions,
+    Tip,
+    grow_to_pose,
+)
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.pose_samples import pose_solver
 from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus, PoseGoal

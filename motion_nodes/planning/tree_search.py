@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import BadConfig
-from motion_nodes.kernels.checker_calls import Checker
-from motion_nodes.kernels.tree_parts import CONTINUE, FOUND, FULL, NO_SAMPLE, Space, Tree
+from motion_nodes.kernels.collision.checker_calls import Checker
+from motion_nodes.kernels.search.tree_parts import CONTINUE, FOUND, FULL, NO_SAMPLE, Space, Tree
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.planning.goals import GoalConfigurations, goal_configurations
 from motion_nodes.planning.joint_space import JointSpace

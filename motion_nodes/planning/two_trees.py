@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.kernels import rrt_connect, rrt_samples
 from motion_nodes.kernels.by_address import table_of
-from motion_nodes.kernels.checker_calls import Checker
-from motion_nodes.kernels.rrt_connect import (
+from motion_nodes.kernels.collision.checker_calls import Checker
+from motion_nodes.kernels.search import rrt_connect, rrt_samples
+from motion_nodes.kernels.search.rrt_connect import (
     EXHAUSTED,
     FULL,
     ITERATIONS,

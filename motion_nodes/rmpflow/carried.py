@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from motion_nodes.errors import BadCommand
-from motion_nodes.kernels.rmp_memory import CARRIED
+from motion_nodes.kernels.rmp.rmp_memory import CARRIED
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot

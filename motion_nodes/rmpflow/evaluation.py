@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from motion_nodes.kernels.packed import PRISMATIC, REVOLUTE, PackedArrays
-from motion_nodes.kernels.rmp_memory import Obstacles, RmpModel
+from motion_nodes.kernels.rmp.rmp_memory import Obstacles, RmpModel
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow import leaves

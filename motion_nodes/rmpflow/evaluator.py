@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from motion_nodes.kernels.python_form import Run
-from motion_nodes.kernels.rmp_memory import (
+from motion_nodes.kernels.rmp.rmp_memory import (
     BLOCK,
     FAR,
     Obstacles,
@@ -287,7 +287,7 @@ class Evaluator:
 def _generated(model: RmpModel) -> Run | None:
     """Return the generated code, or None where there can be none."""
     try:
-        from motion_nodes.kernels.rmp_code import rmp_call
+        from motion_nodes.kernels.rmp.rmp_code import rmp_call
         from motion_nodes.kernels.robot_code import CodeGenerationError
     except (ImportError, OSError) as error:  # llvmlite is missing or does not load
         _LOG.warning("RMPflow runs without generated code: %s", error)

@@ -16,7 +16,8 @@ from motion_nodes.rmpflow.evaluation import Goal
 from motion_nodes.rmpflow.following import SILENT, FollowerSettings, Phase, RobotMotion, is_near
 from motion_nodes.rmpflow.numbers import finite_numbers, joint_numbers
 from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.status import Errors, errors_of
+from motion_nodes.rmpflow.progress import Standstill
+from motion_nodes.rmpflow.status import Errors, error_of, errors_of
 from motion_nodes.rmpflow.ways_out import WaysOut
 from motion_nodes.rmpflow.wishes import JogWish, PoseWish, PostureWish, TwistWish, Wish, apart
 from motion_nodes.scene.scene import checked_pose
@@ -49,6 +50,7 @@ class Follower:
         """Whether :meth:`pause` holds."""
         self._posture = policy.default_cspace_target
         self._ways_out = WaysOut()
+        self._standstill = Standstill()
         self._next = (Phase.IDLE, "")
         self.phase = Phase.IDLE
         """What it does."""
@@ -386,12 +388,16 @@ class Follower:
             if self._ways_out.step(self.errors.posture, self.policy.stuck, dt):
                 self.policy.forget_progress()
             return
-        slow = float(np.abs(qd).max()) < _SLOW and self._behind < _BEHIND
+        speed = float(np.abs(qd).max())
+        slow = speed < _SLOW and self._behind < _BEHIND
         # What has arrived may be pushed a little before it counts as under way again.
         factor = 2.0 if self.phase is Phase.ARRIVED else 1.0
         if slow and is_near(self.errors, self.settings, factor):
             self.phase, self.reason = Phase.ARRIVED, ""
-        elif self.policy.stuck:
+            self._standstill.reset()
+            return
+        stood = self._standstill.update(speed, error_of(place, self.errors), dt)
+        if self.policy.stuck or stood > self.policy.stuck_settings.patience:
             self._note_stuck(now)
         else:
             self.phase, self.reason = Phase.FOLLOWING, ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.errors import BadConfig
-from motion_nodes.kernels.rmp_bounds import INPUTS, Bound, generated_bound, generic_bound
+from motion_nodes.kernels.rmp.rmp_bounds import INPUTS, Bound, generated_bound, generic_bound
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array
 

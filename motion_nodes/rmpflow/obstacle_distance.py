@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.kernels import rmp_distance
-from motion_nodes.kernels.rmp_formulas import NumpyOps
-from motion_nodes.kernels.rmp_memory import Obstacles
+from motion_nodes.kernels.rmp import rmp_distance
+from motion_nodes.kernels.rmp.rmp_formulas import NumpyOps
+from motion_nodes.kernels.rmp.rmp_memory import Obstacles
 from motion_nodes.model.tree import Array
 
 # Written for symbols; with arrays for symbols and NumPy for the tape they are plain functions.

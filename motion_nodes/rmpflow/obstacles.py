@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.kernels.rmp_memory import Obstacles, empty_obstacles
+from motion_nodes.kernels.rmp.rmp_memory import Obstacles, empty_obstacles
 from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.packing import pack_parts, placed
 from motion_nodes.scene.allowed import AllowedCollisions

@@ -11,7 +11,7 @@ import numpy as np
 
 from motion_nodes.errors import BadConfig, UnknownFrame
 from motion_nodes.kernels.packed import PackedArrays, pack, reroot
-from motion_nodes.kernels.rmp_memory import BOX, PARAMETERS, ROUND, Obstacles, RmpModel
+from motion_nodes.kernels.rmp.rmp_memory import BOX, PARAMETERS, ROUND, Obstacles, RmpModel
 from motion_nodes.model.rmpflow_settings import BodyCapsule, RmpflowSettings
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import BadConfig
-from motion_nodes.model.rmpflow_file import read_rmpflow
+from motion_nodes.model.files.rmpflow_file import read_rmpflow
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
@@ -307,6 +307,11 @@ class RmpflowPolicy(TargetedPolicy):
             self._braked = _BRAKING if slow else self._braked + dt
             self._posture = frozen(state.q + self._sag)
             self._refresh_goal()
+
+    @property
+    def stuck_settings(self) -> StuckSettings:
+        """When the policy counts as stuck."""
+        return self._progress.settings
 
     @property
     def stuck(self) -> bool:

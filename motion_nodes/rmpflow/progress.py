@@ -16,6 +16,8 @@ from motion_nodes.errors import BadConfig
 from motion_nodes.model.tree import Array
 
 _MARKS = 10  # errors that are kept in the time of patience
+_STILL = 0.01  # [rad/s or m/s]
+_STEADY = 2e-3  # [m, rad / 10]
 
 
 @dataclass(frozen=True)
@@ -88,3 +90,30 @@ class Progress:
             self.stuck = full and self._marks[0] - self._best < s.progress
             self._marks.append(self._best)
         return self.stuck
+
+
+class Standstill:
+    """Watches a robot that stands short of its target, as near as it may be: something holds it."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin anew, as after an arrival."""
+        self._error = np.inf
+        self.lasts = 0.0
+        """How long the robot has stood [s]."""
+
+    def update(self, speed: float, error: float, dt: float) -> float:
+        """Return how long the robot has stood, and its target with it [s].
+
+        Args:
+            speed: of the fastest joint [rad/s or m/s].
+            error: how far the robot is from its target [m, rad / 10].
+            dt: length of the step [s].
+        """
+        if speed > _STILL or not abs(error - self._error) < _STEADY:
+            self._error, self.lasts = error, 0.0
+        else:
+            self.lasts += dt
+        return self.lasts

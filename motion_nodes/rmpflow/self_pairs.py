@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.kernels.packed import PackedArrays
-from motion_nodes.kernels.rmp_memory import RmpModel
+from motion_nodes.kernels.rmp.rmp_memory import RmpModel
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array

@@ -54,16 +54,19 @@ def errors_of(goal: Goal, X_BT: Array, q: Array) -> Errors:
     return Errors(position, orientation, float(np.abs(goal.posture - q).max(initial=0.0)))
 
 
+def error_of(goal: Goal, errors: Errors) -> float:
+    """Return how far the goal is in one number [m, rad / 10]."""
+    if goal.position is None and goal.rotation is None:
+        return _ANGLE_WEIGHT * errors.posture
+    error = 0.0 if goal.position is None else errors.position
+    return error if goal.rotation is None else error + _ANGLE_WEIGHT * errors.orientation
+
+
 def watch(progress: Progress, goal: Goal, errors: Errors, duration: float) -> None:
     """Tell whoever watches for progress how far the goal is."""
-    if goal.position is None and goal.rotation is None:
-        progress.update(_ANGLE_WEIGHT * goal.posture, _ANGLE_WEIGHT * errors.posture, duration)
-        return
-    parts, error = [], 0.0
-    if goal.position is not None:
-        parts.append(goal.position)
-        error += errors.position
+    parts = [] if goal.position is None else [goal.position]
     if goal.rotation is not None:
         parts.append(_ANGLE_WEIGHT * goal.rotation.ravel())
-        error += _ANGLE_WEIGHT * errors.orientation
-    progress.update(np.concatenate(parts), error, duration)
+    if not parts:
+        parts.append(_ANGLE_WEIGHT * goal.posture)
+    progress.update(np.concatenate(parts), error_of(goal, errors), duration)

@@ -17,12 +17,12 @@ from motion_nodes.errors import BadConfig, BadDescription, MotionError
 from motion_nodes.model.assemble import assemble
 from motion_nodes.model.decode import decode
 from motion_nodes.model.description import RobotDescription
+from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
+from motion_nodes.model.files.yaml_file import yaml_text
 from motion_nodes.model.loader import ROBOT_FILE, available_robots, load_robot
-from motion_nodes.model.rmpflow_file import RMPFLOW_FILE
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import KinematicTree
-from motion_nodes.model.urdf import read_urdf
-from motion_nodes.model.yaml_file import yaml_text
+from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.robot_setup import drives as drive_guess
 from motion_nodes.robot_setup.findings import Findings, listed
 from motion_nodes.robot_setup.floor_contact import floor_contact

@@ -13,8 +13,8 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from motion_nodes.errors import BadDescription
-from motion_nodes.model.robot_xml import robot_root
-from motion_nodes.model.urdf import read_urdf_text
+from motion_nodes.model.urdf.robot_xml import robot_root
+from motion_nodes.model.urdf.urdf import read_urdf_text
 from motion_nodes.robot_setup.leftovers import needs_xacro
 
 _PACKAGE_SCHEMES = ("package://", "model://")

@@ -9,8 +9,8 @@ import numpy as np
 from control_msgs.msg import JointTrajectoryControllerState
 
 from motion_nodes.model.tree import Array
-from motion_nodes.ros.cdr import UnreadableMessage
-from motion_nodes.ros.joint_samples import JointSampleReader
+from motion_nodes.ros.messages.cdr import UnreadableMessage
+from motion_nodes.ros.messages.joint_samples import JointSampleReader
 from motion_nodes.ros.polled import PolledSubscription
 
 OLDEST = 0.25

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
 
-from motion_nodes.ros.cdr import UnreadableMessage
-from motion_nodes.ros.joint_samples import JointSample, JointSampleReader, JointStateBuffer
+from motion_nodes.ros.messages.cdr import UnreadableMessage
+from motion_nodes.ros.messages.joint_samples import JointSample, JointSampleReader, JointStateBuffer
 from motion_nodes.ros.polled import PolledSubscription
 
 Array = NDArray[np.float64]

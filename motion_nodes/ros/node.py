@@ -26,7 +26,7 @@ from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from motion_nodes.errors import MotionError
-from motion_nodes.ros.change_state import ChangeStateService
+from motion_nodes.ros.clients.change_state import ChangeStateService
 from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report, report_period
 from motion_nodes.ros.endpoint_node import EndpointNode
 from motion_nodes.ros.instance_lock import InstanceLock

@@ -17,7 +17,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
 from motion_nodes.errors import BadConfig
-from motion_nodes.ros.plain_messages import numbers_of, plain_message
+from motion_nodes.ros.messages.plain_messages import numbers_of, plain_message
 
 TYPES = (
     *("sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry", "nav_msgs/msg/Path"),

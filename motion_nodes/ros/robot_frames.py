@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import MotionError, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.ros.moveit_messages import Refusal
+from motion_nodes.ros.messages.moveit_messages import Refusal
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.transforms import frame_id
 

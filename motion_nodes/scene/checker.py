@@ -33,7 +33,7 @@ from motion_nodes.scene.robot_spheres import Body, carried_body, checked_pairs, 
 from motion_nodes.scene.scene import Scene, checked_pose
 
 if TYPE_CHECKING:
-    from motion_nodes.kernels.collision_calls import CollisionTable
+    from motion_nodes.kernels.collision.collision_calls import CollisionTable
     from motion_nodes.scene.compiled_checks import CompiledChecks
     from motion_nodes.scene.sphere_queries import SphereQueries
 

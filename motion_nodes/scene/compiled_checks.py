@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from motion_nodes.kernels.collision_calls import CollisionTable, collision_calls
+from motion_nodes.kernels.collision.collision_calls import CollisionTable, collision_calls
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array

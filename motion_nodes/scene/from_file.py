@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scene from a YAML file; its form stands at the head of :mod:`motion_nodes.model.scene_file`."""
+"""A scene from a YAML file, whose form :mod:`motion_nodes.model.files.scene_file` explains."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from types import MappingProxyType
 
+from motion_nodes.model.files.scene_file import ObjectEntry, read_scene_file
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
-from motion_nodes.model.scene_file import ObjectEntry, read_scene_file
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
 from motion_nodes.scene.mesh_file import read_mesh
 from motion_nodes.scene.scene import Scene, world_object

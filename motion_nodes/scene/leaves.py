@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.kernels.collision_memory import (
+from motion_nodes.kernels.collision.collision_memory import (
     BOX,
     CAPSULE,
     CONE,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.collision_memory import (
+from motion_nodes.kernels.collision.collision_memory import (
     ALIGNED_BOX,
     BOX,
     LEAF,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.collision_calls import CollisionCalls
-from motion_nodes.kernels.collision_robot import place_function
+from motion_nodes.kernels.collision.collision_calls import CollisionCalls
+from motion_nodes.kernels.collision.collision_robot import place_function
 from motion_nodes.kernels.packed import PRISMATIC, pack, reroot
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, Joint, JointKind

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.kernels.collision_calls import CollisionTable, nearest_calls
+from motion_nodes.kernels.collision.collision_calls import CollisionTable, nearest_calls
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.contacts import SphereDistances
 from motion_nodes.scene.packing import PackedWorld

@@ -14,8 +14,8 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.jerk_lanes import PLACES
-from motion_nodes.kernels.jerk_limited import jerk_limited_speeds, parameter_derivatives
+from motion_nodes.kernels.timing.jerk_lanes import PLACES
+from motion_nodes.kernels.timing.jerk_limited import jerk_limited_speeds, parameter_derivatives
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
 from motion_nodes.trajectory.straight_line import straight_clock
@@ -174,7 +174,7 @@ def _quintics(
         speed: its rate in time.
         acceleration: its second rate.
         spans: of the parameter.
-        X: square of the parameter's rate, see :mod:`motion_nodes.kernels.jerk_limited`.
+        X: square of the parameter's rate, see :mod:`motion_nodes.kernels.timing.jerk_limited`.
         U: half its slope.
     """
     bend = np.diff(U) / spans

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import BadConfig
-from motion_nodes.kernels.time_optimal import fastest_speeds
+from motion_nodes.kernels.timing.time_optimal import fastest_speeds
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.blended_path import CornerBlending, blended_path
 from motion_nodes.trajectory.jerk_limited import jerk_limited

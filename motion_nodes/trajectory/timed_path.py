@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.kernels.path_pieces import limit_use
+from motion_nodes.kernels.timing.path_pieces import limit_use
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory

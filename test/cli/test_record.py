@@ -21,7 +21,7 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from motion_nodes.errors import BadConfig
-from motion_nodes.ros.plain_messages import numbers_of, plain_message
+from motion_nodes.ros.messages.plain_messages import numbers_of, plain_message
 from motion_nodes.ros.recording import RecordingFile
 
 

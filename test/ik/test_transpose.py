@@ -17,7 +17,7 @@ from motion_nodes.ik.solvers import make_solver
 from motion_nodes.ik.transpose import JacobianTransposeIk, screw_twist
 from motion_nodes.model import dual_quaternion as dq
 from motion_nodes.model.dual_quaternion import DualQuaternionKinematics
-from motion_nodes.model.kinematic_file import read_kinematic_file
+from motion_nodes.model.files.kinematic_file import read_kinematic_file
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 

@@ -27,7 +27,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import Trigger
 
-from motion_nodes.nodes.gripper_actions import COMMAND_NAMES
+from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES
 
 pytestmark = pytest.mark.timeout(120)
 J1, J2, J7 = ARM[0], ARM[1], ARM[6]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from motion_nodes.kernels.by_address import reader, table_of
-from motion_nodes.kernels.checker_calls import address
+from motion_nodes.kernels.collision.checker_calls import address
 from motion_nodes.kernels.jit import bare_kernel
 
 

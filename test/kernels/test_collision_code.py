@@ -10,10 +10,10 @@ import pytest
 from scene.random_scenes import l_shaped_mesh, random_scene, random_solid
 
 from motion_nodes.kernels import native
-from motion_nodes.kernels.collision_calls import collision_calls
-from motion_nodes.kernels.collision_code import checks_text
-from motion_nodes.kernels.collision_flow import Flow
-from motion_nodes.kernels.collision_memory import BOX, FIELDS, PLANES, TRIANGLE
+from motion_nodes.kernels.collision.collision_calls import collision_calls
+from motion_nodes.kernels.collision.collision_code import checks_text
+from motion_nodes.kernels.collision.collision_flow import Flow
+from motion_nodes.kernels.collision.collision_memory import BOX, FIELDS, PLANES, TRIANGLE
 from motion_nodes.kernels.lanes import Lanes
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy

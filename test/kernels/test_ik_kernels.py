@@ -11,9 +11,9 @@ from kernels.random_trees import random_tree
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.kernels import native
-from motion_nodes.kernels.ik_calls import ik_kernel
-from motion_nodes.kernels.ik_code import solve_text
-from motion_nodes.kernels.ik_memory import (
+from motion_nodes.kernels.ik.ik_calls import ik_kernel
+from motion_nodes.kernels.ik.ik_code import solve_text
+from motion_nodes.kernels.ik.ik_memory import (
     BLOCK,
     EXHAUSTED,
     FEATURES,

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from rmpflow import rmp_cases
 
-from motion_nodes.kernels import native, rmp_memory
+from motion_nodes.kernels import native
 from motion_nodes.kernels.lanes import Lanes
 from motion_nodes.kernels.llvm_text import module_text
 from motion_nodes.kernels.python_form import builtin
-from motion_nodes.kernels.rmp_code import rmp_text
-from motion_nodes.kernels.rmp_formulas import exponential
+from motion_nodes.kernels.rmp import rmp_memory
+from motion_nodes.kernels.rmp.rmp_code import rmp_text
+from motion_nodes.kernels.rmp.rmp_formulas import exponential
 from motion_nodes.kernels.tape import Program, Tape
 
 

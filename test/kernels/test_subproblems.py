@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from motion_nodes.kernels import subproblems as sp
+from motion_nodes.kernels.ik import subproblems as sp
 
 
 # The parts have no form for Python; these have.

@@ -13,7 +13,7 @@ from motion_nodes.errors import BadCommand, BadConfig, UnknownJoint
 from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY, InverseDynamics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import Inertial, frozen
-from motion_nodes.model.urdf import read_urdf
+from motion_nodes.model.urdf.urdf import read_urdf
 
 PENDULUM = """<robot name="p"><link name="base"/>
 <link name="rod"><inertial><origin xyz="0 0 -0.5"/><mass value="2"/>

@@ -10,11 +10,11 @@ import pytest
 from model import xrdf_samples
 
 from motion_nodes.errors import BadDescription
-from motion_nodes.model.curobo import curobo_text, parse_curobo
+from motion_nodes.model.files.curobo import curobo_text, parse_curobo
+from motion_nodes.model.files.lula import lula_text, parse_lula
+from motion_nodes.model.files.xrdf import SelfCollision
+from motion_nodes.model.files.yaml_file import parse_yaml
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.lula import lula_text, parse_lula
-from motion_nodes.model.xrdf import SelfCollision
-from motion_nodes.model.yaml_file import parse_yaml
 
 
 def lula(text):

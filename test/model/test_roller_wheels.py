@@ -23,7 +23,7 @@ from motion_nodes.errors import BadConfig, BadDescription, UnknownFrame, Unknown
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.roller_wheels import wheel_place
 from motion_nodes.model.tree import Rollers
-from motion_nodes.model.urdf import read_urdf
+from motion_nodes.model.urdf.urdf import read_urdf
 
 
 def by_yaml(**wheel: float) -> dict[str, Any]:

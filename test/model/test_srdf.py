@@ -7,8 +7,8 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
+from motion_nodes.model.files.srdf import srdf
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.srdf import srdf
 from motion_nodes.scene.allowed import AllowedCollisions, pair_of
 from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies
 

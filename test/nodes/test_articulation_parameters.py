@@ -27,7 +27,7 @@ from rclpy.parameter import Parameter
 from ros_processes import RosClient
 from sensor_msgs.msg import JointState
 
-from motion_nodes.nodes.articulation_params import (
+from motion_nodes.nodes.articulation.articulation_params import (
     ArticulationParams,
     robot_defaults,
     tolerances_of,

@@ -31,7 +31,7 @@ from ros_processes import RosClient
 from scripted_robot import ScriptedRobot
 from sensor_msgs.msg import JointState
 
-from motion_nodes.nodes.gripper_actions import COMMAND_NAMES, PARALLEL_NAME
+from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES, PARALLEL_NAME
 
 pytestmark = pytest.mark.timeout(120)
 J1 = ARM[0]

@@ -30,7 +30,7 @@ from shape_msgs.msg import Plane
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
-from motion_nodes.ros.moveit_messages import pose_message
+from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.shapes import Box, Sphere

@@ -27,7 +27,7 @@ from ros_processes import LATCHED
 from std_msgs.msg import String
 
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.ros.moveit_messages import pose_message
+from motion_nodes.ros.messages.moveit_messages import pose_message
 
 Codes = MoveItErrorCodes
 TIP = FRANKA.group("arm").tip

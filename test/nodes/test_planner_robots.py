@@ -21,7 +21,7 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
 from motion_nodes.model.tree import Box
-from motion_nodes.ros.moveit_messages import pose_message
+from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
 

@@ -29,7 +29,7 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
 from motion_nodes.ros.diagnostics import Warnings
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.scene_follower import SceneFollower
+from motion_nodes.ros.scene.scene_follower import SceneFollower
 
 FRANKA = load_robot("franka")
 KINEMATICS = Kinematics(FRANKA.tree, FRANKA.joint_names, base=FRANKA.base_frame)

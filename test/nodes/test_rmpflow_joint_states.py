@@ -15,7 +15,7 @@ from sensor_msgs.msg import JointState
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.ros.moveit_messages import pose_message
+from motion_nodes.ros.messages.moveit_messages import pose_message
 
 POLICY = "/rmpflow_policy"
 STATES = 50.0

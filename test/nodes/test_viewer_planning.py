@@ -35,7 +35,7 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
 from motion_nodes.model.tree import Sphere
 from motion_nodes.nodes.browser_viewer import BrowserViewerNode
-from motion_nodes.ros.displayed_paths import displayed_path
+from motion_nodes.ros.messages.displayed_paths import displayed_path
 from motion_nodes.scene.scene import world_object
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
 from motion_nodes.view.wishes import TargetWish

@@ -8,9 +8,9 @@ import numba
 import numpy as np
 import pytest
 
-from motion_nodes.kernels import rrt_trees
-from motion_nodes.kernels.rrt_nearest import LEAF
-from motion_nodes.kernels.rrt_trees import GOAL, START, Space, make_trees
+from motion_nodes.kernels.search import rrt_trees
+from motion_nodes.kernels.search.rrt_nearest import LEAF
+from motion_nodes.kernels.search.rrt_trees import GOAL, START, Space, make_trees
 
 TURN = 2.0 * math.pi
 

@@ -10,7 +10,7 @@ import pytest
 from barrier_scene import GOAL, START, barrier_checker, greatest_depth
 
 from motion_nodes.errors import BadConfig
-from motion_nodes.kernels.tree_star import Costs
+from motion_nodes.kernels.search.tree_star import Costs
 from motion_nodes.planning import rrt_star
 from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
 from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanStatus

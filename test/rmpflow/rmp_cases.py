@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.kernels import rmp_memory
+from motion_nodes.kernels.rmp import rmp_memory
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from rmpflow import rmp_cases
 
-from motion_nodes.kernels.rmp_memory import Obstacles
+from motion_nodes.kernels.rmp.rmp_memory import Obstacles
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy

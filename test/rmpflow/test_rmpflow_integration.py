@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motion_nodes.errors import BadConfig
-from motion_nodes.kernels.rmp_bounds import INPUTS, generated_bound, generic_bound
+from motion_nodes.kernels.rmp.rmp_bounds import INPUTS, generated_bound, generic_bound
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.rmpflow.integration import Integrator, JointMotion, substeps
 from motion_nodes.rmpflow.smoothing import Smoothing, SmoothingSettings

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rmpflow import rmp_cases
 
-from motion_nodes.kernels.rmp_memory import Obstacles
+from motion_nodes.kernels.rmp.rmp_memory import Obstacles
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Sphere
 from motion_nodes.rmpflow.obstacle_motion import ObstacleMotion

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame
+from motion_nodes.model.files.rmpflow_file import read_rmpflow
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
-from motion_nodes.model.rmpflow_file import read_rmpflow
 from motion_nodes.model.rmpflow_settings import BodyController
 from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.rmpflow.integration import substeps

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from motion_nodes.errors import UnknownState
+from motion_nodes.model.files.rmpflow_file import read_rmpflow, rmpflow_text
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.rmpflow_file import read_rmpflow, rmpflow_text
 from motion_nodes.rmpflow.follower import Follower
 from motion_nodes.rmpflow.following import FollowerSettings, Phase, RobotMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy

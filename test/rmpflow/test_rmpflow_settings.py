@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from motion_nodes.errors import BadConfig, BadDescription
+from motion_nodes.model.files.rmpflow_file import read_rmpflow
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.rmpflow_file import read_rmpflow
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 
 FRANKA = {

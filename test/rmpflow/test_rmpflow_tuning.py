@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from motion_nodes.cli.main import app
 from motion_nodes.errors import BadConfig
+from motion_nodes.model.files.rmpflow_file import read_rmpflow, rmpflow_text
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.rmpflow_file import read_rmpflow, rmpflow_text
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.trials import TaskDrawer, run_trial
 from motion_nodes.rmpflow.tuning import STAGES, Knob, Tuner, starting_settings

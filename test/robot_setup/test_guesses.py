@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.urdf import read_urdf
+from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.robot_setup.drives import joint_inertias, masses_of, motion_limits
 from motion_nodes.robot_setup.findings import Findings
 from motion_nodes.robot_setup.groups import guess_groups, open_and_close

@@ -10,7 +10,7 @@ from robot_setup.urdf_samples import BAR, INERTIAL, LIMIT, arm, joint, link, rob
 
 from motion_nodes.errors import BadDescription
 from motion_nodes.model.tree import JointKind, KinematicTree
-from motion_nodes.model.urdf import read_urdf
+from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.robot_setup.findings import Findings
 from motion_nodes.robot_setup.mesh_copies import sort_out
 from motion_nodes.robot_setup.repair import repair

@@ -24,9 +24,9 @@ from motion_nodes.errors import UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.planning.problem import JointGoal, PoseGoal
-from motion_nodes.ros.goal_constraints import goals_of, refuse_constraints_on_the_way
-from motion_nodes.ros.goal_context import GoalContext
-from motion_nodes.ros.moveit_messages import Refusal
+from motion_nodes.ros.messages.goal_constraints import goals_of, refuse_constraints_on_the_way
+from motion_nodes.ros.messages.goal_context import GoalContext
+from motion_nodes.ros.messages.moveit_messages import Refusal
 from motion_nodes.ros.robot_frames import RobotFrames
 
 Codes = MoveItErrorCodes

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from rclpy.serialization import deserialize_message, serialize_message
 from sensor_msgs.msg import JointState
 
-from motion_nodes.ros.cdr import UnreadableMessage
 from motion_nodes.ros.controller_references import ControllerReferences
-from motion_nodes.ros.joint_samples import JointSampleReader, JointStateBuffer
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
+from motion_nodes.ros.messages.cdr import UnreadableMessage
+from motion_nodes.ros.messages.joint_samples import JointSampleReader, JointStateBuffer
 
 few = settings(max_examples=30, derandomize=True, deadline=None)
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=9)

@@ -15,17 +15,17 @@ from moveit_msgs.msg import (
 )
 from scipy.spatial.transform import Rotation
 
-from motion_nodes.nodes.plan_execution import CONTROLLER_CODES
+from motion_nodes.nodes.planner.plan_execution import CONTROLLER_CODES
 from motion_nodes.planning.problem import PlanStatus
-from motion_nodes.ros.moveit_messages import Refusal
-from motion_nodes.ros.plan_messages import (
+from motion_nodes.ros.messages.moveit_messages import Refusal
+from motion_nodes.ros.messages.plan_messages import (
     PLAN_CODES,
     not_used,
     planning_time,
     scaling,
     trajectory_message,
 )
-from motion_nodes.ros.pose_constraints import rotation_vector_bounds
+from motion_nodes.ros.messages.pose_constraints import rotation_vector_bounds
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 Codes = MoveItErrorCodes

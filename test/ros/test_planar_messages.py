@@ -17,7 +17,7 @@ from motion_nodes.base_motion.pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import BadCommand, MotionError, UnknownFrame
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, to_quat_xyzw
-from motion_nodes.ros.planar_messages import (
+from motion_nodes.ros.messages.planar_messages import (
     fill_pose,
     frame_of,
     path_message,

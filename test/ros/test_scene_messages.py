@@ -30,10 +30,10 @@ from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.ros.moveit_messages import pose_message
+from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.scene_frames import SceneFrames
-from motion_nodes.ros.scene_messages import SceneMessages
+from motion_nodes.ros.scene.scene_frames import SceneFrames
+from motion_nodes.ros.scene.scene_messages import SceneMessages
 from motion_nodes.scene.scene import Scene, difference
 from motion_nodes.scene.shapes import (
     Cone,

@@ -13,8 +13,8 @@ from motion_nodes.ik.analytic.lines import lines_of
 from motion_nodes.ik.analytic.structure import Structure, find_structures
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import bad_pose
-from motion_nodes.kernels.closed_form import MOST
-from motion_nodes.kernels.closed_form_search import NO_POSE, search
+from motion_nodes.kernels.ik.closed_form import MOST
+from motion_nodes.kernels.ik.closed_form_search import NO_POSE, search
 from motion_nodes.model.tree import Array
 
 _TURN = 2.0 * math.pi

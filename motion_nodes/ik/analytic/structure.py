@@ -16,8 +16,8 @@ import numpy as np
 
 from motion_nodes.errors import BadConfig
 from motion_nodes.ik.analytic.lines import Lines
-from motion_nodes.kernels.closed_form import THREE_PARALLEL
-from motion_nodes.kernels.spherical_wrist import GENERAL, MEETING, PARALLEL_12, PARALLEL_23
+from motion_nodes.kernels.ik.closed_form import THREE_PARALLEL
+from motion_nodes.kernels.ik.spherical_wrist import GENERAL, MEETING, PARALLEL_12, PARALLEL_23
 
 NAMES = {
     THREE_PARALLEL: "three parallel axes",

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All solutions of an arm of six or seven joints that are within its limits, each of them checked.
+
+An arm of seven is one of six for each value of its free joint. Every candidate of the closed form
+is turned into the limits, compared with the target by the arm's own forward kinematics, improved by
+a Newton step where rounding, or an arm that fits the form only nearly, makes that necessary, and
+dropped if it does not hold.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from motion_nodes.kernels.ik.closed_form import MOST, closed_form
+from motion_nodes.kernels.ik.closed_form_check import settle
+from motion_nodes.kernels.ik.subproblems import (
+    Vector,
+    along,
+    back,
+    cross,
+    dot,
+    length,
+    minus,
+    row,
+    times,
+    turned_by,
+)
+from motion_nodes.kernels.jit import kernel, part
+from motion_nodes.kernels.packed import Array
+
+NO_POSE = -1
+NEARLY = 1e-3
+"""A rotation matrix may be so far from orthonormal; the nearest true one is taken."""
+_SLACK = 1e-6
+"""A joint may be so far outside its limits by rounding [rad]; it is put on the limit."""
+_SAME = 1e-6
+"""Solutions whose joints differ by no more are one [rad]."""
+_TURN = 2.0 * math.pi
+
+
+@kernel
+def search(
+    form: int,
+    free: int,
+    backwards: bool,
+    lines: Array,
+    home: Array,
+    limits: Array,
+    target: Array,
+    seed: Array,
+    weights: Array,
+    norm: float,
+    values: Array,
+    enough: int,
+    slack: float,
+    out: Array,
+) -> int:
+    """Write the solutions for some values of the free joint, the nearest to the seed first.
+
+    Args:
+        form: the form of the arm, see :mod:`motion_nodes.kernels.ik.closed_form`.
+        free: index of the free joint; -1 for an arm of six.
+        backwards: whether the form is that of the arm seen from its tip.
+        lines: directions and points as the form needs them, then as they are, shape (4, n, 3).
+        home: pose of the tip at zero, shape (4, 4).
+        limits: lower and upper ones [rad], shape (2, n).
+        target: pose of the tip, shape (4, 4).
+        seed: joints are turned to be near to these [rad], shape (n,).
+        weights: of the joints in the distance, shape (n,).
+        norm: p of the distance, at least 1; infinity is the greatest joint's.
+        values: of the free joint [rad], shape (m,); for an arm of six any one number.
+        enough: after a value that gives so many in all, the others are left out.
+        slack: see :func:`motion_nodes.kernels.ik.closed_form.closed_form`.
+        out: the solutions [rad], shape (8 m, n).
+
+    Returns:
+        How many were written; ``NO_POSE`` if the target is none.
+    """
+    n = lines.shape[1]
+    R, tidy = np.empty((3, 3)), np.empty((3, 3))
+    if not _rotation(target, tidy):
+        return NO_POSE
+    for i in range(3):
+        R[i, 0], R[i, 1], R[i, 2] = times(home, row(tidy, i))
+    m = (home[0, 3], home[1, 3], home[2, 3])
+    t = along((target[0, 3], target[1, 3], target[2, 3]), -1.0, times(R, m))
+    h, p, R6 = np.empty((6, 3)), np.empty((6, 3)), np.empty((3, 3))
+    usual, found, q = np.empty(6), np.empty((MOST, 6)), np.empty(n)
+    room = np.empty((2, 6))
+    for i in range(6):
+        j = _joint(i, free, backwards)
+        usual[i] = seed[j]
+        # What is outside a limit by less may be brought inside when it is improved.
+        margin = 1e-3 + 10.0 * slack
+        room[0, i] = max(limits[0, j] - margin, -1e6)
+        room[1, i] = limits[1, j] - limits[0, j] + 2.0 * margin
+    work = np.empty((2 * n, 3))
+    count = 0
+    for value in values:
+        t6 = _six(lines, free, value, backwards, R, t, h, p, R6)
+        candidates = closed_form(form, h, p, R6, t6, usual, room, slack, found)
+        first = count
+        for c in range(candidates):
+            if free >= 0:
+                q[free] = value
+            for i in range(6):
+                q[_joint(i, free, backwards)] = found[c, i]
+            if not _turn_into_limits(q, limits, seed, free):
+                continue
+            if not settle(lines, R, t, m, limits, free, q, work):
+                continue
+            if not _known(q, out, first, count):
+                for j in range(n):
+                    out[count, j] = q[j]
+                count += 1
+        if count >= enough:
+            break
+    _sort(seed, weights, norm, count, out)
+    return count
+
+
+@part
+def _rotation(X: Array, R: Array) -> bool:
+    """Write the rotation of a pose, orthonormal to the last digit; return False if it is no pose.
+
+    Source: N. Higham, "Computing the polar decomposition", 1986: Newton and Schulz's iteration.
+    """
+    if X[3, 0] != 0.0 or X[3, 1] != 0.0 or X[3, 2] != 0.0 or X[3, 3] != 1.0:
+        return False
+    for i in range(3):
+        R[i, 0], R[i, 1], R[i, 2] = row(X, i)
+    if not dot(row(R, 0), cross(row(R, 1), row(R, 2))) > 0.0:
+        return False
+    # NaN in the translation must not pass.
+    if not length((X[0, 3], X[1, 3], X[2, 3])) < math.inf:
+        return False
+    for step in range(3):
+        a, b, c = row(R, 0), row(R, 1), row(R, 2)
+        ab, bc, ca = dot(a, b), dot(b, c), dot(c, a)
+        aa, bb, cc = dot(a, a) - 1.0, dot(b, b) - 1.0, dot(c, c) - 1.0
+        away = max(abs(ab), abs(bc), abs(ca), max(abs(aa), abs(bb), abs(cc)))
+        if step == 0 and not away < NEARLY:
+            return False
+        for j in range(3):
+            R[0, j] = a[j] - 0.5 * (aa * a[j] + ab * b[j] + ca * c[j])
+            R[1, j] = b[j] - 0.5 * (ab * a[j] + bb * b[j] + bc * c[j])
+            R[2, j] = c[j] - 0.5 * (ca * a[j] + bc * b[j] + cc * c[j])
+        if away < 1e-8:
+            break
+    return True
+
+
+@part
+def _sort(seed: Array, weights: Array, norm: float, count: int, out: Array) -> None:
+    """Put solutions in the order of their distance from the seed, the nearest first."""
+    n = out.shape[1]
+    away, order, kept = np.empty(count), np.empty(count, np.int64), np.empty((count, n))
+    for i in range(count):
+        total = 0.0
+        for j in range(n):
+            x = weights[j] * abs(out[i, j] - seed[j])
+            kept[i, j] = out[i, j]
+            if norm == math.inf:
+                total = max(total, x)
+            else:
+                total += x * x if norm == 2.0 else x**norm
+        at = i
+        while at > 0 and away[at - 1] > total:
+            away[at], order[at] = away[at - 1], order[at - 1]
+            at -= 1
+        away[at], order[at] = total, i
+    for i in range(count):
+        for j in range(n):
+            out[i, j] = kept[order[i], j]
+
+
+@part
+def _joint(i: int, free: int, backwards: bool) -> int:
+    """Return which joint of the arm is the i-th of the six."""
+    j = 5 - i if backwards else i
+    return j + 1 if 0 <= free <= j else j
+
+
+@part
+def _six(
+    lines: Array,
+    free: int,
+    value: float,
+    backwards: bool,
+    R: Array,
+    t: Vector,
+    h: Array,
+    p: Array,
+    R6: Array,
+) -> Vector:
+    """Write the lines of the six joints for a value of the free one, and what they must displace.
+
+    The free joint moves the lines behind it: ``e_f e_i = (e_f e_i e_f^-1) e_f``; then it stands
+    last, and its inverse goes to the other side. Backwards, ``D^-1 = e6^-1 ... e1^-1``.
+
+    Returns:
+        The translation; the rotation goes to ``R6``.
+    """
+    for i in range(3):
+        R6[i, 0], R6[i, 1], R6[i, 2] = row(R, i)
+    t6 = t
+    if free >= 0:
+        axis, point = row(lines[0], free), row(lines[1], free)
+        c, s = math.cos(value), math.sin(value)
+        for i in range(3):
+            R6[i, 0], R6[i, 1], R6[i, 2] = turned_by(axis, c, s, row(R, i))
+        t6 = along(along(t, 1.0, times(R, point)), -1.0, times(R6, point))
+    for i in range(6):
+        j = _joint(i, free, backwards)
+        direction, place = row(lines[0], j), row(lines[1], j)
+        if 0 <= free < j:
+            direction = turned_by(axis, c, s, direction)
+            place = along(point, 1.0, turned_by(axis, c, s, minus(place, point)))
+        sign = -1.0 if backwards else 1.0
+        h[i, 0], h[i, 1], h[i, 2] = sign * direction[0], sign * direction[1], sign * direction[2]
+        p[i, 0], p[i, 1], p[i, 2] = place
+    if backwards:
+        moved = back(R6, t6)
+        t6 = (-moved[0], -moved[1], -moved[2])
+        for i in range(3):
+            for j in range(i):
+                R6[i, j], R6[j, i] = R6[j, i], R6[i, j]
+    return t6
+
+
+@part
+def _turn_into_limits(q: Array, limits: Array, seed: Array, free: int) -> bool:
+    """Take full turns so that each joint is within its limits, and there nearest to the seed."""
+    for j in range(q.shape[0]):
+        low, high, x = limits[0, j] - _SLACK, limits[1, j] + _SLACK, q[j]
+        if j != free:
+            x += _TURN * round((seed[j] - x) / _TURN)
+            if x > high:
+                x -= _TURN * math.ceil((x - high) / _TURN)
+            elif x < low:
+                x += _TURN * math.ceil((low - x) / _TURN)
+        if not low <= x <= high:
+            return False
+        q[j] = min(max(x, limits[0, j]), limits[1, j])
+    return True
+
+
+@part
+def _known(q: Array, out: Array, first: int, count: int) -> bool:
+    """Return whether a solution was found before, for the same value of the free joint."""
+    for i in range(first, count):
+        apart = 0.0
+        for j in range(q.shape[0]):
+            x = abs(q[j] - out[i, j])
+            apart = max(apart, min(x, abs(_TURN - x)))
+        if apart < _SAME:
+            return True
+    return False

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One step of inverse kinematics, written to a tape: error, damping, limits, all without branches.
+
+The poses and the Jacobian are taken relative to the target, so that the pose of the tip is the
+error itself and its axes are those in which tolerances are given; multiplying by the target's
+pose takes the place of comparing with it and costs nothing more.
+
+The step is that of Levenberg and Marquardt with a damping that follows the error,
+
+    dq = -J^T (J J^T + lambda I)^-1 r,   lambda = DAMPING * |r|^2 + LEAST_DAMPING,
+
+(up to six joints: the same from the n x n side), where r is the position error over the length of
+the arm and the rotation vector. Sources: T. Sugihara, "Solvability-unconcerned inverse kinematics
+by the Levenberg-Marquardt method", IEEE Trans. Robotics 27(5), 2011, eq. 22 (damping);
+D. P. Bertsekas, "Projected Newton methods", SIAM J. Control 20(2), 1982 (joints at a limit that
+the error pushes outward leave the step).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from motion_nodes.kernels.ik.ik_memory import common_inputs, lane_inputs
+from motion_nodes.kernels.packed import PackedArrays
+from motion_nodes.kernels.tape import (
+    Matrix,
+    Program,
+    Symbol,
+    Tape,
+    Value,
+    Vector,
+    dot,
+    times_matrix,
+)
+from motion_nodes.kernels.tree_code import TreeTracer
+
+DAMPING = 0.03
+LEAST_DAMPING = 1e-9
+STEP_BOUND = 0.8
+PROGRESS = 0.8
+"""A step counts as progress when it brings the squared error below this share of the best."""
+PATIENCE = 5.0
+"""A descent ends after more steps than that without progress."""
+
+# atan(t) / t in powers of t^2 on [0, 1], interpolated at Chebyshev nodes; relative error 1.8e-8.
+_ARCTANGENT = (
+    0.9999999817886556,
+    -0.3333303670928606,
+    0.1999187202910154,
+    -0.1419779779403033,
+    0.10618370636764626,
+    -0.07456854825657469,
+    0.042137623585791324,
+    -0.015731249120549736,
+    0.002766283501479087,
+)
+
+
+def step_program(arrays: PackedArrays, row: int) -> Program:
+    """Return the program of one step.
+
+    Args:
+        arrays: the robot.
+        row: the tip.
+
+    Returns:
+        Inputs as in :func:`lane_inputs`, then :func:`common_inputs`. Outputs: the next
+        configuration, shape (n,); squared error, least squared error and steps without progress;
+        whether the configuration that came in is a solution, and whether to give it up (1 or 0
+        each); its errors, shape (6,). A solution and a configuration to give up are not changed.
+    """
+    n = arrays.joint_count
+    own, common = lane_inputs(n), common_inputs(n)
+    tracer = TreeTracer(arrays, base_input=own["X_TB"])
+    tape = tracer.tape
+
+    def given(name: str, count: int) -> list[Symbol]:
+        start = own[name] if name in own else own.size + common[name]
+        return [tape.input(start + i) for i in range(count)]
+
+    q, lower, upper = given("q", n), given("lower", n), given("upper", n)
+    errors, half_cotangent = _errors(tracer, row)
+    residuals, active = _outside_slack(tape, errors, given("slack", 6))
+    lengths = [dot(residuals[:3], residuals[:3]), dot(residuals[3:], residuals[3:])]
+    (weight,) = given("weight", 1)
+    squared = weight * weight * lengths[0] + lengths[1]
+    sizes = [tape.maximum(x, -x) for x in errors]
+    solved = _all_less(tape, [*sizes, *lengths], [*given("box", 6), *given("tolerance", 2)])
+    (best,), (stalled,) = given("best", 1), given("stalled", 1)
+    progress = tape.less(squared, PROGRESS * best)
+    stalled = tape.choose(progress, 0.0, stalled + 1.0)
+    best = tape.choose(progress, squared, best)
+    hopeless = tape.choose(tape.less(PATIENCE, stalled), 1.0, 0.0)
+
+    flat = tracer.jacobian_elements(row)
+    J = [list(flat[n * i : n * i + n]) for i in range(6)]
+    J[3:] = times_matrix(_rate_of_rotation_vector(tape, errors[3:], half_cotangent), J[3:])
+    scale = [active[i] * weight if i < 3 else active[i] for i in range(6)]
+    J = [[scale[i] * x for x in J[i]] for i in range(6)]
+    r = [residuals[i] * weight if i < 3 else residuals[i] for i in range(6)]
+    J = _without_blocked(tape, J, r, q, lower, upper)
+    damping = DAMPING * squared + LEAST_DAMPING
+    dq = _bounded(tape, _damped_step(tape, J, r, damping))
+    stay = tape.less(0.5, solved + hopeless)
+    moved = []
+    for k in range(n):
+        reached = tape.minimum(tape.maximum(q[k] - dq[k], lower[k]), upper[k])
+        moved.append(tape.choose(stay, q[k], reached))
+    outputs = ((*moved,), (squared, best, stalled), (solved, hopeless), (*errors,))
+    return Program(tape, own.size + common.size, outputs)
+
+
+def _errors(tracer: TreeTracer, row: int) -> tuple[Vector, Value]:
+    """Return position and rotation vector of the tip in the target, and a/2 cot(a/2) of its angle.
+
+    The quaternion of the rotation is found from its largest element, so that half a turn is no
+    special case; it need not have unit length, because only ratios of its elements count.
+    Sources: S. W. Shepperd, "Quaternion from rotation matrix", 1978;
+    J. Sola, "Quaternion kinematics for the error-state Kalman filter", 2017, eq. 105.
+    """
+    tape = tracer.tape
+    R, p = tracer.pose(row)
+    xx, yy, zz = R[0][0], R[1][1], R[2][2]
+    trace = xx + yy + zz
+    xy, xz, yz = R[0][1] + R[1][0], R[0][2] + R[2][0], R[1][2] + R[2][1]
+    wx, wy, wz = R[2][1] - R[1][2], R[0][2] - R[2][0], R[1][0] - R[0][1]
+    quaternion: Vector = [1.0 + trace, wx, wy, wz]  # times 4 w
+    largest: Value = trace
+    for pivot, candidate in (
+        (xx, [wx, 1.0 + 2.0 * xx - trace, xy, xz]),
+        (yy, [wy, xy, 1.0 + 2.0 * yy - trace, yz]),
+        (zz, [wz, xz, yz, 1.0 + 2.0 * zz - trace]),
+    ):
+        better = tape.less(largest, pivot)
+        largest = tape.choose(better, pivot, largest)
+        quaternion = [tape.choose(better, a, b) for a, b in zip(candidate, quaternion, strict=True)]
+    w, *v = quaternion
+    negative = tape.less(w, 0.0)
+    w = tape.choose(negative, -w, w)
+    s = tape.root(dot(v, v))
+    # The angle is 2 atan2(s, w); what is wanted is the angle over s.
+    small = tape.less(s, w)
+    inverse = tape.divide(1.0, tape.maximum(s, w))
+    t = tape.minimum(s, w) * inverse
+    ratio = _polynomial(t * t, _ARCTANGENT)
+    factor = tape.choose(small, 2.0 * ratio * inverse, (math.pi - 2.0 * t * ratio) * inverse)
+    half_cotangent = 0.5 * factor * w
+    factor = tape.choose(negative, -factor, factor)
+    return [*p, *(factor * x for x in v)], half_cotangent
+
+
+def _rate_of_rotation_vector(tape: Tape, phi: Vector, half_cotangent: Value) -> Matrix:
+    """Return the matrix that takes an angular velocity to the rate of the rotation vector.
+
+    It is symmetric but for half a cross product. Where all axes count it changes nothing but the
+    weights, because no rotation vector is changed by its own matrix; where some are free, tilts
+    would be taken for others without it.
+
+    Source: T. Barfoot, "State Estimation for Robotics", 2017, eq. 7.76 (inverse left Jacobian).
+    """
+    square = dot(phi, phi)
+    small = tape.less(square, 1e-4)
+    ratio = tape.divide(1.0 - half_cotangent, tape.choose(small, 1.0, square))
+    ratio = tape.choose(small, 1.0 / 12.0, ratio)
+    x, y, z = phi
+    skew: Matrix = [[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]]
+    return [
+        [
+            ratio * phi[i] * phi[j] - 0.5 * skew[i][j] + (half_cotangent if i == j else 0.0)
+            for j in range(3)
+        ]
+        for i in range(3)
+    ]
+
+
+def _polynomial(x: Value, coefficients: tuple[float, ...]) -> Value:
+    """Return c0 + c1 x + c2 x^2 + ... (Horner)."""
+    total: Value = coefficients[-1]
+    for coefficient in reversed(coefficients[:-1]):
+        total = total * x + coefficient
+    return total
+
+
+def _outside_slack(tape: Tape, errors: Vector, slacks: Sequence[Symbol]) -> tuple[Vector, Vector]:
+    """Return how far each error is beyond its slack, and 1 or 0 for whether its axis counts.
+
+    An axis inside its slack is free to move; one whose slack is infinite always is.
+    """
+    residuals: Vector = []
+    active: Vector = []
+    for error, slack in zip(errors, slacks, strict=True):
+        inside = tape.maximum(tape.minimum(error, slack), -slack)
+        size = tape.maximum(error, -error)
+        free = tape.less(size, slack)
+        residuals.append(tape.choose(free, 0.0, error - inside))
+        active.append(tape.choose(free, 0.0, 1.0))
+    return residuals, active
+
+
+def _all_less(tape: Tape, values: Sequence[Value], bounds: Sequence[Value]) -> Value:
+    """Return 1 if each value is below its bound, else 0."""
+    holds: Value = 1.0
+    for value, bound in zip(values, bounds, strict=True):
+        holds = tape.choose(tape.less(value, bound), holds, 0.0)
+    return holds
+
+
+def _without_blocked(
+    tape: Tape,
+    J: Matrix,
+    r: Vector,
+    q: Sequence[Value],
+    lower: Sequence[Value],
+    upper: Sequence[Value],
+) -> Matrix:
+    """Return the Jacobian with zero columns for joints at a limit that the error pushes outward."""
+    columns = []
+    for k, column in enumerate(zip(*J, strict=True)):
+        slope = dot(column, r)
+        low, high = tape.less(lower[k], q[k]), tape.less(q[k], upper[k])
+        # A positive slope makes the step go down.
+        room = tape.choose(
+            tape.less(0.0, slope), tape.choose(low, 1.0, 0.0), tape.choose(high, 1.0, 0.0)
+        )
+        columns.append([room * x for x in column])
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _damped_step(tape: Tape, J: Matrix, r: Vector, damping: Value) -> Vector:
+    """Return J^T (J J^T + damping I)^-1 r, or the same as (J^T J + damping I)^-1 J^T r."""
+    columns = [list(column) for column in zip(*J, strict=True)]
+    if len(columns) > 6:
+        y = _solve(tape, _gram(J, damping), r)
+        return [dot(column, y) for column in columns]
+    return _solve(tape, _gram(columns, damping), [dot(column, r) for column in columns])
+
+
+def _gram(rows: Matrix, damping: Value) -> Matrix:
+    """Return the products of all rows with each other, plus ``damping`` on the diagonal."""
+    return [
+        [dot(a, b) + (damping if i == j else 0.0) for j, b in enumerate(rows[: i + 1])]
+        for i, a in enumerate(rows)
+    ]
+
+
+def _solve(tape: Tape, A: Matrix, b: Vector) -> Vector:
+    """Return the solution of A x = b for a positive definite A, whose lower half is given.
+
+    Source: Golub and Van Loan, Matrix Computations, algorithm 4.1.1 (L D L^T).
+    """
+    n = len(b)
+    L: Matrix = [[0.0] * n for _ in range(n)]
+    inverse: Vector = []
+    for j in range(n):
+        scaled = [L[j][k] for k in range(j)]  # L[j][k] still holds L D
+        pivot = A[j][j]
+        for k in range(j):
+            factor = scaled[k] * inverse[k]
+            pivot = pivot - factor * scaled[k]
+            L[j][k] = factor
+        inverse.append(tape.divide(1.0, pivot))
+        for i in range(j + 1, n):
+            total = A[i][j]
+            for k in range(j):
+                total = total - L[i][k] * L[j][k]
+            L[i][j] = total
+    x: Vector = list(b)
+    for i in range(n):
+        for k in range(i):
+            x[i] = x[i] - L[i][k] * x[k]
+    x = [value * inverse[i] for i, value in enumerate(x)]
+    for i in reversed(range(n)):
+        for k in range(i + 1, n):
+            x[i] = x[i] - L[k][i] * x[k]
+    return x
+
+
+def _bounded(tape: Tape, dq: Vector) -> Vector:
+    """Return a step in the same direction in which no joint moves further than the bound."""
+    largest: Value = STEP_BOUND
+    for x in dq:
+        largest = tape.maximum(tape.maximum(x, -x), largest)
+    scale = tape.divide(STEP_BOUND, largest)
+    return [scale * x for x in dq]

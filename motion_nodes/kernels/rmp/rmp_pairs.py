@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loop over all pairs of spheres and obstacles, as LLVM code.
+
+A register holds as many spheres as it has lanes; obstacles come one after the other. For each
+sphere metrics (6 numbers of a symmetric matrix) and forces (3) add up, and the least distance is
+kept. Pairs so far apart that no lane feels them end after the distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from motion_nodes.kernels.ik.ik_memory import Layout
+from motion_nodes.kernels.lanes import Lanes, Writer
+from motion_nodes.kernels.llvm_text import Body
+from motion_nodes.kernels.rmp.rmp_bodies import UPPER, at_block, broadcast
+from motion_nodes.kernels.rmp.rmp_distance import Distance, from_box, from_round
+from motion_nodes.kernels.rmp.rmp_formulas import collision
+from motion_nodes.kernels.rmp.rmp_memory import BOX, PARAMETERS, ROUND
+from motion_nodes.kernels.tape import Program, Tape, Value, Vector
+
+_SPHERE = 7  # position, velocity, radius
+_SUMS = 9
+_COLLISION = [index for name, index in PARAMETERS.items() if name.startswith("collision.")]
+
+_Formula = Callable[[Tape, Vector, Vector, list[Value]], Distance]
+
+
+def pairs_text(at: Layout, spheres: int, lanes: Lanes) -> str:
+    """Return the functions of the loop.
+
+    ``rmp_boxes(memory, first, end, obstacles, count)`` and ``rmp_rounds``, for the blocks of
+    spheres from ``first`` to before ``end``.
+    """
+    return "\n".join(
+        (
+            _pair_loop("rmp_boxes", from_box, BOX, at, spheres, lanes),
+            _pair_loop("rmp_rounds", from_round, ROUND, at, spheres, lanes),
+        )
+    )
+
+
+def _components(at: Layout, spheres: int) -> list[int]:
+    """Return where each input of a sphere begins."""
+    fields = [("position", 3), ("velocity", 3), ("radius", 1)]
+    return [at[name] + k * spheres for name, count in fields for k in range(count)]
+
+
+def _sums(at: Layout, spheres: int) -> list[int]:
+    """Return where each sum of a sphere begins; the least distance is the last."""
+    fields = [("metric", 6), ("force", 3), ("nearest", 1)]
+    return [at[name] + k * spheres for name, count in fields for k in range(count)]
+
+
+def _pair_loop(
+    name: str, formula: _Formula, size: int, at: Layout, spheres: int, lanes: Lanes
+) -> str:
+    tape = Tape()
+    sphere: list[Value] = [tape.input(i) for i in range(_SPHERE)]
+    parameters: list[Value] = [tape.input(_SPHERE + i) for i in range(len(_COLLISION))]
+    first = _SPHERE + len(_COLLISION)
+    obstacle: list[Value] = [tape.input(first + i) for i in range(size)]
+    sums: list[Value] = [tape.input(first + size + i) for i in range(_SUMS + 1)]
+    d = formula(tape, sphere[0:3], sphere[3:6], obstacle)
+    x = d.value - sphere[6]
+    per_radius = parameters[6]
+    felt = tape.less(x * per_radius, 1.0)
+    nearest = tape.minimum(x, sums[_SUMS])
+    wish, weight = collision(tape, x, d.rate, parameters)
+    force = weight * (wish - d.curvature)
+    added = [s + weight * d.n[i] * d.n[j] for s, (i, j) in zip(sums[:6], UPPER, strict=True)]
+    added += [s + force * n for s, n in zip(sums[6:9], d.n, strict=True)]
+    near: tuple[Value, ...] = (felt, nearest)
+    program = Program(tape, first + size + _SUMS + 1, (near, tuple(added)))
+
+    writer = Writer(lanes)
+    entry = Writer(lanes, prefix="c")
+    names = [f"%sphere{i}" for i in range(_SPHERE)]
+    names += [broadcast(entry, "%memory", at["parameters"] + index) for index in _COLLISION]
+    places = _components(at, spheres)
+
+    def load(index: int) -> str:
+        if index < first:
+            return names[index]
+        if index < first + size:
+            return broadcast(writer, "%obstacle", index - first)
+        return f"%sum{index - first - size}"
+
+    body = Body(program, writer, load, lanes.count)
+    body.write(near)
+    any_felt = _any(writer, body.output(felt), lanes)
+    writer.lines.append(f"  br i1 {any_felt}, label %heavy, label %latch")
+    writer.lines.append("heavy:")
+    body.write(added)
+    results = [body.output(value) for value in added]
+    least = body.output(nearest)
+    t = lanes.type
+    head = Writer(lanes, prefix="h")
+    for i, place in enumerate(places):
+        source = at_block(head, place)
+        head.lines.append(f"  %sphere{i} = load {t}, ptr {source}, align 8")
+    stores = Writer(lanes, prefix="e")
+    begin = []
+    for i, place in enumerate(_sums(at, spheres)):
+        source = at_block(head, place)
+        head.lines.append(f"  %start{i} = load {t}, ptr {source}, align 8")
+        begin.append(f"  %sum{i} = phi {t} [%start{i}, %block], [%kept{i}, %latch]")
+        stores.store(f"%sum{i}", source)
+    kept = [
+        f"  %kept{i} = phi {t} [{result}, %heavy], [%sum{i}, %loop_body]"
+        for i, result in enumerate(results)
+    ]
+    kept.append(f"  %kept{_SUMS} = phi {t} [{least}, %heavy], [{least}, %loop_body]")
+    lines = [
+        f"define internal void @{name}(ptr %memory, i64 %first, i64 %end, ptr %obstacles, "
+        "i64 %count) nounwind {",
+        "entry:",
+        *entry.lines,
+        "  br label %blocks",
+        "blocks:",
+        "  %b = phi i64 [%first, %entry], [%b_next, %block_end]",
+        "  %more = icmp ult i64 %b, %end",
+        "  br i1 %more, label %block, label %done",
+        "block:",
+        f"  %offset = mul i64 %b, {lanes.count}",
+        "  %here = getelementptr double, ptr %memory, i64 %offset",
+        *head.lines,
+        "  br label %loop",
+        "loop:",
+        "  %k = phi i64 [0, %block], [%k_next, %latch]",
+        *begin,
+        "  %left = icmp ult i64 %k, %count",
+        "  br i1 %left, label %loop_body, label %block_end",
+        "loop_body:",
+        f"  %obstacle_at = mul i64 %k, {size}",
+        "  %obstacle = getelementptr double, ptr %obstacles, i64 %obstacle_at",
+        *writer.lines,
+        "  br label %latch",
+        "latch:",
+        *kept,
+        "  %k_next = add i64 %k, 1",
+        "  br label %loop",
+        "block_end:",
+        *stores.lines,
+        "  %b_next = add i64 %b, 1",
+        "  br label %blocks",
+        "done:",
+        "  ret void",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _any(writer: Writer, condition: str, lanes: Lanes) -> str:
+    """Return whether a condition holds in any lane."""
+    if lanes.count == 1:
+        return condition
+    bits = writer.emit(f"bitcast <{lanes.count} x i1> {condition} to i{lanes.count}")
+    return writer.emit(f"icmp ne i{lanes.count} {bits}, 0")

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RMPflow of one robot on a tape: motion of all spheres, then from all metrics to accelerations.
+
+Velocities and forces of links are those of rigid bodies about the origin of the base frame:
+(angular, linear) with the linear part that of the body's point at the origin. So joints' columns
+and links' metrics simply add along the tree, and J^T M J comes without a Jacobian per sphere, as
+the composite rigid body algorithm does it for masses.
+Source: Featherstone, Rigid Body Dynamics Algorithms (2008), sections 2.2 to 2.5 and 6.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from motion_nodes.kernels.ik.ik_memory import Layout
+from motion_nodes.kernels.packed import PRISMATIC, REVOLUTE
+from motion_nodes.kernels.rmp import rmp_formulas as formulas
+from motion_nodes.kernels.rmp.rmp_bodies import UPPER, moved_point, rigid_terms
+from motion_nodes.kernels.rmp.rmp_memory import (
+    MOTION,
+    PARAMETERS,
+    WRENCH,
+    RmpModel,
+    sphere_runs,
+)
+from motion_nodes.kernels.tape import (
+    Value,
+    Vector,
+    cross,
+    dot,
+    minus,
+    plus,
+    scaled,
+    times_vector,
+)
+from motion_nodes.kernels.tree_code import TreeTracer
+
+_TERMS = 27
+_Terms = list[Value]
+
+
+@dataclass(frozen=True)
+class _Motion:
+    """Velocity of a link and its acceleration while no joint accelerates."""
+
+    turn: Vector
+    linear: Vector
+    bend: Vector
+    linear_bend: Vector
+
+
+class RmpTracer:
+    """Writes both halves of the policy; inputs are places in the memory."""
+
+    def __init__(self, model: RmpModel, at: Layout) -> None:
+        self.model = model
+        self.at = at
+        self._tree = TreeTracer(model.arrays)
+        self.tape = self._tree.tape
+        zero: Vector = [0.0, 0.0, 0.0]
+        self._motions = {0: _Motion(zero, zero, zero, zero)}
+        self._columns: dict[int, tuple[Vector, Vector]] = {}
+        self.p = {name: self._in("parameters", index) for name, index in PARAMETERS.items()}
+
+    def _in(self, field: str, index: int = 0) -> Value:
+        # The tree's own inputs 0..n-1 are the configuration; all others are shifted past them.
+        return self.tape.input(self.model.arrays.joint_count + self.at[field] + index)
+
+    def _vector(self, field: str) -> Vector:
+        return [self._in(field, i) for i in range(3)]
+
+    def column(self, row: int) -> tuple[Vector, Vector]:
+        """Return (angular, linear) velocity of what a joint's row moves, per joint velocity."""
+        if row not in self._columns:
+            arrays = self.model.arrays
+            R, p = self._tree.pose(row)
+            axis = times_vector(R, [float(a) for a in arrays.axis[row]])
+            axis = scaled(float(arrays.multiplier[row]), axis)
+            if arrays.kind[row] == REVOLUTE:
+                self._columns[row] = (axis, cross(p, axis))
+            else:
+                self._columns[row] = ([0.0, 0.0, 0.0], axis)
+        return self._columns[row]
+
+    def motion(self, row: int) -> _Motion:
+        """Return how a row moves."""
+        if row in self._motions:
+            return self._motions[row]
+        arrays = self.model.arrays
+        above = self.motion(int(arrays.parent[row]))
+        if arrays.kind[row] not in (REVOLUTE, PRISMATIC):
+            self._motions[row] = above
+            return above
+        qd = self._in("qd", int(arrays.q_index[row]))
+        turn, linear = (scaled(qd, part) for part in self.column(row))
+        bend = cross(above.turn, turn)
+        linear_bend = plus(cross(above.turn, linear), cross(above.linear, turn))
+        self._motions[row] = _Motion(
+            plus(above.turn, turn),
+            plus(above.linear, linear),
+            plus(above.bend, bend),
+            plus(above.linear_bend, linear_bend),
+        )
+        return self._motions[row]
+
+    def _tool_point(self) -> tuple[Vector, Vector, Vector]:
+        """Return position, velocity and J-dot qd of the tool."""
+        _, p = self._tree.pose(self.model.tool_row)
+        m = self.motion(self.model.tool_row)
+        return moved_point(p, m.turn, m.linear, m.bend, m.linear_bend)
+
+    def rows(self) -> dict[int, Value]:
+        """Return what the first half stores: place in the memory -> value."""
+        stored: dict[int, Value] = {}
+        for k, run in enumerate(sphere_runs(self.model)):
+            R, p = self._tree.pose(run.row)
+            m = self.motion(run.row)
+            numbers = [*R[0], *R[1], *R[2], *p, *m.turn, *m.linear, *m.bend, *m.linear_bend]
+            stored.update({self.at["links"] + MOTION * k + i: x for i, x in enumerate(numbers)})
+        for k, row in enumerate(self.model.moving_rows):
+            column = [*self.column(row)[0], *self.column(row)[1]]
+            stored.update({self.at["columns"] + 6 * k + i: x for i, x in enumerate(column)})
+        R, p = self._tree.pose(self.model.tool_row)
+        elements = [x for i in range(3) for x in (*R[i], p[i])]
+        stored.update({self.at["tool"] + i: x for i, x in enumerate(elements)})
+        return stored
+
+    def resolve(self) -> dict[int, Value]:
+        """Return what the second half stores: the system of equations and its solution."""
+        n, at = self.model.active, self.at
+        M: list[list[Value]] = [[0.0] * n for _ in range(n)]
+        f: list[Value] = [0.0] * n
+        self._add_bodies(M, f)
+        self._add_joints(M, f)
+        solution, least = self._solve(M, f)
+        most = self.p["resolve.most"]
+        norm = self.tape.root(dot(solution, solution))
+        share = self.tape.divide(most, self.tape.maximum(norm, most))
+        stored = {at["qdd"] + i: share * x for i, x in enumerate(solution)}
+        stored[at["least_pivot"]] = least
+        for i in range(n):
+            stored[at["rhs"] + i] = f[i]
+            for j in range(n):
+                stored[at["M"] + i * n + j] = M[max(i, j)][min(i, j)]
+        return stored
+
+    def _add_bodies(self, M: list[list[Value]], f: list[Value]) -> None:
+        """Add all leaves that act on links."""
+        rows = self._link_terms()
+        rows[self.model.tool_row] = plus(
+            rows.get(self.model.tool_row, [0.0] * _TERMS), self._tool_terms()
+        )
+        arrays = self.model.arrays
+        for row in range(len(arrays.parent) - 1, 0, -1):
+            if row not in rows:
+                continue
+            if self._moves(row):
+                self._add_column(row, rows[row], M, f)
+            above = int(arrays.parent[row])
+            rows[above] = plus(rows[above], rows[row]) if above in rows else rows[row]
+
+    def _moves(self, row: int) -> bool:
+        arrays = self.model.arrays
+        return arrays.kind[row] in (REVOLUTE, PRISMATIC) and (
+            int(arrays.q_index[row]) < self.model.active
+        )
+
+    def _add_column(self, row: int, terms: _Terms, M: list[list[Value]], f: list[Value]) -> None:
+        """Add what everything beyond a joint asks of it and of the joints before it."""
+        arrays = self.model.arrays
+        turn, linear = self.column(row)
+        A: list[list[Value]] = [[0.0] * 3 for _ in range(3)]
+        C: list[list[Value]] = [[0.0] * 3 for _ in range(3)]
+        for k, (i, j) in enumerate(UPPER):
+            A[i][j] = A[j][i] = terms[k]
+            C[i][j] = C[j][i] = terms[15 + k]
+        B = [terms[6 + 3 * i : 9 + 3 * i] for i in range(3)]
+        B_T = [list(column) for column in zip(*B, strict=True)]
+        moment = plus(times_vector(A, turn), times_vector(B, linear))
+        force = plus(times_vector(B_T, turn), times_vector(C, linear))
+        q = int(arrays.q_index[row])
+        f[q] = f[q] + dot(turn, terms[21:24]) + dot(linear, terms[24:27])
+        other = row
+        while other > 0:
+            if self._moves(other):
+                other_turn, other_linear = self.column(other)
+                entry = dot(other_turn, moment) + dot(other_linear, force)
+                k = int(arrays.q_index[other])
+                if other != row and k == q:  # two rows that one joint moves
+                    entry = 2.0 * entry
+                M[max(q, k)][min(q, k)] = M[max(q, k)][min(q, k)] + entry
+            other = int(arrays.parent[other])
+
+    def _link_terms(self) -> dict[int, _Terms]:
+        """Return the sums of the spheres of each row."""
+        rows: dict[int, _Terms] = {}
+        for k, run in enumerate(sphere_runs(self.model)):
+            terms = [self._in("sums", WRENCH * k + i) for i in range(_TERMS)]
+            rows[run.row] = plus(rows[run.row], terms) if run.row in rows else terms
+        return rows
+
+    def _tool_terms(self) -> _Terms:
+        """Return position target, axis targets, damping and inertia of the tool."""
+        p, tape, row = self.p, self.tape, self.model.tool_row
+        x, v, bias = self._tool_point()
+        wanted, oriented = self._in("has_goal", 0), self._in("has_goal", 1)
+        wish, M, squared = formulas.target(tape, x, v, self._vector("goal"), p)
+        speed = tape.root(dot(v, v))
+        slow = p["damping.metric"] * speed
+        total = [
+            [wanted * M[i][j] + (slow + p["damping.inertia"] if i == j else 0.0) for j in range(3)]
+            for i in range(3)
+        ]
+        force = plus(
+            scaled(wanted, times_vector(M, wish)),
+            scaled(-(slow * p["damping.gain"] * speed), v),
+        )
+        terms = rigid_terms(x, total, minus(force, times_vector(total, bias)))
+        boost = formulas.boosted(tape, squared, p["axis.boost_exponent"], p["axis.boost"])
+        weight = p["axis.metric"] * (1.0 + wanted * (boost - 1.0)) * oriented
+        m = self.motion(row)
+        R, _ = self._tree.pose(row)
+        for k in range(3):
+            axis = [R[i][k] for i in range(3)]
+            goal = [self._in("goal_axes", 3 * i + k) for i in range(3)]
+            rate = cross(m.turn, axis)
+            bend = plus(cross(m.bend, axis), cross(m.turn, rate))
+            pull = minus(scaled(p["axis.gain"], minus(goal, axis)), scaled(p["axis.damping"], rate))
+            moment = cross(axis, minus(pull, bend))
+            for i in range(3):
+                terms[21 + i] = terms[21 + i] + weight * moment[i]
+        # Over three axes at right angles, the sum of w (1 - n n^T) is 2 w.
+        for k, (i, j) in enumerate(UPPER):
+            if i == j:
+                terms[k] = terms[k] + 2.0 * weight
+        return terms
+
+    def _add_joints(self, M: list[list[Value]], f: list[Value]) -> None:
+        """Add the leaves of single joints, and the posture."""
+        p, tape, n = self.p, self.tape, self.model.active
+        q = [self.tape.input(i) for i in range(n)]
+        qd = [self._in("qd", i) for i in range(n)]
+        offset = [self._in("posture", i) - q[i] for i in range(n)]
+        length = tape.root(dot(offset, offset))
+        threshold = p["cspace.threshold"]
+        pull = p["cspace.gain"] * tape.divide(threshold, tape.maximum(length, threshold))
+        for i in range(n):
+            wish = pull * offset[i] - p["cspace.damping"] * qd[i]
+            metric = p["cspace.metric"] + p["cspace.inertia"]
+            force = p["cspace.metric"] * wish
+            low, high = self._in("lower", i), self._in("upper", i)
+            per_range = tape.divide(1.0, high - low)
+            for x, toward in (
+                ((q[i] - low) * per_range, per_range),
+                ((high - q[i]) * per_range, -per_range),
+            ):
+                push, weight = formulas.joint_limit(tape, x, qd[i] * toward, p)
+                metric = metric + weight * per_range * per_range
+                force = force + weight * push * toward
+            brake, weight = formulas.velocity_cap(
+                tape, qd[i], self._in("max_velocity", i), self._in("region", i), p
+            )
+            M[i][i] = M[i][i] + metric + weight
+            f[i] = f[i] + force + weight * brake
+
+    def _solve(self, M: list[list[Value]], f: list[Value]) -> tuple[list[Value], Value]:
+        """Return the solution by Cholesky's factorisation, and the least pivot, relative.
+
+        A pivot that is nothing beside its diagonal tells that the solution is worthless.
+        """
+        tape, n = self.tape, len(f)
+        L: list[list[Value]] = [[0.0] * n for _ in range(n)]
+        per_pivot: list[Value] = []
+        least: Value = 1.0
+        y: list[Value] = []
+        for i in range(n):
+            for j in range(i):
+                L[i][j] = (M[i][j] - dot(L[i][:j], L[j][:j])) * per_pivot[j]
+            pivot = M[i][i] - dot(L[i][:i], L[i][:i])
+            least = tape.minimum(tape.divide(pivot, tape.maximum(M[i][i], 1e-300)), least)
+            per_pivot.append(tape.divide(1.0, tape.root(tape.maximum(pivot, 1e-300))))
+            y.append((f[i] - dot(L[i][:i], y)) * per_pivot[i])
+        x: list[Value] = [0.0] * n
+        for i in range(n - 1, -1, -1):
+            below = dot([L[k][i] for k in range(i + 1, n)], x[i + 1 :])
+            x[i] = (y[i] - below) * per_pivot[i]
+        return x, least

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths made shorter, as one kernel that works in rounds; every new edge is checked.
+
+A round leaves out waypoints, jumps between random places of the path, and cuts corners. A cut adds
+a waypoint and needs but one new edge, for the others are parts of edges that were checked; the next
+round leaves out what the cuts made needless. So a path becomes a curve of few waypoints.
+
+Parts of an edge are looked at in other places than the edge was, and it may graze something between
+two of these. So at the end of each round such parts are checked as edges of their own; what is not
+free then is given up, and the path of the round before is the result.
+
+Source: leaving out and random jumps: R. Geraerts and M. Overmars, "Creating high-quality paths for
+motion planning", 2007; cutting corners: G. Chaikin, "An algorithm for high-speed curve generation",
+1974, whose limit is a quadratic B-spline.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.kernels.collision.checker_calls import Checker, edge_free
+from motion_nodes.kernels.jit import bare_kernel, bare_part, inlined
+from motion_nodes.kernels.packed import Array
+
+_ALL = 24
+"""So many later waypoints are all looked at; of more, the farther ones in larger steps."""
+
+
+class Effort(NamedTuple):
+    """How much is done."""
+
+    rounds: int
+    """One without a gain is the last."""
+    jumps: int
+    """Random jumps in each round."""
+    tries: int
+    """By bisection, for the best cut of each corner."""
+    least_gain: float
+    """Cuts and rounds that save a smaller part of the length are not worth it."""
+
+
+@bare_kernel
+def shorten(
+    checker: Checker,
+    weights: Array,
+    rows: Array,
+    checked: NDArray[np.int8],
+    count: int,
+    effort: Effort,
+    random: NDArray[np.uint64],
+) -> int:
+    """Do some rounds on a path whose edges are free; its ends stay as they are.
+
+    Args:
+        checker: what tells whether an edge is free.
+        weights: of the joints in lengths, shape (n,).
+        rows: two copies of a path and two rows to work in: waypoints, shape (2 room + 2, n), of
+            which the first are given, and the result stands there. Where there is no room for more
+            waypoints none is added.
+        checked: room for a mark of each edge, shape (2, room).
+        count: of waypoints.
+        effort: how much is done.
+        random: state of the random numbers, shape (1,).
+
+    Returns:
+        How many waypoints there are now; negative if another round may gain more.
+    """
+    room = checked.shape[1]
+    path, work = rows[room : 2 * room], rows[2 * room :]
+    for k in range(count):
+        checked[0, k] = 1
+    length = _total(weights, rows, count)
+    for _ in range(effort.rounds):
+        for k in range(count):
+            _copy(rows, k, path, k)
+            checked[1, k] = checked[0, k]
+        marks = checked[1]
+        now = _leave_out(checker, path, marks, count)
+        for _ in range(effort.jumps):
+            now = _jump(checker, weights, path, marks, now, random, work)
+        worth = effort.least_gain * length
+        now = _cut_corners(checker, weights, path, marks, now, effort.tries, worth, work)
+        if not _all_free(checker, path, marks, now):
+            return count
+        count, before = now, length
+        for k in range(count):
+            _copy(path, k, rows, k)
+            checked[0, k] = 1
+        length = _total(weights, rows, count)
+        if length > before * (1.0 - effort.least_gain):
+            return count
+    return -count
+
+
+@bare_part
+def _all_free(checker: Checker, path: Array, marks: NDArray[np.int8], count: int) -> bool:
+    """Return whether the edges that were looked at only as parts of others are free, too."""
+    for k in range(count - 1):
+        if marks[k] == 0 and not edge_free(checker, path, k, path, k + 1):
+            return False
+    return True
+
+
+@inlined
+def _copy(source: Array, k: int, target: Array, row: int) -> None:
+    for d in range(source.shape[1]):
+        target[row, d] = source[k, d]
+
+
+@inlined
+def _total(weights: Array, path: Array, count: int) -> float:
+    total = 0.0
+    for k in range(count - 1):
+        total += _length(weights, path[k], path[k + 1])
+    return total
+
+
+@bare_part
+def _leave_out(checker: Checker, path: Array, marks: NDArray[np.int8], count: int) -> int:
+    """Join each waypoint with the farthest later one that it sees."""
+    first = 0
+    while first < count - 2:
+        last = count - 1
+        while last > first + 1:
+            if edge_free(checker, path, first, path, last):
+                count = _close(path, marks, count, first, last)
+                marks[first] = 1
+                break
+            last -= max(1, (last - first) // _ALL)
+        first += 1
+    return count
+
+
+@inlined
+def _close(path: Array, marks: NDArray[np.int8], count: int, first: int, last: int) -> int:
+    """Take out what is between two waypoints."""
+    gap = last - first - 1
+    for k in range(last, count):
+        _copy(path, k, path, k - gap)
+        marks[k - gap] = marks[k]
+    return count - gap
+
+
+@inlined
+def _open(path: Array, marks: NDArray[np.int8], count: int, after: int) -> int:
+    """Make room for a waypoint behind another one."""
+    for k in range(count, after + 1, -1):
+        _copy(path, k - 1, path, k)
+        marks[k] = marks[k - 1]
+    return count + 1
+
+
+@inlined
+def _length(weights: Array, a: Array, b: Array) -> float:
+    total = 0.0
+    for d in range(a.shape[0]):
+        total += (weights[d] * (b[d] - a[d])) ** 2
+    return math.sqrt(total)
+
+
+@bare_part
+def _jump(
+    checker: Checker,
+    weights: Array,
+    path: Array,
+    marks: NDArray[np.int8],
+    count: int,
+    random: NDArray[np.uint64],
+    work: Array,
+) -> int:
+    """Join two random places of the path, if that is free."""
+    if count < 3 or count == path.shape[0]:
+        return count
+    total = _total(weights, path, count)
+    a, b = total * uniform(random), total * uniform(random)
+    before = _place(weights, path, count, min(a, b), work[0])
+    after = _place(weights, path, count, max(a, b), work[1])
+    if before == after or not edge_free(checker, work, 0, work, 1):
+        return count
+    inside = after - before
+    if inside == 1:
+        count = _open(path, marks, count, before + 1)
+    else:
+        count = _close(path, marks, count, before + 2, after + 1)
+    _copy(work, 0, path, before + 1)
+    _copy(work, 1, path, before + 2)
+    # The edges to the new places are parts of others.
+    marks[before], marks[before + 1], marks[before + 2] = 0, 1, 0
+    return count
+
+
+@bare_part
+def _place(weights: Array, path: Array, count: int, along: float, out: Array) -> int:
+    """Write the place so far along the path; return the waypoint before it."""
+    for k in range(count - 1):
+        length = _length(weights, path[k], path[k + 1])
+        if along <= length or k == count - 2:
+            share = min(along / length, 1.0) if length > 0.0 else 0.0
+            for d in range(path.shape[1]):
+                out[d] = path[k, d] + share * (path[k + 1, d] - path[k, d])
+            return k
+        along -= length
+    return 0
+
+
+@bare_part
+def _cut_corners(
+    checker: Checker,
+    weights: Array,
+    path: Array,
+    marks: NDArray[np.int8],
+    count: int,
+    tries: int,
+    least_gain: float,
+    work: Array,
+) -> int:
+    """Cut each corner between places at one and the same part of the ways to its neighbours."""
+    k = 1
+    while k < count - 1 and count < path.shape[0]:
+        share, step = 0.0, 0.5
+        for _ in range(tries):
+            _corner(path, k, share + step, work)
+            if edge_free(checker, work, 0, work, 1):
+                share += step
+            step *= 0.5
+        _corner(path, k, share, work)
+        around = _length(weights, work[0], path[k]) + _length(weights, path[k], work[1])
+        if around - _length(weights, work[0], work[1]) > least_gain:
+            count = _open(path, marks, count, k)
+            _copy(work, 0, path, k)
+            _copy(work, 1, path, k + 1)
+            marks[k - 1], marks[k], marks[k + 1] = 0, 1, 0
+            k += 1
+        k += 1
+    return count
+
+
+@inlined
+def _corner(path: Array, k: int, share: float, out: Array) -> None:
+    """Write the places at a part of the ways from a waypoint to its neighbours."""
+    for d in range(path.shape[1]):
+        out[0, d] = path[k, d] + share * (path[k - 1, d] - path[k, d])
+        out[1, d] = path[k, d] + share * (path[k + 1, d] - path[k, d])
+
+
+@inlined
+def uniform(random: NDArray[np.uint64]) -> float:
+    """Return a random number in [0, 1).
+
+    Source: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators",
+    OOPSLA 2014 (SplitMix64).
+    """
+    random[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = random[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) / 9007199254740992.0

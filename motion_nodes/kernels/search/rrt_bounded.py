@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RRT-Connect for paths shorter than a bound: trees in the space of configurations and costs.
+
+Whoever lowers the bound with each path that is found, and begins anew, comes as near to the
+shortest path as is wished. A node's last coordinate is the length of its branch. Samples come from
+the ellipsoid outside of which no path within the bound can be.
+
+Source: K. Hauser and Y. Zhou, "Asymptotically optimal planning by feasible kinodynamic planning in
+a state-cost space", 2016; with two trees: T. Wilson et al., "AORRTC: almost-surely asymptotically
+optimal planning with RRT-Connect", 2025; the ellipsoid: J. Gammell et al., "Informed RRT*", 2014.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.kernels.collision.checker_calls import Checker, edge_free
+from motion_nodes.kernels.jit import bare_kernel, bare_part, inlined
+from motion_nodes.kernels.packed import Array
+from motion_nodes.kernels.search import rrt_trees
+from motion_nodes.kernels.search.path_shorten import uniform
+from motion_nodes.kernels.search.rrt_connect import (
+    EDGES,
+    EXHAUSTED,
+    FULL,
+    ITERATIONS,
+    JOINED,
+    MET_GOAL,
+    MET_START,
+    MOST_PIECES,
+    RUNNING,
+    SAMPLES,
+    SIDE,
+)
+from motion_nodes.kernels.search.rrt_trees import GOAL, START, Space, Trees
+
+_ANYWHERE = 0.1
+"""Share of samples from all of the space; joints that go round may lead out of the ellipsoid."""
+
+
+class Bound(NamedTuple):
+    """What is wanted, and where to look for it."""
+
+    cost: float
+    """Paths must be shorter than this, in the metric."""
+    longest: float
+    """Longest edge."""
+    max_iterations: int
+    """Extensions that may be tried."""
+    lower: Array
+    """Least joint values, shape (n,)."""
+    upper: Array
+    """Greatest joint values, shape (n,)."""
+
+
+@bare_kernel
+def search(
+    checker: Checker,
+    space: Space,
+    trees: Trees,
+    bound: Bound,
+    random: NDArray[np.uint64],
+    counts: NDArray[np.int64],
+    budget: int,
+) -> int:
+    """Let the trees grow until a path within the bound joins them, or for a while.
+
+    Where a batch ends makes no difference to what is found.
+
+    Args:
+        checker: what tells whether an edge is free.
+        space: the joints and, last, the cost: arrays of shape (n + 1,).
+        trees: roots with cost 0, and before the first batch nothing else.
+        bound: what is wanted.
+        random: state of the random numbers, shape (1,).
+        counts: what was done so far, as for RRT-Connect.
+        budget: edges to check; 16 samples count as one.
+
+    Returns:
+        One of RUNNING, JOINED, EXHAUSTED, FULL.
+    """
+    work = trees.work
+    if counts[SAMPLES] == 0:
+        rrt_trees.index_roots(space, trees)
+    end = counts[EDGES] * 16 + counts[SAMPLES] + budget * 16
+    while counts[EDGES] * 16 + counts[SAMPLES] < end:
+        if counts[ITERATIONS] >= bound.max_iterations:
+            return EXHAUSTED
+        side = 1 - counts[SIDE]
+        if not rrt_trees.has_room(trees, side, MOST_PIECES + 1):
+            return FULL
+        counts[SIDE] = side
+        counts[SAMPLES] += 1
+        node = _explore(checker, space, trees, bound, random, counts, side, work)
+        if node >= 0 and _connect(checker, space, trees, bound, counts, side, node, work):
+            return JOINED
+    return RUNNING
+
+
+@inlined
+def _way(space: Space, a: Array, b: Array, out: Array) -> float:
+    """Write the shortest way of the joints from a to b; return its length without the costs."""
+    n = a.shape[0] - 1
+    total = 0.0
+    for d in range(n):
+        x, turn = b[d] - a[d], space.turn[d]
+        if turn > 0.0:
+            x -= turn * math.floor(x / turn + 0.5)
+        out[d] = x
+        total += (space.weights[d] * x) ** 2
+    return math.sqrt(total)
+
+
+@inlined
+def _to_go(space: Space, trees: Trees, side: int, q: Array, out: Array) -> float:
+    """Return how far it is at least from a configuration to a root of a tree."""
+    least = math.inf
+    for root in range(trees.sizes[side]):
+        if trees.parents[side, root] >= 0:
+            break
+        least = min(least, _way(space, q, trees.nodes[side, root], out))
+    return least
+
+
+@bare_part
+def _sample(
+    space: Space,
+    trees: Trees,
+    bound: Bound,
+    random: NDArray[np.uint64],
+    out: Array,
+    axis: Array,
+) -> bool:
+    """Draw a configuration that may be on a path within the bound; return whether it is one."""
+    n = out.shape[0] - 1
+    goals = 0
+    while goals < trees.sizes[GOAL] and trees.parents[GOAL, goals] < 0:
+        goals += 1
+    start = trees.nodes[START, 0]
+    goal = min(int(uniform(random) * goals), goals - 1)
+    direct = _way(space, start, trees.nodes[GOAL, goal], axis)
+    anywhere = uniform(random) < _ANYWHERE or not bound.cost < math.inf
+    if anywhere or not direct < bound.cost:
+        for d in range(n):
+            out[d] = bound.lower[d] + uniform(random) * (bound.upper[d] - bound.lower[d])
+        return True
+    # A point of the unit ball, stretched, and mirrored so that the first axis points to the goal.
+    radius = uniform(random) ** (1.0 / n)
+    square, spare = 0.0, math.sqrt(bound.cost**2 - direct**2)
+    for d in range(n):
+        u, v = uniform(random), uniform(random)
+        out[d] = math.sqrt(-2.0 * math.log(1.0 - u)) * math.cos(2.0 * math.pi * v)
+        square += out[d] ** 2
+    scale = 0.5 * radius / math.sqrt(square) if square > 0.0 else 0.0
+    for d in range(n):
+        out[d] *= scale * (bound.cost if d == 0 else spare)
+    if direct > 0.0:
+        dot, norm = 0.0, 0.0
+        for d in range(n):
+            mirror = (1.0 if d == 0 else 0.0) - space.weights[d] * axis[d] / direct
+            dot += mirror * out[d]
+            norm += mirror * mirror
+        for d in range(n):
+            mirror = (1.0 if d == 0 else 0.0) - space.weights[d] * axis[d] / direct
+            out[d] -= 2.0 * dot * mirror / norm if norm > 0.0 else 0.0
+    inside = True
+    for d in range(n):
+        x = out[d] / space.weights[d] + start[d] + 0.5 * axis[d]
+        out[d] = x
+        if space.turn[d] == 0.0 and not bound.lower[d] <= x <= bound.upper[d]:
+            inside = False
+    return inside
+
+
+@bare_part
+def _explore(
+    checker: Checker,
+    space: Space,
+    trees: Trees,
+    bound: Bound,
+    random: NDArray[np.uint64],
+    counts: NDArray[np.int64],
+    side: int,
+    work: Array,
+) -> int:
+    """Extend a tree towards a sample of joints and cost; return the new node, or -1."""
+    target, step, new = work[0], work[1], work[2]
+    if not _sample(space, trees, bound, random, target, step):
+        return -1
+    n = target.shape[0] - 1
+    behind = _to_go(space, trees, side, target, step)
+    ahead = _to_go(space, trees, 1 - side, target, step)
+    if behind + ahead >= bound.cost:
+        return -1
+    most = bound.cost - ahead if bound.cost < math.inf else 2.0 * behind
+    target[n] = behind + uniform(random) * (most - behind)
+    near, _ = rrt_trees.nearest(space, trees, side, target)
+    nodes = trees.nodes[side]
+    away = _way(space, nodes[near], target, step)
+    if away == 0.0:
+        return -1
+    length = min(away, bound.longest)
+    for d in range(n):
+        new[d] = nodes[near, d] + step[d] * (length / away)
+    new[n] = nodes[near, n] + length
+    if new[n] + _to_go(space, trees, 1 - side, new, step) >= bound.cost:
+        return -1
+    counts[ITERATIONS] += 1
+    counts[EDGES] += 1
+    if not edge_free(checker, nodes, near, work, 2):
+        return -1
+    return rrt_trees.add(space, trees, side, new, near)
+
+
+@bare_part
+def _connect(
+    checker: Checker,
+    space: Space,
+    trees: Trees,
+    bound: Bound,
+    counts: NDArray[np.int64],
+    side: int,
+    node: int,
+    work: Array,
+) -> bool:
+    """Go straight to the other tree, if that keeps to the bound; return whether it got there."""
+    other, n = 1 - side, space.weights.shape[0] - 1
+    step, new, last = work[1], work[2], work[3]
+    nodes = trees.nodes[side]
+    for d in range(n):
+        last[d] = nodes[node, d]
+    # Best would be a node here whose branch is as short as it can be.
+    last[n] = _to_go(space, trees, other, last, step)
+    near, _ = rrt_trees.nearest(space, trees, other, last)
+    away = _way(space, last, trees.nodes[other, near], step)
+    cost = nodes[node, n]
+    if cost + away + trees.nodes[other, near, n] >= bound.cost:
+        return False
+    pieces = min(max(1, math.ceil(away / bound.longest)), MOST_PIECES)
+    for k in range(1, pieces + 1):
+        for d in range(n):
+            new[d] = last[d] + step[d] * (k / pieces)
+        new[n] = cost + away * (k / pieces)
+        counts[EDGES] += 1
+        if not edge_free(checker, nodes, node, work, 2):
+            return False
+        if k < pieces:
+            node = rrt_trees.add(space, trees, side, new, node)
+    counts[MET_START] = node if side == START else near
+    counts[MET_GOAL] = near if side == START else node
+    return True

@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RRT-Connect as one kernel that works in batches: two trees grow until an edge joins them.
+
+Source: J. Kuffner and S. LaValle, "RRT-Connect: an efficient approach to single-query path
+planning", 2000; the reach of nodes: L. Jaillet et al., "Adaptive tuning of the sampling domain for
+dynamic-domain RRTs", 2005, with the numbers of W. Thomason et al., "Motions in microseconds via
+vectorized sampling-based planning", 2024, who also grow the smaller tree first.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.kernels.by_address import reader, table_of
+from motion_nodes.kernels.collision.checker_calls import Checker, address, edge_free, state_free
+from motion_nodes.kernels.jit import bare_kernel, bare_part, inlined
+from motion_nodes.kernels.packed import Array
+from motion_nodes.kernels.search import rrt_samples, rrt_trees
+from motion_nodes.kernels.search.rrt_samples import Samples, make_samples, sample
+from motion_nodes.kernels.search.rrt_trees import GOAL, START, Space, Trees
+
+RUNNING, JOINED, EXHAUSTED, FULL = 0, 1, 2, 3
+"""How a batch ended: there is more to do, the trees met, no iterations or no room are left."""
+
+# Places in `counts`.
+ITERATIONS, SAMPLES, CONNECTIONS, SIDE, MET_START, MET_GOAL, EDGES, WAYPOINTS, REACHED = range(9)
+COUNTS = 9
+MOST_PIECES = 60
+"""A way to the other tree has no more edges than this."""
+MOST_CONNECTIONS = 16
+"""Further ways to the other tree that are tried after one sample."""
+
+
+class Rules(NamedTuple):
+    """How the trees grow; lengths in the metric."""
+
+    longest: float
+    """Longest edge."""
+    reach: float
+    """Reach of a node after its first failure."""
+    least_reach: float
+    """Reach never gets less than this."""
+    reach_change: float
+    """Relative change of the reach with each success and failure."""
+    exploration: float
+    """Share of steps that go to samples; the others try to join the trees."""
+    max_sampling: int
+    """Samples that may be out of reach before one is taken all the same."""
+    max_iterations: int
+    """Steps to samples."""
+
+
+class Found(NamedTuple):
+    """The path that was found."""
+
+    path: Array
+    """Waypoints, shape (room, n)."""
+    length: Array
+    """In the metric, shape (1,)."""
+
+
+class Search(NamedTuple):
+    """All that a search works on."""
+
+    checker: Checker
+    space: Space
+    limits: Array
+    """Least and greatest values of start and goals, shape (2, n)."""
+    trees: Trees
+    rules: Rules
+    samples: Samples
+    counts: NDArray[np.int64]
+    """What was done so far, shape (COUNTS,)."""
+    found: Found
+
+
+def make_search(
+    weights: Array, turn: Array, limits: Array, rules: Rules, samples: Samples, room: int
+) -> Search:
+    """Return the memory of a search without roots.
+
+    Args:
+        weights: of the joints in the metric, shape (n,).
+        turn: 2 pi for joints that go round, else 0 [rad], shape (n,).
+        limits: least and greatest values of start and goals, shape (2, n).
+        rules: how the trees grow.
+        samples: where they grow to.
+        room: for so many nodes of each tree.
+    """
+    n, space = len(weights), Space(weights.copy(), turn)
+    return Search(
+        checker=Checker(0, 0, 0),
+        space=space,
+        limits=limits,
+        trees=rrt_trees.make_trees(space, np.zeros(n), np.zeros((1, n)), room),
+        rules=rules,
+        samples=samples,
+        counts=np.zeros(COUNTS, np.int64),
+        found=Found(np.empty((2 * room, n)), np.empty(1)),
+    )
+
+
+def grown(search: Search) -> Search:
+    """Return a search that goes on with twice the room."""
+    trees = rrt_trees.grown(search.trees)
+    path = np.empty((trees.parents.size, trees.nodes.shape[2]))
+    return search._replace(trees=trees, found=search.found._replace(path=path))
+
+
+def _smallest() -> Search:
+    """Return a search for a robot of one joint that has nowhere to begin."""
+    nothing = np.full((2, 1), np.nan)
+    rules = Rules(1.0, 1.0, 1.0, 1.0, 1.0, 1, 1)
+    samples = make_samples(np.zeros(1), np.ones(1), 1.0, 1.0)
+    return make_search(np.ones(1), np.zeros(1), nothing, rules, samples, 1)
+
+
+_read = reader(_smallest())
+
+
+def load() -> None:
+    """Load or compile the kernels."""
+    smallest = _smallest()
+    table = table_of(smallest)
+    plant(table, 0)
+    smallest.counts[EDGES] = 1  # as if it had begun
+    search(table, 0)
+
+
+@bare_kernel
+def plant(table: NDArray[np.int64], random_seed: int) -> bool:
+    """Begin a search from the start and the goals that stand in the trees.
+
+    Args:
+        table: of a :class:`Search`.
+        random_seed: of the samples.
+
+    Returns:
+        Whether all of them are free and within the limits; else there is nothing to search.
+    """
+    checker, _, limits, trees, _, samples, counts, _ = _read(address(table))
+    nodes = trees.nodes
+    counts[:] = 0
+    rrt_samples.begin(samples, random_seed)
+    for d in range(nodes.shape[2]):
+        least = greatest = nodes[START, 0, d]
+        for goal in range(trees.sizes[GOAL]):
+            least = min(least, nodes[GOAL, goal, d])
+            greatest = max(greatest, nodes[GOAL, goal, d])
+        rrt_samples.draw_near(samples, d, least, greatest)
+    for tree in range(2):
+        for root in range(trees.sizes[tree]):
+            for d in range(nodes.shape[2]):
+                # What is no number is not within limits.
+                if not limits[0, d] <= nodes[tree, root, d] <= limits[1, d]:
+                    return False
+            if not state_free(checker, nodes[tree], root):
+                return False
+    return True
+
+
+@bare_kernel
+def search(table: NDArray[np.int64], budget: int) -> int:
+    """Let the trees grow until they meet, or until about so many edges have been checked.
+
+    Where a batch ends makes no difference to what is found.
+
+    Args:
+        table: of a :class:`Search` that is planted.
+        budget: edges to check; 16 samples out of reach count as one.
+
+    Returns:
+        One of RUNNING, JOINED, EXHAUSTED, FULL. If the trees met the path stands in ``found``.
+    """
+    checker, space, _, trees, rules, samples, counts, found = _read(address(table))
+    work = trees.work
+    if counts[EDGES] == 0:
+        rrt_trees.index_roots(space, trees)
+        if _join_directly(checker, space, trees, counts, work):
+            return _joined(space, trees, counts, found)
+    most = MOST_PIECES + 1
+    if rules.exploration < 0.5:
+        most += MOST_CONNECTIONS * MOST_PIECES
+    end = counts[EDGES] * 16 + counts[SAMPLES] + budget * 16
+    while counts[EDGES] * 16 + counts[SAMPLES] < end:
+        if counts[ITERATIONS] >= rules.max_iterations:
+            return EXHAUSTED
+        # Asked before anything changes, so that a search with more room finds the same.
+        if not (rrt_trees.has_room(trees, START, most) and rrt_trees.has_room(trees, GOAL, most)):
+            return FULL
+        side = _side(trees, counts)
+        counts[ITERATIONS] += 1
+        node = _explore(checker, space, trees, rules, samples, counts, side, work)
+        wanted = counts[ITERATIONS] * (1.0 - rules.exploration)
+        due = counts[CONNECTIONS] * rules.exploration < wanted
+        # A step away the trees are joined, whosever turn it is.
+        gap = math.inf if due else rules.longest
+        if node >= 0 and _connect(checker, space, trees, rules, counts, side, node, gap, work):
+            return _joined(space, trees, counts, found)
+        for _ in range(MOST_CONNECTIONS):
+            if rules.exploration >= 0.5 or counts[CONNECTIONS] * rules.exploration >= wanted:
+                break
+            node = counts[CONNECTIONS] * 40503 % trees.sizes[side]
+            if _connect(checker, space, trees, rules, counts, side, node, math.inf, work):
+                return _joined(space, trees, counts, found)
+    return RUNNING
+
+
+@bare_part
+def _joined(space: Space, trees: Trees, counts: NDArray[np.int64], found: Found) -> int:
+    """Write the path down."""
+    a, b, path = counts[MET_START], counts[MET_GOAL], found.path
+    count = rrt_trees.path_between(space, trees, a, b, path)
+    total = 0.0
+    for k in range(count - 1):
+        total += rrt_trees.difference(space, path[k], path[k + 1], trees.work[0])
+    found.length[0] = total
+    counts[WAYPOINTS] = count
+    counts[REACHED] = rrt_trees.root_of(trees, GOAL, b)
+    return JOINED
+
+
+@bare_part
+def _join_directly(
+    checker: Checker, space: Space, trees: Trees, counts: NDArray[np.int64], work: Array
+) -> bool:
+    """Return whether the start sees a goal; the nearest goal is tried first."""
+    goals, away = trees.sizes[GOAL], trees.reach[GOAL]
+    start = trees.nodes[START, 0]
+    for goal in range(goals):
+        away[goal] = rrt_trees.difference(space, start, trees.nodes[GOAL, goal], work[0])
+    for _ in range(goals):
+        goal = 0
+        for other in range(1, goals):
+            goal = other if away[other] < away[goal] else goal
+        away[goal] = math.inf  # which is what the reach of a root is at first
+        rrt_trees.difference(space, start, trees.nodes[GOAL, goal], work[0])
+        for d in range(work.shape[1]):
+            work[1, d] = start[d]
+            work[2, d] = start[d] + work[0, d]
+        counts[EDGES] += 1
+        if edge_free(checker, work, 1, work, 2):
+            counts[MET_START], counts[MET_GOAL] = 0, goal
+            return True
+    return False
+
+
+@inlined
+def _side(trees: Trees, counts: NDArray[np.int64]) -> int:
+    """Return which tree grows next: they take turns while neither is twice the other."""
+    side = int(counts[SIDE])
+    mine, other = trees.sizes[side], trees.sizes[1 - side]
+    if abs(mine - other) < mine:
+        side = 1 - side
+        counts[SIDE] = side
+    return side
+
+
+@inlined
+def _explore(
+    checker: Checker,
+    space: Space,
+    trees: Trees,
+    rules: Rules,
+    samples: Samples,
+    counts: NDArray[np.int64],
+    side: int,
+    work: Array,
+) -> int:
+    """Extend a tree towards a sample; return the new node, or -1."""
+    target, step, new = work[0], work[1], work[2]
+    near = 0
+    for _ in range(rules.max_sampling):
+        sample(samples, target)
+        counts[SAMPLES] += 1
+        near, away = rrt_trees.nearest(space, trees, side, target)
+        if away <= trees.reach[side, near]:
+            break
+    nodes = trees.nodes[side]
+    away = rrt_trees.difference(space, nodes[near], target, step)
+    if away == 0.0:
+        return -1
+    length = min(away, rules.longest)
+    for d in range(new.shape[0]):
+        new[d] = nodes[near, d] + step[d] * (length / away)
+    counts[EDGES] += 1
+    reach = trees.reach[side, near]
+    if edge_free(checker, nodes, near, work, 2):
+        trees.reach[side, near] = reach * (1.0 + rules.reach_change)
+        return rrt_trees.add(space, trees, side, new, near)
+    if reach == math.inf:
+        trees.reach[side, near] = rules.reach
+    else:
+        trees.reach[side, near] = max(reach * (1.0 - rules.reach_change), rules.least_reach)
+    return -1
+
+
+@bare_part
+def _connect(
+    checker: Checker,
+    space: Space,
+    trees: Trees,
+    rules: Rules,
+    counts: NDArray[np.int64],
+    side: int,
+    node: int,
+    gap: float,
+    work: Array,
+) -> bool:
+    """Go straight to the other tree, if it is within the gap; return whether that got there."""
+    other = 1 - side
+    step, new, last = work[1], work[2], work[3]
+    nodes = trees.nodes[side]
+    for d in range(new.shape[0]):
+        last[d] = nodes[node, d]
+    near, away = rrt_trees.nearest(space, trees, other, last)
+    if away > gap:
+        return False
+    counts[CONNECTIONS] += 1
+    away = rrt_trees.difference(space, last, trees.nodes[other, near], step)
+    pieces = min(max(1, math.ceil(away / rules.longest)), MOST_PIECES)
+    for k in range(1, pieces + 1):
+        for d in range(new.shape[0]):
+            new[d] = last[d] + step[d] * (k / pieces)
+        counts[EDGES] += 1
+        if not edge_free(checker, nodes, node, work, 2):
+            return False
+        if k < pieces:
+            node = rrt_trees.add(space, trees, side, new, node)
+    counts[MET_START] = node if side == START else near
+    counts[MET_GOAL] = near if side == START else node
+    return True

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fastest motion along a given path under limits of velocity, acceleration and jerk.
+
+The square X of the speed along the path is a quadratic spline over the path's parameter; with U
+half its slope and K half its curvature, a joint p moves with
+
+    velocity  p' sqrt(X),   acceleration  p'' X + p' U,   jerk  (p''' X + 3 p'' U + p' K) sqrt(X),
+
+(chain rule; e.g. D. Verscheure et al., "Time-optimal path tracking for robots: a convex
+optimization approach", IEEE Transactions on Automatic Control 54(10), 2009, for the first two).
+The duration, the integral of 1 / sqrt(X), is convex, the first two limits are too. A jerk's limit,
+written as ``|p''' X + 3 p'' U + p' K| <= J / sqrt(X)``, is not, but its tangents lie on the safe
+side: a step that stays on the tangent's side keeps the limit. So a primal-dual interior-point
+method (J. Nocedal, S. Wright, "Numerical Optimization", 2006, chapter 19) is within all limits
+after each of its steps. Each step solves a band of width five, for a limit concerns three
+neighbouring coefficients of the spline. What limits ask for is in
+:mod:`motion_nodes.kernels.timing.jerk_lanes`, what is written down before the first step in
+:mod:`motion_nodes.kernels.timing.jerk_tables`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from motion_nodes.kernels.jit import kernel, part
+from motion_nodes.kernels.packed import Array, IndexArray
+from motion_nodes.kernels.timing.jerk_lanes import (
+    END,
+    GAP,
+    JERK_ROWS,
+    LANES,
+    LESS_MULTIPLIER,
+    LESS_ROOM,
+    PLACES,
+    ROOMS,
+    ROWS,
+    SPLINE_ROWS,
+    TIME,
+    WORK_ROWS,
+    acceleration_start,
+    acceleration_step,
+    acceleration_terms,
+    acceleration_use,
+    end_place,
+    jerk_start,
+    jerk_step,
+    jerk_terms,
+    jerk_use,
+    state,
+    velocity_start,
+    velocity_step,
+    velocity_terms,
+    velocity_use,
+)
+from motion_nodes.kernels.timing.jerk_tables import fill_limits, fill_rows, guess
+from motion_nodes.kernels.timing.path_pieces import slopes
+
+_ENOUGH = 5e-4
+"""It ends when the duration is longer than the least one by no more than this share of it."""
+_STEPS = 100
+"""Steps at most; whenever it ends, the motion is within the limits."""
+_MARGIN = 0.98
+"""Share of the way to the nearest limit that a step takes at most."""
+_LEAST_TARGET = 0.02
+"""Share of the gap that a step leaves at least: nearer to the limits later steps are short."""
+_COLD, _WARM = 0.9, 0.99
+"""Shares of the limits that a first guess and an earlier answer may use to begin with."""
+
+
+@part
+def _use(rows: Array, E: Array, caps: Array, b: Array, W: Array) -> float:
+    """Return by what the coefficients must be divided to be within all limits."""
+    n = E.shape[1] // ROWS
+    most = 0.0
+    for block in range(len(rows)):
+        for place in range(PLACES):
+            state(rows[block, place], b, block * LANES, W)
+            most = max(most, velocity_use(caps[block, place], W))
+            if place != END:
+                for j in range(place * n, place * n + n):
+                    most = max(most, acceleration_use(E[block, j], W))
+            for j in range((END + place) * n, (END + place + 1) * n):
+                most = max(most, jerk_use(E[block, j], W))
+    return most
+
+
+@part
+def _start(
+    rows: Array,
+    E: Array,
+    shares: Array,
+    caps: Array,
+    b: Array,
+    gap: float,
+    m: Array,
+    mb: Array,
+    W: Array,
+) -> None:
+    """Write multipliers with which all rooms times multipliers are equal.
+
+    Their sum is ``gap``, as a share of how long the motion takes.
+    """
+    n = E.shape[1] // ROWS
+    W[TIME : TIME + LANES] = 0.0
+    for block in range(len(rows)):
+        for place in range(PLACES):
+            state(rows[block, place], b, block * LANES, W)
+            velocity_start(shares[block, place], caps[block, place], m[block, place], W)
+            if place != END:
+                for j in range(place * n, place * n + n):
+                    acceleration_start(E[block, j], m[block, PLACES + j], W)
+            for j in range((END + place) * n, (END + place + 1) * n):
+                jerk_start(E[block, j], m[block, PLACES + j], W)
+    weight = gap * W[TIME : TIME + LANES].sum()
+    scaled = m.reshape(m.size)
+    for i in range(m.size):
+        scaled[i] *= weight
+    for i in range(len(mb)):
+        mb[i] = weight / b[i]
+
+
+@part
+def _system(
+    rows: Array,
+    E: Array,
+    shares: Array,
+    caps: Array,
+    b: Array,
+    m: Array,
+    mb: Array,
+    W: Array,
+    slope: Array,
+    pull: Array,
+    band: Array,
+) -> tuple[float, float]:
+    """Write gradients of duration and limits, and the second derivative.
+
+    Returns:
+        The gap, by which the duration may be above the least one at most, and the duration.
+    """
+    n = E.shape[1] // ROWS
+    slope.fill(0.0)
+    pull.fill(0.0)
+    band.fill(0.0)
+    W[GAP : GAP + LANES] = 0.0
+    n = E.shape[1] // ROWS
+    W[TIME : TIME + LANES] = 0.0
+    for block in range(len(rows)):
+        for place in range(PLACES):
+            row, share = rows[block, place], shares[block, place]
+            state(row, b, block * LANES, W)
+            velocity_terms(share, caps[block, place], m[block, place], W)
+            if place != END:
+                for j in range(place * n, place * n + n):
+                    acceleration_terms(E[block, j], m[block, PLACES + j], W)
+            for j in range((END + place) * n, (END + place + 1) * n):
+                jerk_terms(E[block, j], m[block, PLACES + j], W)
+            end_place(row, share, block * LANES, W, slope, pull, band)
+    gap = W[GAP : GAP + LANES].sum()
+    for i in range(len(mb)):  # coefficients above 0, so that X is, not only at the places
+        pull[i] += 1.0 / b[i]
+        band[0, i] += mb[i] / b[i]
+        gap += mb[i] * b[i]
+    return gap, W[TIME : TIME + LANES].sum()
+
+
+@part
+def _step_lengths(
+    rows: Array,
+    E: Array,
+    caps: Array,
+    b: Array,
+    move: Array,
+    target: float,
+    m: Array,
+    dm: Array,
+    mb: Array,
+    dmb: Array,
+    W: Array,
+    D: Array,
+) -> tuple[float, float]:
+    """Write the multipliers' changes; return how far coefficients and multipliers may go."""
+    n = E.shape[1] // ROWS
+    W[LESS_ROOM : LESS_ROOM + LANES] = 1e-9
+    W[LESS_MULTIPLIER : LESS_MULTIPLIER + LANES] = 1e-9
+    for block in range(len(rows)):
+        for place in range(PLACES):
+            state(rows[block, place], b, block * LANES, W)
+            state(rows[block, place], move, block * LANES, D)
+            here, change = m[block], dm[block]
+            velocity_step(caps[block, place], here[place], change[place], target, W, D)
+            if place != END:
+                for j in range(place * n, place * n + n):
+                    e, k = E[block, j], PLACES + j
+                    acceleration_step(e, here[k], change[k], target, W, D)
+            for j in range((END + place) * n, (END + place + 1) * n):
+                jerk_step(E[block, j], here[PLACES + j], change[PLACES + j], target, W, D)
+    less = W[LESS_ROOM : LESS_ROOM + LANES].max()
+    fewer = W[LESS_MULTIPLIER : LESS_MULTIPLIER + LANES].max()
+    for i in range(len(mb)):
+        dmb[i] = (target - mb[i] * move[i]) / b[i] - mb[i]
+        less, fewer = max(less, -move[i] / b[i]), max(fewer, -dmb[i] / mb[i])
+    return min(1.0, _MARGIN / less), min(1.0, _MARGIN / fewer)
+
+
+@part
+def _solve(band: Array, x: Array, count: int) -> None:
+    """Solve with a band, which is factored in place (Cholesky, L D L')."""
+    d0, d1, d2 = band[0], band[1], band[2]
+    for i in range(1, count):
+        if i >= 2:
+            factor = d2[i] / d0[i - 2]
+            d1[i] -= factor * d1[i - 1] * d0[i - 2]
+            d0[i] -= factor * d2[i]
+            d2[i] = factor
+            x[i] -= factor * x[i - 2]
+        factor = d1[i] / d0[i - 1]
+        d0[i] -= factor * d1[i]
+        d1[i] = factor
+        x[i] -= factor * x[i - 1]
+    for i in range(count):
+        x[i] /= d0[i]
+    for i in range(count - 2, -1, -1):
+        x[i] -= d1[i + 1] * x[i + 1]
+        if i + 2 < count:
+            x[i] -= d2[i + 2] * x[i + 2]
+
+
+@part
+def _write_state(rows: Array, b: Array, X: Array, U: Array) -> None:
+    """Write X and U at the grid."""
+    last = len(X) - 1
+    for i in range(last + 1):
+        interval, place = min(i, last - 1), 2 * (i // last)
+        row, lane = rows[interval // LANES, place], interval % LANES
+        X[i] = U[i] = 0.0
+        for c in range(3):
+            X[i] += row[c * LANES + lane] * b[interval + c]
+            U[i] += row[(3 + c) * LANES + lane] * b[interval + c]
+
+
+@kernel
+def parameter_derivatives(
+    breaks: Array,
+    coefficients: Array,
+    piece: IndexArray,
+    grid: Array,
+    start: float,
+    length: float,
+    D: Array,
+) -> None:
+    """Write the derivatives of a path by a parameter z instead of the distance along it.
+
+    The distance is ``start + length z^3 (10 - 15 z + 6 z^2)``.
+
+    Args:
+        breaks: of the path, shape (m + 1,).
+        coefficients: of the path, shape (m, d + 1, n).
+        piece: of the path in which each interval lies, shape (N,).
+        grid: rising values of z, shape (N + 1,).
+        start: distance where z is 0.
+        length: distance to where z is 1.
+        D: result, see :func:`jerk_limited_speeds`.
+    """
+    n = D.shape[3]
+    q, q1, q2, q3 = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    for i in range(len(piece)):
+        for place in range(PLACES):
+            z = grid[i] + (grid[i + 1] - grid[i]) * place / (PLACES - 1)
+            rest = 1.0 - z
+            s = start + length * z**3 * (10.0 - 15.0 * z + 6.0 * z * z)
+            s1, s2 = length * 30.0 * (z * rest) ** 2, length * 60.0 * z * rest * (1.0 - 2.0 * z)
+            s3 = length * 60.0 * (1.0 - 6.0 * z * rest)
+            slopes(coefficients, piece[i], s - breaks[piece[i]], q, q1, q2, q3)
+            for j in range(n):
+                D[i, place, 0, j] = q1[j] * s1
+                D[i, place, 1, j] = q2[j] * s1**2 + q1[j] * s2
+                D[i, place, 2, j] = q3[j] * s1**3 + 3.0 * q2[j] * s1 * s2 + q1[j] * s3
+
+
+@kernel
+def jerk_limited_speeds(
+    D: Array,
+    spans: Array,
+    velocity: Array,
+    limits: Array,
+    first_gap: float,
+    b: Array,
+    X: Array,
+    U: Array,
+) -> int:
+    """Write the fastest motion; the path's derivatives say how it begins and ends.
+
+    Args:
+        D: first three derivatives of n joints at begin, middle and end of each interval, shape
+            (N, 3, 3, n).
+        spans: lengths of the intervals, shape (N,).
+        velocity: limits in each interval, shape (N, n).
+        limits: of acceleration and jerk in each interval, finite, shape (N, 2, n).
+        first_gap: share of the duration by which the first step's target is above the least one;
+            small when ``b`` is near the answer.
+        b: coefficients of X, shape (N + 2,): of an earlier answer, or negative for none; result.
+        X: result at the grid, shape (N + 1,).
+        U: result at the grid, shape (N + 1,).
+
+    Returns:
+        How many steps it took.
+    """
+    count, n = velocity.shape
+    blocks = (count + LANES - 1) // LANES
+    rows = np.zeros((blocks, PLACES, SPLINE_ROWS * LANES))
+    E = np.zeros((blocks, ROWS * n, JERK_ROWS * LANES))
+    caps, shares = np.zeros((blocks, PLACES, LANES)), np.zeros((blocks, PLACES, LANES))
+    steady = np.empty(count)
+    fill_rows(spans, rows)
+    fill_limits(D, velocity, limits, E, caps, steady)
+    for i in range(count):  # Simpson's rule
+        for place in range(PLACES):
+            shares[i // LANES, place, i % LANES] = spans[i] * (4.0 if place == 1 else 1.0) / 6.0
+    size, used = blocks * LANES + 2, count + 2
+    W, C = np.zeros(WORK_ROWS * LANES), np.zeros(WORK_ROWS * LANES)
+    c, move = np.ones(size), np.zeros(size)
+    if b[0] > 0.0:
+        c[:used] = b
+        c[:used] *= min(1.0, _WARM / _use(rows, E, caps, c, W))
+    else:
+        guess(D, spans, limits, steady, c)
+        c[:used] *= _COLD / _use(rows, E, caps, c, W)
+    slope, pull, band = np.empty(size), np.empty(size), np.empty((3, size))
+    m = np.zeros((blocks, PLACES + ROWS * n, ROOMS * LANES))
+    dm = np.zeros((blocks, PLACES + ROWS * n, ROOMS * LANES))
+    mb, dmb = np.empty(used), np.empty(used)
+    rooms = count * (PLACES + ROOMS * ROWS * n) + used
+    _start(rows, E, shares, caps, c, first_gap / rooms, m, mb, W)
+    steps, short = 0, 1.0
+    while steps < _STEPS:
+        gap, time = _system(rows, E, shares, caps, c, m, mb, W, slope, pull, band)
+        if not gap > _ENOUGH * time:
+            break
+        steps += 1
+        target = max(short, _LEAST_TARGET) * gap / rooms
+        for i in range(used):
+            move[i] = target * pull[i] - slope[i]
+        _solve(band, move, used)
+        far, long = _step_lengths(rows, E, caps, c, move, target, m, dm, mb, dmb, W, C)
+        for i in range(used):
+            c[i] += far * move[i]
+            mb[i] += long * dmb[i]
+        old, change = m.reshape(m.size), dm.reshape(m.size)
+        for i in range(m.size):
+            old[i] += long * change[i]
+        # After short steps the next one is led back to where all rooms are large.
+        short = 1.0 - min(far, long)
+    b[:] = c[:used]
+    _write_state(rows, c, X, U)
+    return steps

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time-optimal motion along a given path under limits of velocity and acceleration.
+
+Source: H. Pham, Q.-C. Pham, "A new approach to time-optimal path parameterization based on
+reachability analysis", IEEE Transactions on Robotics 34(3), 2018 (TOPP-RA). With x the square of
+the speed along the path and u the acceleration along it, each joint's limit is a strip
+``|A u + B x| <= a`` at either end of an interval. From the end backwards one finds the greatest x
+from which the rest can still be done, then one goes forwards with the greatest u.
+
+The limits are the same in both directions, so x = 0, u = 0 is always allowed and the controllable
+sets begin at 0. The greatest x is where the greatest and the least u meet; their difference is
+concave in x, and Newton's method on it ends after a few steps (instead of a linear program).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from motion_nodes.kernels.jit import kernel, part
+from motion_nodes.kernels.packed import Array, IndexArray
+from motion_nodes.kernels.timing.path_pieces import slopes
+
+_FLAT = 1e-12
+"""Slopes below this do not bound what they are multiplied with."""
+_FASTEST = 1e12
+"""Greatest square of the speed along a path that nothing bounds."""
+_STEPS = 50
+"""Newton steps at most; each leaves at least one strip behind."""
+
+
+@part
+def _bounds(
+    inverse: Array, slope: Array, a: Array, i: int, x: float, span: float, most: float
+) -> tuple[float, float, float, float]:
+    """Return greatest and least u at x, and how they change with x.
+
+    Args:
+        inverse: 1 / A of each strip, 0 where u does not matter, shape (N, 2 n).
+        slope: -B / A, shape (N, 2 n).
+        a: limits, shape (N, n).
+        i: interval.
+        x: square of the speed at its begin.
+        span: its length.
+        most: greatest square of the speed at its end.
+    """
+    n = a.shape[1]
+    high, high_slope = (most - x) / (2.0 * span), -1.0 / (2.0 * span)
+    low, low_slope = -x / (2.0 * span), -1.0 / (2.0 * span)
+    for k in range(2 * n):
+        if inverse[i, k] == 0.0:
+            continue
+        limit = a[i, k if k < n else k - n] * abs(inverse[i, k])
+        middle = slope[i, k] * x
+        if middle + limit < high:
+            high, high_slope = middle + limit, slope[i, k]
+        if middle - limit > low:
+            low, low_slope = middle - limit, slope[i, k]
+    return high, low, high_slope, low_slope
+
+
+@kernel
+def fastest_speeds(
+    breaks: Array,
+    coefficients: Array,
+    grid: Array,
+    piece: IndexArray,
+    velocity: Array,
+    acceleration: Array,
+    x: Array,
+    u: Array,
+) -> None:
+    """Write the fastest motion.
+
+    Args:
+        breaks: of the path, shape (m + 1,).
+        coefficients: of the path, shape (m, d + 1, n).
+        grid: rising distances along the path, among them all breaks, shape (N + 1,).
+        piece: of the path in which each interval lies, shape (N,).
+        velocity: limits in each interval, shape (N, n).
+        acceleration: limits in each interval, shape (N, n).
+        x: square of the speed along the path at the grid, shape (N + 1,): given how great it may
+            be at most (0 where to rest, as at the ends), result.
+        u: result, acceleration along the path in each interval, shape (N,).
+    """
+    count, n = velocity.shape
+    inverse, slope = np.empty((count, 2 * n)), np.empty((count, 2 * n))
+    d0, d1, d2, d3 = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    most = np.minimum(x, _FASTEST)
+    for i in range(count):
+        begin, span = grid[i] - breaks[piece[i]], grid[i + 1] - grid[i]
+        for end in range(2):
+            slopes(coefficients, piece[i], begin + end * span, d0, d1, d2, d3)
+            for j in range(n):
+                if abs(d1[j]) > _FLAT:
+                    most[i + end] = min(most[i + end], (velocity[i, j] / d1[j]) ** 2)
+                factor = d1[j] + 2.0 * span * end * d2[j]
+                if abs(factor) > _FLAT:
+                    inverse[i, end * n + j] = 1.0 / factor
+                    slope[i, end * n + j] = -d2[j] / factor
+                else:
+                    inverse[i, end * n + j] = slope[i, end * n + j] = 0.0
+                    if abs(d2[j]) > _FLAT:
+                        most[i] = min(most[i], acceleration[i, j] / abs(d2[j]))
+    for i in range(count - 1, -1, -1):
+        span = grid[i + 1] - grid[i]
+        speed = most[i]
+        for _ in range(_STEPS):
+            high, low, high_slope, low_slope = _bounds(
+                inverse, slope, acceleration, i, speed, span, most[i + 1]
+            )
+            if high >= low or high_slope >= low_slope:
+                break
+            speed = max(0.0, speed - (high - low) / (high_slope - low_slope))
+        most[i] = speed
+    x[0] = most[0]
+    for i in range(count):
+        span = grid[i + 1] - grid[i]
+        high, _, _, _ = _bounds(inverse, slope, acceleration, i, x[i], span, most[i + 1])
+        x[i + 1] = min(max(0.0, x[i] + 2.0 * span * high), most[i + 1])
+        u[i] = (x[i + 1] - x[i]) / (2.0 * span)

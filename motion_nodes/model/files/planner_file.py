@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files with the settings of planners: only read here, understood by the planners."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from motion_nodes.model.files.yaml_file import read_yaml
+
+
+def read_planner_file(file: str | Path) -> dict[str, Any]:
+    """Return the settings in a YAML file by name, blocks as dictionaries.
+
+    Raises:
+        BadDescription: names the file, and where it is not YAML.
+    """
+    return dict(read_yaml(Path(file)))

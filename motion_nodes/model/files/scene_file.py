@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scenes from YAML files, for planning without ROS: only read here, see ``scene/from_file.py``.
+
+    objects:
+      table: {box: [0.6, 1.0, 0.04], position: [0.5, 0.0, 0.2]}
+      post: {cylinder: {radius: 0.04, length: 0.6}, position: [0.4, 0.2, 0.3], rpy: [0, 0.1, 0]}
+      ball: {sphere: 0.08, position: [0.3, -0.4, 0.5]}
+      rail: {capsule: {radius: 0.03, length: 0.5}, position: [0.6, 0, 0.6], quat_xyzw: [0, 1, 0, 1]}
+      part: {mesh: part.stl, scale: [0.001, 0.001, 0.001], position: [0.4, 0.0, 0.3]}
+      floor: {ground: true, position: [0.0, 0.0, -0.01]}
+
+Lengths are metres, angles radians; poses are given in the robot's base frame. Boxes have full edge
+lengths; ground is everything below the plane z = 0 of its frame.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from motion_nodes.errors import BadDescription
+from motion_nodes.model.base_description import Name, Positive
+from motion_nodes.model.decode import decode
+from motion_nodes.model.files.yaml_file import read_yaml
+
+_Three = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class RoundEntry:
+    """A cylinder or capsule about its z axis."""
+
+    radius: Positive
+    """[m]"""
+    length: Positive
+    """Of a capsule without its half spheres [m]."""
+
+
+@dataclass(frozen=True)
+class ObjectEntry:
+    """An object: exactly one shape, and where it is."""
+
+    box: tuple[Positive, Positive, Positive] | None = None
+    sphere: Positive | None = None
+    """Radius [m]."""
+    cylinder: RoundEntry | None = None
+    capsule: RoundEntry | None = None
+    mesh: Name | None = None
+    """STL or OBJ file, relative to the scene's."""
+    ground: Literal[True] | None = None
+    scale: _Three = (1.0, 1.0, 1.0)
+    """Of a mesh."""
+    position: _Three = (0.0, 0.0, 0.0)
+    """[m]"""
+    rpy: _Three | None = None
+    """Roll, pitch, yaw [rad]."""
+    quat_xyzw: tuple[float, float, float, float] | None = None
+
+    @property
+    def shape(self) -> str:
+        """Name of its shape."""
+        return next(name for name in SHAPES if getattr(self, name) is not None)
+
+
+SHAPES = tuple(field.name for field in fields(ObjectEntry))[:6]
+
+
+@dataclass(frozen=True)
+class SceneEntry:
+    """A whole file."""
+
+    objects: Annotated[dict[Name, ObjectEntry], Meta(min_length=0)]
+
+
+def read_scene_file(file: Path | str) -> SceneEntry:
+    """Read a file.
+
+    Raises:
+        BadDescription: it cannot be read, is no YAML, or something in it is missing, unknown or out
+            of bounds; the text names file and place.
+    """
+    scene = decode(read_yaml(Path(file)), SceneEntry, str(file))
+    for name, entry in scene.objects.items():
+        given = [shape for shape in SHAPES if getattr(entry, shape) is not None]
+        place = f"{file}: objects.{name}"
+        if len(given) != 1:
+            raise BadDescription(
+                f"{place}: needs one shape of {', '.join(SHAPES)}; given: "
+                f"{' and '.join(given) or 'none'}."
+            )
+        if entry.rpy is not None and entry.quat_xyzw is not None:
+            raise BadDescription(f"{place}: has rpy and quat_xyzw; give one of them, or neither.")
+        if entry.quat_xyzw is not None and sum(x * x for x in entry.quat_xyzw) < 1e-12:
+            raise BadDescription(f"{place}.quat_xyzw is zero; [0, 0, 0, 1] turns nothing.")
+    return scene

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""SRDF, MoveIt's description of what a robot's joints are for: read, checked and written.
+
+Source: the SRDF specification (wiki.ros.org/srdf) and what MoveIt 2 reads beyond it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as Xml
+
+from motion_nodes.errors import BadDescription, did_you_mean
+from motion_nodes.model.robot import Sphere
+from motion_nodes.model.tree import KinematicTree
+from motion_nodes.model.urdf.robot_xml import robot_root
+
+
+@dataclass(frozen=True)
+class SrdfGroup:
+    """Joints that are planned for together, told in any of four ways or in several."""
+
+    name: str
+    chains: tuple[tuple[str, str], ...] = ()
+    """Base and tip links."""
+    joints: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    """Links that stand for the joint above them."""
+    groups: tuple[str, ...] = ()
+    """Groups that are part of it."""
+
+
+@dataclass(frozen=True)
+class SrdfState:
+    """A configuration of a group that has a name."""
+
+    name: str
+    group: str
+    values: tuple[tuple[str, float], ...]
+    """Joint and position [rad or m]."""
+
+
+@dataclass(frozen=True)
+class SrdfEndEffector:
+    """A group that hangs on another one."""
+
+    name: str
+    parent_link: str
+    group: str
+    parent_group: str = ""
+
+
+@dataclass(frozen=True)
+class SrdfVirtualJoint:
+    """How the robot's root stands in the world."""
+
+    name: str
+    type: str
+    """``fixed``, ``floating`` or ``planar``."""
+    parent_frame: str
+    child_link: str
+
+
+@dataclass(frozen=True)
+class SrdfPair:
+    """Two links that are not checked for collision."""
+
+    link1: str
+    link2: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Srdf:
+    """A whole file."""
+
+    name: str
+    """That of the URDF's robot; MoveIt wants them to be equal."""
+    groups: tuple[SrdfGroup, ...] = ()
+    states: tuple[SrdfState, ...] = ()
+    end_effectors: tuple[SrdfEndEffector, ...] = ()
+    virtual_joints: tuple[SrdfVirtualJoint, ...] = ()
+    passive_joints: tuple[str, ...] = ()
+    disabled: tuple[SrdfPair, ...] = ()
+    spheres: tuple[tuple[str, tuple[Sphere, ...]], ...] = ()
+    """Spheres that stand for a link: x, y, z, radius [m]."""
+
+    def group_joints(self, name: str, tree: KinematicTree) -> tuple[str, ...]:
+        """Return the joints of a group that move, in the tree's order; mimicking ones too."""
+        found: set[str] = set()
+        for group in self._with_parts(name):
+            for base, tip in group.chains:
+                found |= {joint.name for joint in tree.path(base, tip)}
+            found |= set(group.joints)
+            found |= {tree.parent_joint[link].name for link in group.links if link != tree.root}
+        above = [tree.parent_joint[link] for link in tree.frame_names[1:]]
+        return tuple(joint.name for joint in above if joint.movable and joint.name in found)
+
+    def _with_parts(self, name: str) -> Iterator[SrdfGroup]:
+        group = next(group for group in self.groups if group.name == name)
+        yield group
+        for part in group.groups:
+            yield from self._with_parts(part)
+
+
+def read_srdf(file: str | Path, tree: KinematicTree) -> Srdf:
+    """Read a file and check that it goes with a URDF.
+
+    Raises:
+        BadDescription: names the file and the line, what is given and what is allowed.
+    """
+    path = Path(file)
+    try:
+        return parse_srdf(path.read_bytes(), tree, str(path))
+    except OSError as error:
+        raise BadDescription(f"{path}: cannot be read: {error.strerror}.") from None
+
+
+def parse_srdf(text: str | bytes, tree: KinematicTree, where: str) -> Srdf:
+    """Return what a text says.
+
+    Args:
+        text: XML.
+        tree: of the URDF.
+        where: the file, for errors.
+
+    Raises:
+        BadDescription: as :func:`read_srdf`.
+    """
+    return _Reader(tree, where).read(robot_root(text, where, "an SRDF"))
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """One file."""
+
+    tree: KinematicTree
+    where: str
+
+    def read(self, root: Any) -> Srdf:
+        groups = [self._name(element) for element in root.findall("group")]
+        twice = next((name for name in groups if groups.count(name) > 1), None)
+        if twice is not None:
+            raise BadDescription(f"{self.where}: two groups are called '{twice}'.")
+        found = Srdf(
+            name=root.get("name", self.tree.name),
+            groups=tuple(self._group(e, groups) for e in root.findall("group")),
+            states=tuple(self._state(e, groups) for e in root.findall("group_state")),
+            end_effectors=tuple(
+                SrdfEndEffector(
+                    self._name(e),
+                    self._known(e, "parent_link", self.tree.links),
+                    self._known(e, "group", groups),
+                    self._known(e, "parent_group", groups) if e.get("parent_group") else "",
+                )
+                for e in root.findall("end_effector")
+            ),
+            virtual_joints=tuple(self._virtual(e) for e in root.findall("virtual_joint")),
+            passive_joints=tuple(
+                self._known(e, "name", self.tree.joints) for e in root.findall("passive_joint")
+            ),
+            disabled=tuple(
+                SrdfPair(
+                    self._known(e, "link1", self.tree.links),
+                    self._known(e, "link2", self.tree.links),
+                    e.get("reason", ""),
+                )
+                for e in root.findall("disable_collisions")
+            ),
+            spheres=tuple(self._spheres(e) for e in root.findall("link_sphere_approximation")),
+        )
+        self._refuse_loops(found)
+        return found
+
+    def _group(self, element: Any, groups: list[str]) -> SrdfGroup:
+        chains = []
+        for chain in element.findall("chain"):
+            base = self._known(chain, "base_link", self.tree.links)
+            tip = self._known(chain, "tip_link", self.tree.links)
+            try:
+                self.tree.path(base, tip)
+            except BadDescription:
+                text = f"tip_link '{tip}' is not below base_link '{base}' in the URDF."
+                raise self._fail(chain, text) from None
+            chains.append((base, tip))
+        return SrdfGroup(
+            name=self._name(element),
+            chains=tuple(chains),
+            joints=tuple(
+                self._known(e, "name", self.tree.joints) for e in element.findall("joint")
+            ),
+            links=tuple(self._known(e, "name", self.tree.links) for e in element.findall("link")),
+            groups=tuple(self._known(e, "name", groups) for e in element.findall("group")),
+        )
+
+    def _state(self, element: Any, groups: list[str]) -> SrdfState:
+        values = []
+        for joint in element.findall("joint"):
+            name = self._known(joint, "name", self.tree.joints)
+            numbers = self._numbers(joint, "value")
+            if len(numbers) != 1:
+                raise self._fail(joint, f"value has {len(numbers)} numbers; one is needed.")
+            values.append((name, numbers[0]))
+        return SrdfState(self._name(element), self._known(element, "group", groups), tuple(values))
+
+    def _virtual(self, element: Any) -> SrdfVirtualJoint:
+        kinds = ("fixed", "floating", "planar")
+        return SrdfVirtualJoint(
+            self._name(element),
+            self._known(element, "type", kinds),
+            element.get("parent_frame", ""),
+            self._known(element, "child_link", self.tree.links),
+        )
+
+    def _spheres(self, element: Any) -> tuple[str, tuple[Sphere, ...]]:
+        found = []
+        for sphere in element.findall("sphere"):
+            centre, radius = self._numbers(sphere, "center"), self._numbers(sphere, "radius")
+            if len(centre) != 3 or len(radius) != 1:
+                raise self._fail(sphere, "needs a center of three numbers and a radius [m].")
+            # MoveIt's way to say that a link has none.
+            if radius[0] > 0.0:
+                found.append((*centre, radius[0]))
+        return self._known(element, "link", self.tree.links), tuple(found)  # type: ignore[return-value]
+
+    def _refuse_loops(self, srdf: Srdf) -> None:
+        parts = {group.name: group.groups for group in srdf.groups}
+        for name in parts:
+            waiting, seen = list(parts[name]), set()
+            while waiting:
+                part = waiting.pop()
+                if part == name:
+                    raise BadDescription(f"{self.where}: group '{name}' is part of itself.")
+                if part not in seen:
+                    seen.add(part)
+                    waiting += parts[part]
+
+    def _name(self, element: Any) -> str:
+        name = element.get("name")
+        if not name:
+            raise self._fail(element, "needs a name.")
+        return str(name)
+
+    def _known(self, element: Any, key: str, among: Any) -> str:
+        """Return an attribute that must be one of some names."""
+        value = element.get(key)
+        if value is None:
+            raise self._fail(element, f"needs the attribute {key}.")
+        if value not in among:
+            raise self._fail(element, f"{key} '{value}' is not known.{did_you_mean(value, among)}")
+        return str(value)
+
+    def _numbers(self, element: Any, key: str) -> tuple[float, ...]:
+        try:
+            numbers = tuple(map(float, element.get(key, "").split()))
+        except ValueError:
+            numbers = (math.nan,)
+        if not all(map(math.isfinite, numbers)):
+            text = f"{key} is '{element.get(key)}'; finite numbers are needed."
+            raise self._fail(element, text)
+        return numbers
+
+    def _fail(self, element: Any, text: str) -> BadDescription:
+        name = f" '{element.get('name')}'" if element.get("name") else ""
+        return BadDescription(
+            f"{self.where}, line {element.sourceline}: {element.tag}{name}: {text}"
+        )
+
+
+def srdf_text(srdf: Srdf) -> str:
+    """Return the text of a file."""
+    root = Xml.Element("robot", name=srdf.name)
+    for group in srdf.groups:
+        element = Xml.SubElement(root, "group", name=group.name)
+        for base, tip in group.chains:
+            Xml.SubElement(element, "chain", base_link=base, tip_link=tip)
+        for tag, names in (("joint", group.joints), ("link", group.links), ("group", group.groups)):
+            for name in names:
+                Xml.SubElement(element, tag, name=name)
+    for state in srdf.states:
+        element = Xml.SubElement(root, "group_state", name=state.name, group=state.group)
+        for joint, value in state.values:
+            Xml.SubElement(element, "joint", name=joint, value=repr(value))
+    for effector in srdf.end_effectors:
+        fields = {key: value for key, value in vars(effector).items() if value}
+        Xml.SubElement(root, "end_effector", fields)
+    for virtual in srdf.virtual_joints:
+        Xml.SubElement(root, "virtual_joint", vars(virtual))
+    for joint in srdf.passive_joints:
+        Xml.SubElement(root, "passive_joint", name=joint)
+    for link, spheres in srdf.spheres:
+        element = Xml.SubElement(root, "link_sphere_approximation", link=link)
+        for x, y, z, radius in spheres:
+            Xml.SubElement(element, "sphere", center=f"{x!r} {y!r} {z!r}", radius=repr(radius))
+    for pair in srdf.disabled:
+        Xml.SubElement(root, "disable_collisions", {k: v for k, v in vars(pair).items() if v})
+    Xml.indent(root)
+    return Xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an SRDF and a URDF to what a robot.yaml would say."""
+
+from __future__ import annotations
+
+import logging
+
+from motion_nodes.model import guessed_drives
+from motion_nodes.model.description import (
+    CollisionDescription,
+    FramesDescription,
+    GroupDescription,
+    RobotDescription,
+)
+from motion_nodes.model.files.srdf_file import Srdf
+from motion_nodes.model.files.xrdf_robot import SPHERES_FILE, DescribedRobot
+from motion_nodes.model.tree import KinematicTree
+
+_LOG = logging.getLogger(__name__)
+
+
+def describe_srdf(
+    srdf: Srdf, tree: KinematicTree, *, name: str, urdf: str, where: str
+) -> DescribedRobot:
+    """Return what a robot.yaml would say.
+
+    A group that consists of another one alone is another name of it. Virtual joints have no
+    counterpart: a robot stands where its root link is.
+
+    Args:
+        srdf: what is to be said.
+        tree: of the URDF.
+        name: of the robot.
+        urdf: name of the URDF's file.
+        where: the file, for warnings.
+    """
+    passive = tuple(joint for joint in srdf.passive_joints if joint in tree.joint_names)
+    groups = _groups(srdf, tree, passive, where)
+    spheres = {link: items for link, items in srdf.spheres if items}
+    description = RobotDescription(
+        format=1,
+        name=name,
+        kind="arm",
+        urdf=urdf,
+        frames=FramesDescription(base=tree.root, tool=_tool(groups)),
+        groups=groups,
+        named_states=_states(srdf, tree, where),
+        drives=guessed_drives.guessed_drives(tree, passive),
+        passive_joints=passive,
+        collision=CollisionDescription(
+            spheres=SPHERES_FILE if spheres else None,
+            ignore=tuple((pair.link1, pair.link2) for pair in srdf.disabled),
+        ),
+        sources={"drives": guessed_drives.SOURCE},
+    )
+    for joint in srdf.virtual_joints:
+        if joint.type != "fixed":
+            _LOG.warning(
+                "%s: virtual_joint '%s' has no effect: a robot whose base moves needs a kind and "
+                "the block base in its robot.yaml",
+                *(where, joint.name),
+            )
+    return DescribedRobot(description, spheres)
+
+
+def _groups(
+    srdf: Srdf, tree: KinematicTree, passive: tuple[str, ...], where: str
+) -> dict[str, GroupDescription]:
+    found: dict[str, GroupDescription] = {}
+    aliases: dict[str, tuple[str, ...]] = {}
+    for group in srdf.groups:
+        if len(group.groups) == 1 and not (group.chains or group.joints or group.links):
+            other = group.groups[0]
+            aliases[other] = (*aliases.get(other, ()), group.name)
+            continue
+        moving = srdf.group_joints(group.name, tree)
+        joints = tuple(n for n in moving if n in tree.joint_names and n not in passive)
+        if not joints:
+            _LOG.warning("%s: group '%s' is left out: none of its joints moves", where, group.name)
+            continue
+        alone = len(group.chains) == 1 and not (group.joints or group.links or group.groups)
+        # A chain with joints that mimic or are passive has no inverse kinematics of its own.
+        base, tip = group.chains[0] if alone and joints == moving else (None, None)
+        found[group.name] = GroupDescription(joints, base, tip)
+    return {
+        name: GroupDescription(group.joints, group.base, group.tip, aliases.get(name, ()))
+        for name, group in found.items()
+    }
+
+
+def _tool(groups: dict[str, GroupDescription]) -> str | None:
+    return next((group.tip for group in groups.values() if group.tip is not None), None)
+
+
+def _states(srdf: Srdf, tree: KinematicTree, where: str) -> dict[str, dict[str, float]]:
+    """Return the states by name; those of several groups that have one name are one."""
+    found: dict[str, dict[str, float]] = {}
+    for state in srdf.states:
+        values = found.setdefault(state.name, {})
+        for joint, value in state.values:
+            if joint not in tree.joint_names:
+                continue
+            if values.setdefault(joint, value) != value:
+                _LOG.warning(
+                    "%s: state '%s' says %g and %g of joint '%s'; the first counts",
+                    *(where, state.name, values[joint], value, joint),
+                )
+    return found

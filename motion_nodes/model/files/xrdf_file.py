@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read and write XRDF files, version 1.0 and 2.0."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from motion_nodes.errors import BadDescription, did_you_mean
+from motion_nodes.model.decode import decode
+from motion_nodes.model.files.xrdf import GeometryGroup, Modifier, Xrdf, with_clones
+from motion_nodes.model.files.yaml_file import read_yaml, without_empty, yaml_text
+
+_LOG = logging.getLogger(__name__)
+
+VERSIONS = (1.0, 2.0)
+
+
+def read_xrdf(file: str | Path) -> Xrdf:
+    """Read a file and check that it agrees with itself.
+
+    Raises:
+        BadDescription: names the file, the place in it, what is given and what is allowed.
+    """
+    path = Path(file)
+    return parse_xrdf(read_yaml(path), str(path))
+
+
+def parse_xrdf(data: dict[str, Any], where: str) -> Xrdf:
+    """Return what a file says.
+
+    Args:
+        data: of the file.
+        where: the file, for errors.
+
+    Raises:
+        BadDescription: as :func:`read_xrdf`.
+    """
+    given = without_empty(data)
+    version = _version(given, where)
+    ours, theirs = ("collision", "world_collision")[:: 1 if version == 1.0 else -1]
+    if theirs in given:
+        raise BadDescription(
+            f"{where}: {theirs} is not a field of XRDF {version}; it is called {ours} there."
+        )
+    fields = {key: value for key, value in given.items() if key not in ("format", "format_version")}
+    if fields.pop("dynamics", None) is not None:
+        _LOG.warning("%s: dynamics has no effect: masses and inertias are those of the URDF", where)
+    if ours in fields:
+        fields["world_collision"] = fields.pop(ours)
+    # A c-space without joints, and a group without spheres, are written as fields left empty.
+    if isinstance(data.get("cspace"), dict) and "joint_names" in data["cspace"]:
+        fields["cspace"] = {"joint_names": [], **fields["cspace"]}
+    if isinstance(data.get("geometry"), dict):
+        groups = {**{name: {} for name in data["geometry"]}, **fields["geometry"]}
+        fields["geometry"] = {name: _group(group, name, where) for name, group in groups.items()}
+    xrdf = decode(fields, Xrdf, where)
+    for path, text in _complaints(xrdf, ours):
+        raise BadDescription(f"{where}: {path} {text}")
+    return xrdf
+
+
+def xrdf_text(xrdf: Xrdf, version: float = 2.0, comment: str = "") -> str:
+    """Return a file's text.
+
+    Args:
+        xrdf: what it says.
+        version: 1.0 or 2.0.
+        comment: put above it.
+
+    Raises:
+        BadDescription: a limit is missing, which the format requires; or there is no such version.
+    """
+    if version not in VERSIONS:
+        raise BadDescription(f"XRDF {version} cannot be written; allowed: 1.0, 2.0.")
+    cspace = xrdf.cspace
+    for name in ("acceleration_limits", "jerk_limits"):
+        if len(getattr(cspace, name)) != len(cspace.joint_names):
+            raise BadDescription(
+                f"XRDF needs {name} for each joint of the c-space; the robot has none for some of "
+                f"{', '.join(cspace.joint_names)}. Add them to limits in its robot.yaml."
+            )
+    data: dict[str, Any] = {"format": "xrdf", "format_version": version}
+    if xrdf.modifiers:
+        data["modifiers"] = [_modifier_data(modifier) for modifier in xrdf.modifiers]
+    if xrdf.default_joint_positions:
+        data["default_joint_positions"] = dict(xrdf.default_joint_positions)
+    data["cspace"] = {
+        "joint_names": list(cspace.joint_names),
+        "acceleration_limits": list(cspace.acceleration_limits),
+        "jerk_limits": list(cspace.jerk_limits),
+    }
+    if xrdf.tool_frames:
+        data["tool_frames"] = list(xrdf.tool_frames)
+    if xrdf.world_collision is not None:
+        key = "collision" if version == 1.0 else "world_collision"
+        data[key] = _without_defaults(vars(xrdf.world_collision))
+    if xrdf.self_collision is not None:
+        data["self_collision"] = _without_defaults(vars(xrdf.self_collision))
+    if xrdf.geometry:
+        data["geometry"] = {name: _group_data(group) for name, group in xrdf.geometry.items()}
+    return yaml_text(data, comment)
+
+
+def _version(data: dict[str, Any], where: str) -> float:
+    if data.get("format") != "xrdf":
+        raise BadDescription(f"{where}: format is {data.get('format')!r}; it must be xrdf.")
+    version = data.get("format_version")
+    # Some write it in quotes.
+    known = {word: v for v in VERSIONS for word in (str(v), str(int(v)))}
+    if str(version) not in known:
+        raise BadDescription(f"{where}: format_version is {version!r}; allowed: 1.0, 2.0.")
+    return known[str(version)]
+
+
+def _group(group: Any, name: str, where: str) -> Any:
+    """Return a group of geometry without spheres that have no size."""
+    if not isinstance(group, dict) or "spheres" not in group:
+        return group
+    spheres = real_spheres(group["spheres"], f"{where}: geometry.{name}.spheres")
+    return {**group, "spheres": spheres}
+
+
+def real_spheres(spheres: Any, path: str) -> Any:
+    """Return spheres by link without those that have no size, placeholders in cuRobo's files.
+
+    Args:
+        spheres: as read from a file, not checked yet; what is no mapping is returned as it is.
+        path: file and place in it, for the warning.
+    """
+    if not isinstance(spheres, dict):
+        return spheres
+    found = {}
+    for link, entries in spheres.items():
+        found[link] = entries
+        if isinstance(entries, list) and any(map(_has_no_size, entries)):
+            found[link] = [entry for entry in entries if not _has_no_size(entry)]
+            _LOG.warning(
+                "%s.%s: a sphere with a radius of 0 or less stands for nothing; it is left out",
+                *(path, link),
+            )
+    return found
+
+
+def _has_no_size(entry: Any) -> bool:
+    radius = entry.get("radius") if isinstance(entry, dict) else None
+    return isinstance(radius, int | float) and not isinstance(radius, bool) and radius <= 0.0
+
+
+def _complaints(xrdf: Xrdf, world: str) -> Iterator[tuple[str, str]]:
+    """Yield what does not agree: place, and what is wrong there."""
+    cspace = xrdf.cspace
+    count = len(cspace.joint_names)
+    for name in ("acceleration_limits", "jerk_limits"):
+        given = len(getattr(cspace, name))
+        if given != count:
+            yield f"cspace.{name}", f"has {given} numbers for {count} joints; give one for each."
+    for path, names in (
+        ("cspace.joint_names", cspace.joint_names),
+        ("tool_frames", xrdf.tool_frames),
+    ):
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            yield path, f"has '{twice}' twice."
+    for i, modifier in enumerate(xrdf.modifiers):
+        yield from _modifier_complaints(modifier, f"modifiers[{i}]")
+    for name, group in xrdf.geometry.items():
+        for other in group.clone:
+            if other not in xrdf.geometry:
+                hint = did_you_mean(other, xrdf.geometry)
+                yield f"geometry.{name}.clone", f"names '{other}', which is no group.{hint}"
+            elif name in with_clones(xrdf.geometry, other):
+                yield f"geometry.{name}.clone", f"leads back to itself over '{other}'."
+    for path, part in ((world, xrdf.world_collision), ("self_collision", xrdf.self_collision)):
+        if part is None:
+            continue
+        if part.geometry not in xrdf.geometry:
+            hint = did_you_mean(part.geometry, xrdf.geometry)
+            yield f"{path}.geometry", f"is '{part.geometry}', which is no group of geometry.{hint}"
+            continue
+        spheres = xrdf.spheres(part.geometry)
+        for link, buffer in part.buffer_distance.items():
+            smallest = min((sphere[3] for sphere in spheres.get(link, ())), default=None)
+            if smallest is not None and smallest + buffer <= 0.0:
+                yield (
+                    f"{path}.buffer_distance.{link}",
+                    f"is {buffer} m, with which a sphere of radius {smallest} m vanishes.",
+                )
+
+
+def _modifier_complaints(modifier: Modifier, path: str) -> Iterator[tuple[str, str]]:
+    given = [name for name, value in vars(modifier).items() if value is not None]
+    if len(given) != 1:
+        names = ", ".join(vars(modifier))
+        yield path, f"needs one of {names}; given: {', '.join(given) or 'none'}."
+    mimic = modifier.remove_mimic_attributes
+    if mimic is not None and not mimic.position_limits[0] < mimic.position_limits[1]:
+        limits = list(mimic.position_limits)
+        yield (
+            f"{path}.remove_mimic_attributes.position_limits",
+            f"are {limits}; the first must be below the second.",
+        )
+    frame = modifier.add_frame
+    if frame is not None:
+        turn = frame.fixed_transform.orientation
+        if sum(x * x for x in (turn.w, *turn.xyz)) < 1e-12:
+            yield f"{path}.add_frame.fixed_transform.orientation", "is zero; w: 1.0 turns nothing."
+
+
+def _modifier_data(modifier: Modifier) -> dict[str, Any]:
+    if modifier.set_base_frame is not None:
+        return {"set_base_frame": modifier.set_base_frame}
+    mimic = modifier.remove_mimic_attributes
+    if mimic is not None:
+        return {"remove_mimic_attributes": vars(mimic)}
+    frame = modifier.add_frame
+    assert frame is not None
+    X, turn = frame.fixed_transform, frame.fixed_transform.orientation
+    pose = {"position": list(X.position), "orientation": {"w": turn.w, "xyz": list(turn.xyz)}}
+    return {"add_frame": {**vars(frame), "fixed_transform": pose}}
+
+
+def _group_data(group: GeometryGroup) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    if group.spheres:
+        data["spheres"] = {
+            link: [vars(entry) for entry in entries] for link, entries in group.spheres.items()
+        }
+    if group.clone:
+        data["clone"] = list(group.clone)
+    return data
+
+
+def _without_defaults(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value != {}}

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From an XRDF and a URDF to what a robot.yaml would say, and back from a robot to an XRDF."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import math
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from motion_nodes.errors import BadDescription, did_you_mean
+from motion_nodes.model import guessed_drives
+from motion_nodes.model.description import (
+    CollisionDescription,
+    FramesDescription,
+    GroupDescription,
+    LimitsDescription,
+    RobotDescription,
+)
+from motion_nodes.model.files.xrdf import (
+    CSpace,
+    FieldNames,
+    GeometryGroup,
+    Modifier,
+    SelfCollision,
+    SphereEntry,
+    Spheres,
+    WorldCollision,
+    Xrdf,
+)
+from motion_nodes.model.robot import Group, Robot
+from motion_nodes.model.tree import KinematicTree
+
+_LOG = logging.getLogger(__name__)
+
+SPHERES_FILE = "spheres.yaml"
+
+
+@dataclass(frozen=True)
+class DescribedRobot:
+    """What a robot's folder holds beside the URDF."""
+
+    description: RobotDescription
+    spheres: Spheres
+
+
+def describe(
+    xrdf: Xrdf,
+    tree: KinematicTree,
+    *,
+    name: str,
+    urdf: str,
+    where: str,
+    names: FieldNames | None = None,
+) -> DescribedRobot:
+    """Return what a robot.yaml would say.
+
+    Buffers for the world become part of the spheres; those for self-collision have no counterpart.
+    A link that has spheres for self-collision only is checked against the world with them, too. A
+    file that says nothing of self-collision gives a robot that is not checked against itself.
+
+    Args:
+        xrdf: what is to be said.
+        tree: of the URDF, with the modifiers carried out.
+        name: of the robot.
+        urdf: name of the URDF's file.
+        where: the file, for errors and warnings.
+        names: what the fields are called there; None: as in an XRDF.
+
+    Raises:
+        BadDescription: a joint or link that the URDF does not have; a default position outside of
+            its limits.
+    """
+    names = names or FieldNames()
+    _check_names(xrdf, tree, where, names)
+    joints = tuple(joint for joint in tree.joint_names if joint in xrdf.cspace.joint_names)
+    ends = {tool: _last_link(tree, tool, joints, where) for tool in xrdf.tool_frames}
+    groups, tool = _groups(tuple(dict.fromkeys(ends.values())), tree, joints)
+    spheres = _spheres(xrdf, where)
+    description = RobotDescription(
+        format=1,
+        name=name,
+        kind="arm",
+        urdf=urdf,
+        frames=FramesDescription(base=tree.root, tool=tool),
+        groups=groups,
+        limits=LimitsDescription(
+            dict(zip(xrdf.cspace.joint_names, xrdf.cspace.acceleration_limits, strict=False)),
+            dict(zip(xrdf.cspace.joint_names, xrdf.cspace.jerk_limits, strict=False)),
+        ),
+        named_states={"home": _home(xrdf, tree, where, names)},
+        drives=guessed_drives.guessed_drives(tree),
+        collision=CollisionDescription(
+            spheres=SPHERES_FILE if spheres else None, ignore=_ignored(xrdf, tree, spheres, where)
+        ),
+        sources=_sources(xrdf, tree, where),
+    )
+    return DescribedRobot(description, spheres)
+
+
+def xrdf_of(
+    robot: Robot, never_checked: Collection[tuple[str, str]], group: str | None = None
+) -> Xrdf:
+    """Return what an XRDF says of a robot.
+
+    Args:
+        robot: its joints outside of the group stand as in ``home``.
+        never_checked: pairs of links that are not checked for collision.
+        group: whose joints planners move; None: the first that is a chain.
+
+    Raises:
+        UnknownGroup: lists the groups.
+        BadDescription: the robot has no such group, or no limits of acceleration and jerk.
+    """
+    chosen = _main_group(robot) if group is None else robot.group(group)
+    limits = chosen.limits
+    spheres = f"{robot.name}_spheres"
+    ignore: dict[str, tuple[str, ...]] = {}
+    for a, b in sorted(never_checked):
+        ignore[a] = (*ignore.get(a, ()), b)
+    tools = dict.fromkeys(name for name in (chosen.tip, robot.tool_frame) if name is not None)
+    base = Modifier(set_base_frame=robot.base_frame)
+    entries = {
+        link: tuple(SphereEntry(sphere[:3], sphere[3]) for sphere in items)
+        for link, items in robot.spheres.items()
+    }
+    return Xrdf(
+        cspace=CSpace(
+            chosen.joints,
+            _finite(limits.acceleration.tolist()),
+            _finite(limits.jerk.tolist()),
+        ),
+        modifiers=() if robot.base_frame == robot.tree.root else (base,),
+        default_joint_positions=dict(zip(robot.joint_names, robot.home.tolist(), strict=True)),
+        tool_frames=tuple(tools),
+        world_collision=WorldCollision(spheres) if entries else None,
+        self_collision=SelfCollision(spheres, ignore=ignore) if entries else None,
+        geometry={spheres: GeometryGroup(entries)} if entries else {},
+    )
+
+
+def _finite(values: list[float]) -> tuple[float, ...]:
+    """Return limits, or none where one is missing."""
+    return tuple(values) if all(map(math.isfinite, values)) else ()
+
+
+def _main_group(robot: Robot) -> Group:
+    found = next((group for group in robot.groups.values() if group.tip is not None), None)
+    if found is None:
+        raise BadDescription(
+            f"{robot.name} has no group with base and tip; only arms can be written as XRDF, Lula "
+            "or cuRobo files."
+        )
+    return found
+
+
+def _check_names(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames) -> None:
+    """Refuse joints and links that there are not."""
+    for name in xrdf.cspace.joint_names:
+        if name not in tree.joint_names:
+            why = "is no joint of the URDF that can be moved by itself"
+            hint = did_you_mean(name, tree.joint_names)
+            raise BadDescription(f"{where}: {names.joints}: '{name}' {why}.{hint}")
+    links: list[tuple[str, Iterable[str]]] = [(names.tools, xrdf.tool_frames)]
+    for name, group in xrdf.geometry.items():
+        links.append(
+            (names.geometry + (f".{name}" if len(xrdf.geometry) > 1 else ""), group.spheres)
+        )
+    for path, given in links:
+        for link in given:
+            if link not in tree.links:
+                hint = did_you_mean(link, tree.frame_names)
+                raise BadDescription(f"{where}: {path}: '{link}' is not a link of the URDF.{hint}")
+
+
+def _home(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames) -> dict[str, float]:
+    """Return the default positions of all joints that have one."""
+    home = {}
+    for name, value in xrdf.default_joint_positions.items():
+        path = f"{where}: {names.home}: {name}"
+        joint = tree.joints.get(name)
+        if joint is None:
+            raise BadDescription(f"{path} is no joint.{did_you_mean(name, tree.joint_names)}")
+        if name not in tree.joint_names:
+            why = "is fixed" if joint.mimic is None else f"mimics {joint.mimic.joint}"
+            _LOG.warning("%s has no effect: the joint %s", path, why)
+            continue
+        if not joint.lower <= value <= joint.upper:
+            raise BadDescription(
+                f"{path} is {value:g}; the URDF allows {joint.lower:g} to {joint.upper:g}."
+            )
+        home[name] = value
+    return home
+
+
+def _groups(
+    tools: tuple[str, ...], tree: KinematicTree, joints: tuple[str, ...]
+) -> tuple[dict[str, GroupDescription], str | None]:
+    """Return the groups that can be told, and the tool's frame."""
+    groups: dict[str, GroupDescription] = {}
+    if not joints:
+        return groups, tools[0] if tools else None
+    ends = tools or (tree.joints[joints[-1]].child,)
+    chains = {tool: _moving(tree, tool) for tool in ends}
+    whole = next((tool for tool, chain in chains.items() if chain == joints), None)
+    if whole is not None:
+        groups["arm"] = GroupDescription(joints, tree.root, whole)
+    else:
+        groups["arm"] = GroupDescription(joints)
+        for tool, chain in chains.items():
+            if set(chain) < set(joints) and chain not in [g.joints for g in groups.values()]:
+                groups[f"{tool}_arm"] = GroupDescription(chain, tree.root, tool)
+    others = tuple(name for name in tree.joint_names if name not in joints)
+    if others:
+        last = tree.joints[joints[-1]].child
+        below = all(_is_below(tree, tree.joints[name].child, last) for name in others)
+        groups["gripper" if below and whole is not None else "others"] = GroupDescription(others)
+    return groups, whole or (tools[0] if tools else None)
+
+
+def _last_link(tree: KinematicTree, tool: str, joints: tuple[str, ...], where: str) -> str:
+    """Return a tool's frame, or the last link before a joint that stands still, if one leads to it.
+
+    A group's chain has no other joints than the group's.
+    """
+    way = tree.path(tree.root, tool)
+    for joint in reversed(way):
+        if joint.name in joints:
+            break
+        if joint.movable and any(above.name in joints for above in way):
+            _LOG.warning(
+                "%s: tool_frames: '%s' moves with joint '%s', which is not one of the c-space; the "
+                "tool's frame is '%s'",
+                *(where, tool, joint.name, joint.parent),
+            )
+            tool = joint.parent
+    return tool
+
+
+def _sources(xrdf: Xrdf, tree: KinematicTree, where: str) -> dict[str, str]:
+    """Return where the numbers come from."""
+    sources = {}
+    if xrdf.cspace.acceleration_limits or xrdf.cspace.jerk_limits:
+        sources["limits"] = where
+    if tree.joint_names:
+        sources["drives"] = guessed_drives.SOURCE
+    return sources
+
+
+def _moving(tree: KinematicTree, tip: str) -> tuple[str, ...]:
+    return tuple(joint.name for joint in tree.path(tree.root, tip) if joint.movable)
+
+
+def _is_below(tree: KinematicTree, link: str, above: str) -> bool:
+    while link != above and link in tree.parent_joint:
+        link = tree.parent_joint[link].parent
+    return link == above
+
+
+def _spheres(xrdf: Xrdf, where: str) -> Spheres:
+    """Return the spheres that the robot is checked with."""
+    found: Spheres = {}
+    world, own = xrdf.world_collision, xrdf.self_collision
+    if world is not None:
+        for link, spheres in xrdf.spheres(world.geometry).items():
+            buffer = world.buffer_distance.get(link, 0.0)
+            found[link] = tuple((x, y, z, radius + buffer) for x, y, z, radius in spheres)
+    if own is not None:
+        if any(own.buffer_distance.values()):
+            _LOG.warning(
+                "%s: self_collision.buffer_distance has no effect: one set of spheres serves for "
+                "the world and for self-collision",
+                where,
+            )
+        more = {k: v for k, v in xrdf.spheres(own.geometry).items() if k not in found}
+        if more and world is not None:
+            _LOG.warning(
+                "%s: %s has spheres for self-collision only; it is checked against the world, too",
+                *(where, ", ".join(more)),
+            )
+        found |= more
+    return {link: spheres for link, spheres in found.items() if spheres}
+
+
+def _ignored(
+    xrdf: Xrdf, tree: KinematicTree, spheres: Spheres, where: str
+) -> tuple[tuple[str, str], ...]:
+    """Return the pairs of links that are never checked."""
+    if xrdf.self_collision is None:
+        bodies = [n for n in tree.frame_names if n in spheres or tree.links[n].collisions]
+        if len(bodies) > 1:
+            _LOG.warning(
+                "%s: says nothing of self-collision, so the robot is not checked against itself",
+                where,
+            )
+        return tuple(itertools.combinations(bodies, 2))
+    pairs = xrdf.ignored_pairs()
+    strangers = sorted({link for pair in pairs for link in pair} - set(tree.links))
+    if strangers:
+        _LOG.warning(
+            "%s: self_collision.ignore names links that the URDF does not have: %s",
+            *(where, ", ".join(strangers)),
+        )
+    return tuple(pair for pair in pairs if not set(pair) & set(strangers))

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read a URDF into a checked :class:`~motion_nodes.model.tree.KinematicTree`.
+
+urdf_parser_py reads the XML; this module hands it only the elements that describe the robot,
+turns its failures into readable errors and adds the checks that it does not make. Joints are
+checked in :mod:`motion_nodes.model.urdf.urdf_joints`, links in
+:mod:`motion_nodes.model.urdf.urdf_links`;
+:mod:`motion_nodes.model.urdf.urdf_rollers` reads our one addition to the format, ``<mecanum>``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from lxml import etree  # type: ignore[import-untyped]
+from urdf_parser_py import urdf as urdf_parser
+from urdf_parser_py.xml_reflection import core as xml_reflection
+
+from motion_nodes.errors import BadDescription
+from motion_nodes.model.tree import KinematicTree
+from motion_nodes.model.urdf.robot_xml import robot_root
+from motion_nodes.model.urdf.urdf_joints import read_joint
+from motion_nodes.model.urdf.urdf_links import read_link
+from motion_nodes.model.urdf.urdf_rollers import read_rollers
+
+_log = logging.getLogger(__name__)
+_parser_lock = threading.Lock()
+_READ_ELEMENTS = ("link", "joint", "material")
+
+
+def read_urdf(source: str | Path, where: str = "") -> KinematicTree:
+    """Read a robot's links and joints.
+
+    Args:
+        source: a path, or the text itself (anything with a ``<`` in it).
+        where: what to call the text in errors; a path names itself.
+
+    Returns:
+        The tree; axes are of unit length, missing origins are the identity.
+
+    Raises:
+        BadDescription: names the file and the element, what is wrong and what is allowed.
+    """
+    text, where = _text_of(source, where)
+    root = parse_xml(text, where)
+    rollers = read_rollers(root, where)
+    robot = _parse(root, where)
+    _check_unique((link.name for link in robot.links), "link", where)
+    _check_unique((joint.name for joint in robot.joints), "joint", where)
+    if not robot.links:
+        raise BadDescription(f"{where}: the robot has no <link>; it needs at least one.")
+    colours = {
+        material.name: tuple(material.color.rgba)
+        for material in robot.materials
+        if material.color is not None and material.color.rgba is not None
+    }
+    links = {link.name: read_link(link, colours, where) for link in robot.links}
+    joints = {
+        joint.name: read_joint(joint, links, where, rollers.get(joint.name))
+        for joint in robot.joints
+    }
+    _resolve_mimics(joints, where)
+    try:
+        return KinematicTree(robot.name, links, joints)
+    except BadDescription as error:
+        raise BadDescription(f"{where}: {error}") from None
+
+
+def read_urdf_text(path: Path) -> str:
+    """Return the text of a URDF file.
+
+    Raises:
+        BadDescription: when there is no such file or it is not text.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise BadDescription(f"{path}: is not UTF-8 text ({error.reason}).") from None
+    except OSError as error:
+        raise BadDescription(f"{path}: cannot be read: {error.strerror}.") from None
+
+
+def _text_of(source: str | Path, where: str) -> tuple[str, str]:
+    """Return the XML text and what to call it."""
+    if isinstance(source, str) and "<" in source:
+        return source, where or "URDF text"
+    path = Path(source)
+    return read_urdf_text(path), where or str(path)
+
+
+def _parse(root: Any, where: str) -> Any:
+    """Return the library's robot."""
+    for child in list(root):
+        if child.tag not in _READ_ELEMENTS:
+            root.remove(child)
+    path = xml_reflection.Path("robot", tree=etree.ElementTree(root))
+    with _quiet_parser(where):
+        try:
+            return urdf_parser.URDF.from_xml(root, path)
+        except xml_reflection.ParseError as error:
+            text = f"{_place(error.path)}: {error.e}. {_hint(str(error.e))}"
+            raise BadDescription(f"{where}: {text}".rstrip()) from None
+        except Exception as error:
+            # The library asserts and raises plain exceptions; all of them mean a bad file.
+            text = f"{_guilty_element(root)}: {error}. {_hint(str(error))}"
+            raise BadDescription(f"{where}: {text}".rstrip()) from None
+
+
+def _guilty_element(root: Any) -> str:
+    """Return which element the library cannot read, for the failures that do not say."""
+    readers = {
+        "link": urdf_parser.Link,
+        "joint": urdf_parser.Joint,
+        "material": urdf_parser.Material,
+    }
+    for child in root:
+        try:
+            readers[child.tag].from_xml(child, xml_reflection.Path(child.tag))
+        except Exception:
+            return f"line {child.sourceline}: {child.tag} '{child.get('name')}'"
+    return "robot"
+
+
+def parse_xml(text: str, where: str) -> Any:
+    """Return the root element."""
+    root = robot_root(text, where)
+    if any(str(node.tag).startswith("{http://www.ros.org/wiki/xacro}") for node in root.iter()):
+        raise BadDescription(
+            f"{where}: still contains xacro macros; expand it first: xacro robot.urdf.xacro "
+            "> robot.urdf"
+        )
+    return root
+
+
+@contextlib.contextmanager
+def _quiet_parser(where: str) -> Iterator[None]:
+    """Send what the library would print to the log, at debug level."""
+    with _parser_lock:
+        before = xml_reflection.on_error
+        xml_reflection.on_error = lambda message: _log.debug("%s: %s", where, message)
+        try:
+            yield
+        finally:
+            xml_reflection.on_error = before
+
+
+def _place(path: object) -> str:
+    """Return the library's element path without its first slash."""
+    return str(path).lstrip("/")
+
+
+def _hint(text: str) -> str:
+    """Return what is allowed, for the failures that the library words badly."""
+    if "could not convert" in text:
+        return "A number is needed."
+    if "vector length" in text:
+        return "Three numbers separated by blanks are needed (four for rgba)."
+    if "joint type" in text:
+        return "Allowed: fixed, revolute, continuous, prismatic."
+    if "geometric" in text:
+        return "Allowed in <geometry>: one of box, sphere, cylinder, mesh."
+    if "Required" in text:
+        return "Add it."
+    return ""
+
+
+def _check_unique(names: Iterable[str], kind: str, where: str) -> None:
+    """Refuse two elements of one name, and empty names."""
+    seen: set[str] = set()
+    for name in names:
+        if not name:
+            raise BadDescription(f"{where}: a {kind} has an empty name.")
+        if name in seen:
+            raise BadDescription(f"{where}: two {kind}s are called '{name}'; names must differ.")
+        seen.add(name)
+
+
+def _resolve_mimics(joints: dict[str, Any], where: str) -> None:
+    """Refuse a joint that mimics one that mimics, or that does not exist."""
+    for joint in joints.values():
+        if joint.mimic is None:
+            continue
+        master = joints.get(joint.mimic.joint)
+        if master is None:
+            raise BadDescription(
+                f"{where}: joint '{joint.name}' mimics '{joint.mimic.joint}', which does not "
+                f"exist. Available: {', '.join(joints)}."
+            )
+        if master.mimic is not None:
+            raise BadDescription(
+                f"{where}: joint '{joint.name}' mimics '{master.name}', which itself mimics "
+                f"'{master.mimic.joint}'. Let '{joint.name}' mimic '{master.mimic.joint}' "
+                "with the product of the multipliers."
+            )
+        if not master.movable:
+            raise BadDescription(
+                f"{where}: joint '{joint.name}' mimics '{master.name}', which is fixed."
+            )

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The solvers of a robot's groups, one for each link that is asked for, made when first needed."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+from moveit_msgs.msg import MoveItErrorCodes
+
+from motion_nodes.errors import BadConfig, MotionError, UnknownFrame
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.problem import IkSettings, IkSolver
+from motion_nodes.ik.solvers import make_solver
+from motion_nodes.model.robot import Group, Robot
+from motion_nodes.ros.messages.moveit_messages import Refusal
+
+MOST_CHAINS = 64
+"""Links that are remembered; each holds a few MB of compiled code."""
+
+
+@dataclass(frozen=True, eq=False)
+class SolvedChain:
+    """A solver with what a request must say to it."""
+
+    solver: IkSolver
+    base: str
+    joint_names: tuple[str, ...]
+    locked: tuple[str, ...]
+    """Joints between base and link that are not of the group: they stay where they are."""
+
+
+class IkChains:
+    """Finds the solver for a group and a link."""
+
+    def __init__(self, robot: Robot, solver: str, settings: IkSettings) -> None:
+        """Make solvers of the named kind for a robot's groups."""
+        self._robot = robot
+        self.solver = solver
+        """Name of the kind of solver."""
+        self._settings = settings
+        self._chains: dict[tuple[str, str], SolvedChain] = {}
+        self._making = threading.Lock()
+
+    def warm_up(self) -> None:
+        """Compile the solvers of all groups with a tip."""
+        for group in self._robot.groups.values():
+            if group.tip is not None:
+                self.find(group, "")
+
+    def find(self, group: Group, link: str) -> SolvedChain:
+        """Return the solver that brings ``link`` (empty: the group's tip) to a target.
+
+        Raises:
+            Refusal: for a group that is no chain, or a link that it does not move.
+        """
+        key = (group.name, link)
+        found = self._chains.get(key)
+        if found is None:
+            with self._making:
+                found = self._chains.get(key) or self._make(group, link)
+                if len(self._chains) >= MOST_CHAINS:
+                    self._chains.pop(next(iter(self._chains)))
+                self._chains[key] = found
+        return found
+
+    def _make(self, group: Group, link: str) -> SolvedChain:
+        robot = self._robot
+        if group.base is None or group.tip is None:
+            chains = [g.name for g in robot.groups.values() if g.tip is not None]
+            raise Refusal(
+                MoveItErrorCodes.INVALID_GROUP_NAME,
+                f"group '{group.name}' has no base and tip, so it has no inverse kinematics; "
+                f"groups that have: {', '.join(chains) or 'none'}",
+            )
+        try:
+            chain = IkChain(robot.tree, group.base, link or group.tip, limits=robot.limits)
+            locked = tuple(name for name in chain.joint_names if name not in group.joints)
+            if len(locked) == len(chain.joint_names):
+                raise BadConfig(f"group '{group.name}' does not move link '{link}'")
+            solver = make_solver(chain, self.solver, self._settings)
+        except (UnknownFrame, MotionError) as error:
+            raise Refusal(MoveItErrorCodes.INVALID_LINK_NAME, str(error)) from None
+        return SolvedChain(solver, chain.base, chain.joint_names, locked)

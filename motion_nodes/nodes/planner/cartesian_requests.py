@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers to compute_cartesian_path: straight lines of a link through waypoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from moveit_msgs.msg import MoveItErrorCodes, PlanningScene
+
+from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.nodes.planner.planning_requests import ERROR_CODES, PlanningRequests, tool_speed
+from motion_nodes.planning.cartesian import (
+    CartesianOptions,
+    CartesianStop,
+    cartesian_path,
+    with_tool_speed,
+)
+from motion_nodes.planning.pipeline import PlanOptions
+from motion_nodes.ros.messages.goal_constraints import refuse_constraints_on_the_way
+from motion_nodes.ros.messages.goal_context import GoalContext, refused
+from motion_nodes.ros.messages.moveit_messages import Refusal, pose_of
+from motion_nodes.ros.messages.plan_messages import scaling, state_message, trajectory_message
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.trajectory.retime import retime
+
+Codes = MoveItErrorCodes
+
+BLEND = 1e-3
+"""[rad or m] How far the joints may cut the corners between steps: the tool stays on its line."""
+
+
+def straight_path(
+    requests: PlanningRequests, request: Any, response: Any, cancelled: Callable[[], bool]
+) -> str:
+    """Answer GetCartesianPath; return a note for the client, such as why it ends early.
+
+    Raises:
+        Refusal: for a request that cannot be served, or a start that cannot be left.
+    """
+    requests.await_warm(cancelled)
+    group = requests.group(request.group_name)
+    q = requests.start(request.start_state)
+    context = GoalContext(requests.robot, group, q, requests.frames)
+    refuse_constraints_on_the_way(request.path_constraints, context)
+    link = context.link(request.link_name)
+    speed = tool_speed(request, context)
+    scene = requests.scenes.scene_with(PlanningScene(), request.start_state)
+    checker = requests.checker(group, scene, q)
+    try:
+        found = cartesian_path(
+            checker, context.start, link, _poses(request, context), _options(request)
+        )
+    except MotionError as error:
+        code = ERROR_CODES.get(type(error), Codes.INVALID_GOAL_CONSTRAINTS)
+        raise Refusal(code, str(error)) from None
+    if found.stop is CartesianStop.START:
+        free = checker.is_free(context.start)
+        code = Codes.START_STATE_INVALID if free else Codes.START_STATE_IN_COLLISION
+        raise Refusal(code, found.reason)
+    trajectory = _timed(request, checker, found.path, speed)
+    everywhere = dict(zip(requests.robot.joint_names, q.tolist(), strict=True))
+    frame = requests.robot.base_frame
+    response.start_state = state_message(everywhere, requests.stamp(), frame)
+    response.solution = trajectory_message(trajectory, frame)
+    response.fraction = found.fraction
+    return "; ".join(filter(None, [found.reason, *context.notes]))
+
+
+def _poses(request: Any, context: GoalContext) -> list[np.ndarray]:
+    if not request.waypoints:
+        raise refused("there are no waypoints to go to")
+    X_BF = context.frames.pose(request.header.frame_id, context.q)
+    poses = []
+    for number, message in enumerate(request.waypoints, start=1):
+        X_FT, note = pose_of(message, f"waypoint {number}")
+        if note:
+            context.notes.append(note)
+        poses.append(X_BF @ X_FT)
+    return poses
+
+
+def _options(request: Any) -> CartesianOptions:
+    try:
+        return CartesianOptions(
+            max_step=request.max_step,
+            jump_factor=request.jump_threshold,
+            revolute_jump=request.revolute_jump_threshold,
+            prismatic_jump=request.prismatic_jump_threshold,
+            avoid_collisions=request.avoid_collisions,
+        )
+    except BadConfig as error:
+        raise refused(str(error)) from None
+
+
+def _timed(
+    request: Any, checker: CollisionChecker, path: np.ndarray, speed: tuple[str, float] | None
+) -> JointTrajectory:
+    """Return the trajectory along a path: a single point where there is nothing to move."""
+    velocity = scaling(request.max_velocity_scaling_factor, "max_velocity_scaling_factor")
+    acceleration = scaling(
+        request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"
+    )
+    if np.abs(path - path[0]).max() == 0.0:
+        still = np.zeros_like(path[:1])
+        return JointTrajectory(checker.joint_names, np.zeros(1), path[:1], still, still)
+    # Where obstacles do not matter for the lines, they do not for their corners.
+    is_free = checker.are_free if request.avoid_collisions else None
+    motion = retime(
+        path,
+        checker.limits,
+        velocity_scaling=velocity,
+        acceleration_scaling=acceleration,
+        blending=CornerBlending(BLEND, is_free),
+    )
+    if speed is not None:
+        motion = with_tool_speed(motion, checker, *speed)
+    return motion.points(PlanOptions().time_step)

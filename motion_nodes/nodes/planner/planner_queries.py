@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which planners there are, and their settings, as RViz's panel asks for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moveit_msgs.msg import PlannerInterfaceDescription
+from moveit_msgs.srv import GetPlannerParams, QueryPlannerInterfaces, SetPlannerParams
+
+from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.nodes.planner.planner_host import PlannerHost
+from motion_nodes.planning.planners import find_planner, planner_names
+from motion_nodes.ros import qos
+from motion_nodes.ros.messages.moveit_messages import Refusal
+from motion_nodes.ros.request_threads import RequestThreads
+
+PIPELINE = "motion_nodes"
+"""Name of the one planning pipeline."""
+
+
+class PlannerQueries:
+    """Serves query_planner_interface, get_planner_params and set_planner_params."""
+
+    def __init__(self, host: PlannerHost, threads: RequestThreads) -> None:
+        self._host = host
+        for kind, name, handler in (
+            (QueryPlannerInterfaces, "query_planner_interface", self._query),
+            (GetPlannerParams, "get_planner_params", self._get),
+            (SetPlannerParams, "set_planner_params", self._set),
+        ):
+            threads.serve(kind, name, handler, qos.ACTION_REQUESTS)
+
+    def _query(self, _request: Any, response: Any) -> Any:
+        interface = PlannerInterfaceDescription(
+            name="motion_nodes", pipeline_id=PIPELINE, planner_ids=list(planner_names())
+        )
+        response.planner_interfaces = [interface]
+        return response
+
+    def _get(self, request: Any, response: Any) -> Any:
+        """Answer with nothing for a planner without settings, as MoveIt does for unknown ones."""
+        try:
+            planner, group = self._meant(request)
+            words = self._host.requests.settings.words(planner, group)
+        except MotionError as error:
+            self._host.node.warn("get_planner_params", f"get_planner_params: {error}")
+            return response
+        response.params.keys, response.params.values = list(words), list(words.values())
+        response.params.descriptions = [""] * len(words)
+        return response
+
+    def _set(self, request: Any, response: Any) -> Any:
+        params = request.params
+        try:
+            if len(params.keys) != len(params.values):
+                raise BadConfig(f"{len(params.keys)} keys and {len(params.values)} values")
+            planner, group = self._meant(request)
+            values = dict(zip(params.keys, params.values, strict=True))
+            self._host.requests.settings.set(planner, group, values, request.replace)
+        except MotionError as error:
+            self._host.node.warn("set_planner_params", f"set_planner_params: {error}")
+        return response
+
+    def _meant(self, request: Any) -> tuple[str, str]:
+        """Return planner and group of a request.
+
+        Raises:
+            MotionError: there is no such planner or group.
+        """
+        name, note = find_planner(request.planner_config or self._host.params.planner)
+        if note:
+            raise BadConfig(note)
+        if not request.group:
+            return name, ""
+        try:
+            return name, self._host.requests.group(request.group).name
+        except Refusal as refusal:
+            raise BadConfig(str(refusal)) from None

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests to the trajectory generator: messages in, the core asked, a motion out."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from moveit_msgs.msg import MoveItErrorCodes
+from numpy.typing import NDArray
+
+from motion_nodes.errors import BadCommand, MotionError
+from motion_nodes.model.files.path_spec_file import parse_path_spec
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.robot import Robot
+from motion_nodes.nodes.trajectory.trajectory_generator_params import (
+    TrajectoryGeneratorParams,
+    conversion_of,
+    options_of,
+)
+from motion_nodes.planning.cartesian import with_tool_speed
+from motion_nodes.planning.composite_path import CSpacePathSpec
+from motion_nodes.planning.path_spec_file import path_spec_of
+from motion_nodes.planning.start import in_words
+from motion_nodes.planning.task_space_generator import TaskSpaceTrajectoryGenerator
+from motion_nodes.ros.messages.moveit_messages import Refusal, joint_values, requested_group
+from motion_nodes.ros.messages.plan_messages import scaling
+from motion_nodes.ros.messages.trajectory_messages import seconds
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import Scene
+from motion_nodes.trajectory.joint_path import checked_waypoints
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.trajectory.spline import timestamped_trajectory
+from motion_nodes.trajectory.through_waypoints import through_waypoints
+from motion_nodes.trajectory.timed_path import TimedPath
+from motion_nodes.trajectory.trajectory import Infeasible
+from motion_nodes.trajectory.validate import check_point_count, joint_order
+
+Array = NDArray[np.float64]
+Codes = MoveItErrorCodes
+
+CHECK_STEP = 0.005
+"""[s] Time between configurations of a motion that are checked for collisions."""
+TOOL_STEP = 0.02
+"""[s] Time between the poses of a tool's path that are shown."""
+
+
+@dataclass(frozen=True)
+class MadeMotion:
+    """What a request became."""
+
+    motion: TimedPath
+    trajectory: JointTrajectory
+    """Points of it, as they are sent."""
+    time: float
+    """Duration of making it [s]."""
+    note: str = ""
+    """What the client should know; may be empty."""
+
+
+class GeneratorRequests:
+    """Makes motions for one robot; several threads may ask."""
+
+    def __init__(
+        self,
+        robot: Robot,
+        params: Callable[[], TrajectoryGeneratorParams],
+        present: Callable[[], Array],
+        scene: Callable[[], tuple[Scene, str]],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            robot: that moves.
+            params: returns the parameters now in force.
+            present: returns where all joints are, or the home position, shape (n,).
+            scene: returns the planning scene, and what a client should know of it.
+        """
+        self.robot = robot
+        self._params, self._present, self._scene = params, present, scene
+        self._kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+        self._checkers: dict[tuple[str, ...], CollisionChecker] = {}
+        self._lock = threading.Lock()
+
+    def from_waypoints(self, message: Any) -> MadeMotion:
+        """Return the motion through a JointTrajectory's points, with or without times.
+
+        Raises:
+            MotionError: says what is wrong with which point.
+        """
+        begin = time.monotonic()
+        params = self._params()
+        names, points, times = self._points_of(message)
+        check = _Check(self, names)
+        limits = self.robot.limits.select(names)
+        if times.any():
+            motion = timestamped_trajectory(points, times, limits, params.interpolation)
+        else:
+            motion = through_waypoints(points, limits, options_of(params, check.is_free))
+        check.whole(motion)
+        return self._made(motion, begin, check.note)
+
+    def from_path_spec(self, text: str) -> MadeMotion:
+        """Return the motion along a path of the tool, of the joints, or of both, given as YAML.
+
+        Raises:
+            MotionError: says where the text is wrong, or how far the path can be followed and why
+                no further.
+        """
+        begin = time.monotonic()
+        params = self._params()
+        spec = path_spec_of(parse_path_spec(text, "path_spec"), "path_spec")
+        group = requested_group(self.robot, params.group)
+        check = _Check(self, group.joints)
+        options = options_of(params, check.is_free)
+        if isinstance(spec, CSpacePathSpec):
+            points = checked_waypoints(spec.waypoints, group.joints, least=2)
+            motion = through_waypoints(points, self.robot.limits.select(group.joints), options)
+            check.whole(motion)
+            return self._made(motion, begin, check.note)
+        generator = TaskSpaceTrajectoryGenerator(
+            self.robot, group.name, check.is_free, config=conversion_of(params), options=options
+        )
+        tool = params.tool or None
+        seed = self._present()[self.robot.indices(generator.joints_of(tool))]
+        made = generator.compute_task_space_trajectory_from_path_spec(spec, tool, seed)
+        if made is None:
+            raise Infeasible(generator.failure)
+        check.whole(made)
+        return self._made(made, begin, check.note)
+
+    def retimed(self, request: Any) -> MadeMotion:
+        """Return the motion along the waypoints in a MotionPlanRequest.
+
+        Raises:
+            Refusal: with MoveIt's code.
+        """
+        begin = time.monotonic()
+        try:
+            return self._retimed(request, begin)
+        except Refusal:
+            raise
+        except MotionError as error:
+            raise Refusal(Codes.INVALID_MOTION_PLAN, str(error)) from None
+
+    def tool_poses(self, motion: TimedPath) -> Array:
+        """Return poses of the tool along a motion in the robot's base frame, shape (k, 4, 4).
+
+        Raises:
+            Refusal: no group says which frame is the tool.
+        """
+        params = self._params()
+        tool = params.tool or requested_group(self.robot, params.group).tip
+        if tool is None:
+            raise Refusal(Codes.INVALID_LINK_NAME, "the group has no tip")
+        step = max(TOOL_STEP, motion.duration / 1000.0)
+        Q = np.tile(self._present(), (len(times := motion.sample_times(step)), 1))
+        Q[:, self.robot.indices(motion.joint_names)] = motion.states(times)[0]
+        return self._kinematics.pose_batch(Q, tool)
+
+    def checker(self, joints: tuple[str, ...]) -> tuple[CollisionChecker, str]:
+        """Return a checker of some joints for one request, and what to know of its scene."""
+        with self._lock:
+            if joints not in self._checkers:
+                self._checkers[joints] = CollisionChecker(self.robot, joints)
+            checker = self._checkers[joints].snapshot()
+        scene, note = self._scene()
+        checker.set_scene(scene)
+        checker.set_positions(self._present())
+        return checker, note
+
+    @property
+    def avoid_collisions(self) -> bool:
+        """Whether motions on which something is touched are refused."""
+        params = self._params()
+        return params.avoid_collisions
+
+    def _retimed(self, request: Any, begin: float) -> MadeMotion:
+        _refuse_goals(request)
+        names, points = self._waypoints_of(request)
+        if request.group_name:
+            group = requested_group(self.robot, request.group_name)
+            others = [name for name in names if name not in group.joints]
+            if others:
+                raise Refusal(
+                    Codes.INVALID_GROUP_NAME,
+                    f"group '{group.name}' does not have {', '.join(others)}",
+                )
+        start = joint_values(request.start_state, self.robot.joint_names, "start_state")
+        if start:
+            first = [start.get(name, points[0, k]) for k, name in enumerate(names)]
+            points = np.vstack([[first], points])
+        check = _Check(self, names)
+        options = options_of(
+            self._params(),
+            check.is_free,
+            method=request.planner_id or "lines",
+            velocity_scaling=scaling(
+                request.max_velocity_scaling_factor, "max_velocity_scaling_factor"
+            ),
+            acceleration_scaling=scaling(
+                request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"
+            ),
+        )
+        motion = through_waypoints(points, self.robot.limits.select(names), options)
+        if request.max_cartesian_speed != 0.0:
+            link = request.cartesian_speed_limited_link or requested_group(self.robot, "").tip
+            checker, _ = self.checker(names)
+            motion = with_tool_speed(motion, checker, str(link), request.max_cartesian_speed)
+        check.whole(motion)
+        return self._made(motion, begin, check.note)
+
+    def _waypoints_of(self, request: Any) -> tuple[tuple[str, ...], Array]:
+        """Return joints and waypoints of a MotionPlanRequest."""
+        given = [t for r in request.reference_trajectories for t in r.joint_trajectory]
+        rows = request.trajectory_constraints.constraints
+        if len(given) + bool(rows) != 1:
+            raise BadCommand(
+                "give the waypoints once: as the points of reference_trajectories[0]."
+                "joint_trajectory[0], or as joint constraints in trajectory_constraints; "
+                f"{len(given)} trajectories and {len(rows)} constraints were given"
+            )
+        if given:
+            names, points, _ = self._points_of(given[0])
+            return names, points
+        check_point_count(len(rows))
+        names = tuple(c.joint_name for c in rows[0].joint_constraints)
+        joint_order(names, self.robot.arm_joints)
+        values = []
+        for i, row in enumerate(rows):
+            found = {c.joint_name: c.position for c in row.joint_constraints}
+            if set(found) != set(names) or len(row.joint_constraints) != len(names):
+                raise BadCommand(
+                    f"constraint {i} names {', '.join(found) or 'no joints'}; each must name "
+                    f"{', '.join(names)} once"
+                )
+            values.append([found[name] for name in names])
+        return names, checked_waypoints(values, names, least=2)
+
+    def _points_of(self, message: Any) -> tuple[tuple[str, ...], Array, Array]:
+        """Return joints, positions and times of a JointTrajectory, which may have no times."""
+        joint_order(message.joint_names, self.robot.arm_joints)
+        check_point_count(len(message.points))
+        names = tuple(message.joint_names)
+        for i, point in enumerate(message.points):
+            if len(point.positions) != len(names):
+                raise BadCommand(
+                    f"point {i} has {len(point.positions)} positions for {len(names)} joints"
+                )
+        rows = [point.positions for point in message.points]
+        times = np.array([seconds(point.time_from_start) for point in message.points])
+        return names, checked_waypoints(rows, names, least=2), times
+
+    def _made(self, motion: TimedPath, begin: float, note: str) -> MadeMotion:
+        params = self._params()
+        check_point_count(math.ceil(motion.duration / params.time_step))
+        return MadeMotion(motion, motion.points(params.time_step), time.monotonic() - begin, note)
+
+
+class _Check:
+    """What one request asks about collisions."""
+
+    def __init__(self, requests: GeneratorRequests, joints: tuple[str, ...]) -> None:
+        self.note = ""
+        self._checker: CollisionChecker | None = None
+        if requests.avoid_collisions:
+            self._checker, self.note = requests.checker(tuple(joints))
+
+    @property
+    def is_free(self) -> Callable[[Array], NDArray[np.bool_]] | None:
+        """Tells which configurations are free; None: all are taken for that."""
+        return None if self._checker is None else self._checker.are_free
+
+    def whole(self, motion: TimedPath) -> None:
+        """Refuse a motion on which something is touched."""
+        if self._checker is None:
+            return
+        times = motion.sample_times(CHECK_STEP)
+        Q = motion.states(times)[0]
+        order = [motion.joint_names.index(name) for name in self._checker.joint_names]
+        taken = np.flatnonzero(~self._checker.are_free(Q[:, order]))
+        if len(taken):
+            words = in_words(self._checker, Q[taken[0]][order])
+            raise Infeasible(f"{times[taken[0]]:.3f} s after its begin the motion touches: {words}")
+
+
+def _refuse_goals(request: Any) -> None:
+    along = request.path_constraints
+    if request.goal_constraints or any(
+        (
+            along.joint_constraints,
+            along.position_constraints,
+            along.orientation_constraints,
+            along.visibility_constraints,
+        )
+    ):
+        raise Refusal(
+            Codes.INVALID_GOAL_CONSTRAINTS,
+            "goal_constraints and path_constraints are for planning (plan_kinematic_path); here "
+            "the waypoints are what is gone through",
+        )

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scene and plans of one robot between topics and the viewer's page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from moveit_msgs.msg import CollisionObject, DisplayTrajectory, ObjectColor, PlanningScene
+from trajectory_msgs.msg import JointTrajectory
+from visualization_msgs.msg import Marker, MarkerArray
+
+from motion_nodes.errors import MotionError
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
+from motion_nodes.ros import qos
+from motion_nodes.ros.messages.displayed_paths import displayed_path, trajectory_path
+from motion_nodes.ros.names import PLANNER, under
+from motion_nodes.ros.node import MotionNode
+from motion_nodes.ros.polled import PolledSubscription
+from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.scene.collision_objects import moved_message, object_message, removed_message
+from motion_nodes.ros.scene.scene_follower import SceneFollower
+from motion_nodes.scene.scene import WorldObject
+from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.marker_view import Drawing
+
+PLANS = "display_planned_path"
+TRAJECTORIES = "trajectory_generator/trajectory"
+TREES = f"{PLANNER}/markers"
+MANY = 64
+"""Markers of a message that are looked at."""
+
+
+class WatchedPlanning:
+    """The topics of planning of one robot."""
+
+    def __init__(
+        self,
+        node: MotionNode[Any],
+        robot: Robot,
+        name: str,
+        namespace: str,
+        kinematics: Kinematics,
+        frames: RobotFrames,
+    ) -> None:
+        """Create the endpoints under the robot's namespace."""
+        self._node, self._robot, self._name, self._namespace = node, robot, name, namespace
+        self._plans = node.poll(DisplayTrajectory, under(namespace, PLANS), qos.NEWEST)
+        self._trajectories = node.poll(JointTrajectory, under(namespace, TRAJECTORIES), qos.NEWEST)
+        self.follower = SceneFollower(node, robot, kinematics, frames, namespace)
+        self._changes = node.advertise(
+            PlanningScene, under(namespace, "planning_scene"), qos.SCENES
+        )
+        self._trees: PolledSubscription[MarkerArray] | None = None
+        self._revision = 0
+
+    def show(self, viewer: BrowserViewer, q: Array) -> None:
+        """Show what is new; ``q`` are the joints now, for those that a plan says nothing of."""
+        scene = self.follower.scene
+        if scene.revision != self._revision:
+            self._revision = scene.revision
+            viewer.update_scene(self._name, scene)
+        names = self._robot.joint_names
+        for topic, subscription, path_of in (
+            (PLANS, self._plans, displayed_path),
+            (TRAJECTORIES, self._trajectories, trajectory_path),
+        ):
+            message = subscription.newest()
+            if message is None:
+                continue
+            try:
+                viewer.update_plan(self._name, *path_of(message, names, q))
+            except MotionError as error:
+                self._warn(topic, error)
+        self._show_tree(viewer)
+
+    def send_object(self, viewer: BrowserViewer, name: str, item: WorldObject | None) -> None:
+        """Tell the scene's owner of an object as somebody on the page wants it."""
+        if not self._changes.get_subscription_count():
+            viewer.set_scene_message(
+                self._name, "Nobody keeps this robot's planning scene: is its planner running?"
+            )
+            return
+        viewer.set_scene_message(self._name, "")
+        message = PlanningScene(is_diff=True)
+        message.robot_state.is_diff = True
+        message.world.collision_objects = [self._change(name, item)]
+        if item is not None and item.rgba is not None:
+            colour = ObjectColor(id=name)
+            colour.color.r, colour.color.g, colour.color.b, colour.color.a = map(float, item.rgba)
+            message.object_colors = [colour]
+        self._changes.publish(message)
+
+    def destroy(self) -> None:
+        """Unsubscribe."""
+        self.follower.destroy()
+        if self._trees is not None:
+            self._trees.destroy()
+            self._trees = None
+
+    def _change(self, name: str, item: WorldObject | None) -> CollisionObject:
+        frame = self._robot.base_frame
+        if item is None:
+            return removed_message(name, frame)
+        known = self.follower.scene.objects.get(name)
+        if known is not None and known.parts is item.parts:
+            return moved_message(item, frame)
+        return object_message(item, frame)
+
+    def _show_tree(self, viewer: BrowserViewer) -> None:
+        """Show the search tree; planners only tell of it while somebody listens."""
+        wanted = viewer.wants_tree(self._name)
+        if wanted and self._trees is None:
+            topic = under(self._namespace, TREES)
+            self._trees = PolledSubscription(self._node, MarkerArray, topic, qos.LATCHED)
+        if not wanted and self._trees is not None:
+            self._trees.destroy()
+            self._trees = None
+        message = self._trees.newest() if self._trees is not None else None
+        if message is None:
+            return
+        try:
+            viewer.update_tree(self._name, drawings_of(message))
+        except MotionError as error:
+            self._warn(TREES, error)
+
+    def _warn(self, topic: str, error: MotionError) -> None:
+        self._node.warn(f"{self._name}: {error}", f"{self._name}: {topic}: {error}")
+
+
+def drawings_of(message: MarkerArray) -> list[Drawing]:
+    """Return the lines and dots of a message; other markers are left out.
+
+    Raises:
+        BadCommand: points that are not finite, or lines without a second end.
+    """
+    drawings = []
+    for marker in message.markers[:MANY]:
+        if marker.action != Marker.ADD:
+            continue
+        points = np.array([(p.x, p.y, p.z) for p in marker.points], np.float64).reshape(-1, 3)
+        c = marker.color
+        rgb = (_byte(c.r), _byte(c.g), _byte(c.b))
+        if marker.type == Marker.LINE_LIST:
+            drawings.append(Drawing(points, rgb, size=1.5))
+        elif marker.type == Marker.LINE_STRIP and len(points) > 1:
+            pairs = np.stack([points[:-1], points[1:]], axis=1).reshape(-1, 3)
+            drawings.append(Drawing(pairs, rgb, size=3.0))
+        elif marker.type in (Marker.POINTS, Marker.SPHERE_LIST):
+            drawings.append(Drawing(points, rgb, lines=False, size=float(marker.scale.x)))
+    return drawings
+
+
+def _byte(share: float) -> int:
+    """Return a part of a colour, 0 to 1, as a byte."""
+    return round(255 * min(max(float(np.nan_to_num(share)), 0.0), 1.0))

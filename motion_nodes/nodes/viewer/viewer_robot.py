@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One robot of the viewer: its topics on one side, its part of the page on the other."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import TwistStamped
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import JointState
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.placement import Placement
+from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.nodes.viewer.viewer_planning import WatchedPlanning
+from motion_nodes.nodes.viewer.viewer_target import FOLLOWERS, WatchedTarget
+from motion_nodes.ros import qos
+from motion_nodes.ros.executor_jobs import ExecutorJobs
+from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
+from motion_nodes.ros.names import BASE_CONTROLLERS, JOINT_CONTROLLER, under
+from motion_nodes.ros.node import MotionNode
+from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.ros.transform_tree import TransformTree
+from motion_nodes.scene.scene import WorldObject
+from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.viewed_robot import ViewedRobot
+from motion_nodes.view.wishes import TargetWish
+
+STALE = 1.0
+"""[s] A robot that sent no state for this long is shown as lost."""
+
+
+class WatchedRobot:
+    """The topics of one robot on the page."""
+
+    def __init__(
+        self,
+        node: MotionNode[Any],
+        place: Placement,
+        frames: TransformTree,
+        jobs: ExecutorJobs,
+    ) -> None:
+        """Create the endpoints under the robot's namespace."""
+        self._node = node
+        namespace = place.namespace
+        robot = self.robot = load_robot(place.robot)
+        self.viewed = ViewedRobot.of(
+            robot, namespace or robot.name, place.X_WR, followers=FOLLOWERS, edits_scene=True
+        )
+        self.name = self.viewed.name
+        self._X_WO = place.X_WR
+        states = node.poll(JointState, under(namespace, "joint_states"), qos.STATES)
+        self.state = JointStateReader(states, robot.joint_names)
+        self._command = node.advertise(
+            JointState, under(namespace, f"{JOINT_CONTROLLER}/reference")
+        )
+        self._drives = False
+        self._twist: Any = None
+        self._odom: Any = None
+        self.planning: WatchedPlanning | None = None
+        self.target: WatchedTarget | None = None
+        group = next((g for g in robot.groups.values() if g.tip == self.viewed.tool), None)
+        if group is not None:
+            # Without generated code: the viewer asks for few frames, and starts sooner.
+            kinematics = Kinematics(
+                robot.tree, robot.joint_names, base=robot.base_frame, generic=True
+            )
+            own = RobotFrames(kinematics, frames, namespace)
+            self.planning = WatchedPlanning(node, robot, self.name, namespace, kinematics, own)
+            self.target = WatchedTarget(node, robot, group, self.name, namespace, own, jobs)
+        if robot.base is not None:
+            controller = under(namespace, BASE_CONTROLLERS[robot.kind])
+            self._twist = node.advertise(TwistStamped, f"{controller}/cmd_vel")
+            self._odom = node.poll(Odometry, f"{controller}/odom")
+
+    def show(self, viewer: BrowserViewer) -> None:
+        """Bring the page up to the newest state."""
+        if self.state.update():
+            viewer.update_joints(self.name, self.state.position, self.state.velocity)
+        message = self._odom.newest() if self._odom is not None else None
+        if message is not None:
+            p, q = message.pose.pose.position, message.pose.pose.orientation
+            values = (p.x, p.y, p.z, q.x, q.y, q.z, q.w)
+            if all(map(math.isfinite, values)):
+                X_OB = from_xyz_quat(values[:3], values[3:])
+                viewer.update_base(self.name, self._X_WO @ X_OB)
+        q = np.where(np.isfinite(self.state.position), self.state.position, self.robot.home)
+        if self.planning is not None:
+            self.planning.show(viewer, q)
+        if self.target is not None:
+            self.target.show(viewer, q)
+
+    def end(self) -> None:
+        """Take down what the node does not take down by itself."""
+        for part in (self.planning, self.target):
+            if part is not None:
+                part.destroy()
+
+    def status(self) -> str:
+        """Say what is missing and where to look, or nothing."""
+        trouble = self.state.trouble(STALE)
+        return f"{trouble}. Is its simulation or driver running?" if trouble else ""
+
+    def send_joint(self, _: BrowserViewer, joint: str, value: float) -> None:
+        """Command one joint."""
+        self._send([joint], [value])
+
+    def send_state(self, _: BrowserViewer, name: str) -> None:
+        """Command the joints that a named state speaks of; "open" leaves the arm where it is."""
+        chosen = [(joint, float(value)) for joint, value in self.robot.states[name].items()
+                  if joint in self.robot.arm_joints]  # fmt: skip
+        self._send([joint for joint, _ in chosen], [value for _, value in chosen])
+
+    def send_twist(self, _: BrowserViewer | None, vx: float, vy: float, wz: float) -> None:
+        """Command the base."""
+        if self._twist is None:
+            return
+        self._drives = (vx, vy, wz) != (0.0, 0.0, 0.0)
+        message = TwistStamped()
+        message.twist.linear.x, message.twist.linear.y, message.twist.angular.z = vx, vy, wz
+        set_stamp(message, self._node.now_ns())
+        self._twist.publish(message)
+
+    def send_target(self, _: BrowserViewer, wish: TargetWish) -> None:
+        """Have the tool brought to a pose."""
+        if self.target is not None:
+            self.target.send(wish)
+
+    def send_object(self, viewer: BrowserViewer, name: str, item: WorldObject | None) -> None:
+        """Change an object of the planning scene, or remove it."""
+        if self.planning is not None:
+            self.planning.send_object(viewer, name, item)
+
+    def let_go(self) -> None:
+        """Stop the base, where it was last driven from the page; others may be driving it."""
+        if self._drives:
+            self.send_twist(None, 0.0, 0.0, 0.0)
+
+    def _send(self, names: list[str], values: list[float]) -> None:
+        message = JointState(name=names, position=values)
+        set_stamp(message, self._node.now_ns())
+        self._command.publish(message)

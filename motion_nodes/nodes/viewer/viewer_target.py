@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The target of one arm between topics and the viewer's page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from geometry_msgs.msg import PoseStamped
+from std_srvs.srv import Trigger
+
+from motion_nodes.errors import MotionError
+from motion_nodes.model.robot import Group, Robot
+from motion_nodes.model.tree import Array
+from motion_nodes.ros.clients.move_client import MoveClient
+from motion_nodes.ros.executor_jobs import ExecutorJobs
+from motion_nodes.ros.joint_topics import set_stamp
+from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
+from motion_nodes.ros.names import under
+from motion_nodes.ros.node import MotionNode
+from motion_nodes.ros.robot_frames import RobotFrames
+from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
+from motion_nodes.view.wishes import TargetWish
+
+FOLLOWERS = (RMPFLOW, IK, PLANNER)
+TOPICS = {RMPFLOW: "rmpflow_policy/reference", IK: "ik_service/target_pose"}
+NODES = {RMPFLOW: "rmpflow_policy", IK: "ik_service"}
+STATUS, CLEAR = "rmpflow_policy/status", "rmpflow_policy/clear_target"
+
+
+class WatchedTarget:
+    """The topics and the action by which one arm is led to a target."""
+
+    def __init__(
+        self,
+        node: MotionNode[Any],
+        robot: Robot,
+        group: Group,
+        name: str,
+        namespace: str,
+        frames: RobotFrames,
+        jobs: ExecutorJobs,
+    ) -> None:
+        """Create the endpoints under the robot's namespace."""
+        self._node, self._robot, self._group, self._name = node, robot, group, name
+        self._frames = frames
+        self._topics = {
+            follower: node.advertise(PoseStamped, under(namespace, topic))
+            for follower, topic in TOPICS.items()
+        }
+        self._heard = node.poll(PoseStamped, under(namespace, TOPICS[RMPFLOW]))
+        self._status = node.poll(DiagnosticStatus, under(namespace, STATUS))
+        self._clear = node.create_client(Trigger, under(namespace, CLEAR))
+        self._planner = MoveClient(node, jobs, under(namespace, "move_action"))
+        self._follower = RMPFLOW
+        self._words = self._policy_says = ""
+
+    def show(self, viewer: BrowserViewer, q: Array) -> None:
+        """Show where somebody wants the tool, and what becomes of it; ``q`` are the joints now."""
+        message = self._heard.newest()
+        if message is not None:
+            try:
+                X_FT, _ = pose_of(message.pose, "the target")
+                X_BF = self._frames.pose(message.header.frame_id, q)
+                viewer.update_target(self._name, X_BF @ X_FT)
+            except MotionError as error:
+                self._node.warn(f"{self._name}: target", f"{self._name}: target: {error}")
+        status = self._status.newest()
+        if status is not None:
+            self._policy_says = status.message
+        says = {RMPFLOW: self._policy_says, PLANNER: self._planner.words}
+        viewer.set_target_message(self._name, self._words or says.get(self._follower, ""))
+
+    def send(self, wish: TargetWish) -> None:
+        """Have a follower bring the tool to a pose."""
+        self._words, self._follower = "", wish.follower
+        if wish.follower == PLANNER:
+            self._plan(wish)
+            return
+        if wish.verb == "stop":
+            self._clear.call_async(Trigger.Request())
+            return
+        publisher = self._topics[wish.follower]
+        if not publisher.get_subscription_count():
+            self._words = (
+                f"nobody listens on {publisher.topic_name}: is {NODES[wish.follower]} running?"
+            )
+            return
+        message = PoseStamped(pose=pose_message(wish.X_BT))
+        message.header.frame_id = self._robot.base_frame
+        set_stamp(message, self._node.now_ns())
+        publisher.publish(message)
+
+    def destroy(self) -> None:
+        """Give the clients up."""
+        self._node.destroy_client(self._clear)
+        self._planner.destroy()
+
+    def _plan(self, wish: TargetWish) -> None:
+        if wish.verb == "stop":
+            self._planner.stop()
+            return
+        assert self._group.tip is not None
+        self._planner.move(
+            self._group.name, self._group.tip, self._robot.base_frame, wish.X_BT,
+            plan_only=wish.verb == "plan",
+        )  # fmt: skip

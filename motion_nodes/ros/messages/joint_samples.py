@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joint states as bytes: written into one buffer, read without message objects."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from control_msgs.msg import JointTrajectoryControllerState
+from sensor_msgs.msg import JointState
+
+from motion_nodes.ros.messages.cdr import (
+    HEADER,
+    LITTLE_ENDIAN,
+    Array,
+    CdrReader,
+    UnreadableMessage,
+    message_in,
+    texts_in,
+)
+
+CHANNELS = ("position", "velocity", "effort")
+
+
+class JointSample(NamedTuple):
+    """Positions and velocities of some joints at a time."""
+
+    stamp_ns: int
+    names: bytes | tuple[str, ...]
+    """The names, or the part of the message that holds them; equal for equal names."""
+    position: Array
+    """May be empty, or of another length than the names."""
+    velocity: Array
+    """Likewise."""
+
+    def joint_names(self) -> tuple[str, ...]:
+        """Return the names.
+
+        Raises:
+            UnreadableMessage: bytes that are no text.
+        """
+        if isinstance(self.names, tuple):
+            return self.names
+        try:
+            return tuple(texts_in(self.names))
+        except UnicodeDecodeError as error:
+            raise UnreadableMessage("names of joints are no UTF-8") from error
+
+
+class JointSampleReader:
+    """Reads the messages of one topic, or their bytes.
+
+    These are JointState, and JointTrajectoryControllerState, of which the reference is read: both
+    begin with a header, names, positions and velocities.
+    """
+
+    def __init__(self) -> None:
+        """Begin without having seen a message."""
+        self._names = b""
+
+    def read(self, message: Any, kind: type[Any] = JointState) -> JointSample:
+        """Return what a message says.
+
+        Args:
+            message: or its bytes.
+            kind: its type.
+
+        Raises:
+            UnreadableMessage: bytes that are no such message.
+        """
+        if isinstance(message, bytes):
+            sample = self._in_place(message) if message.startswith(LITTLE_ENDIAN) else None
+            if sample is not None:
+                return sample
+            message = message_in(message, kind)
+        if isinstance(message, JointTrajectoryControllerState):
+            names, point = message.joint_names, message.reference
+            position, velocity = point.positions, point.velocities
+        else:
+            names, position, velocity = message.name, message.position, message.velocity
+        stamp = message.header.stamp
+        at = int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
+        return JointSample(at, tuple(names), np.asarray(position), np.asarray(velocity))
+
+    def _in_place(self, data: bytes) -> JointSample | None:
+        """Return what is said; None where the message is shorter than it says."""
+        reader = CdrReader(data)
+        try:
+            stamp = reader.stamp_ns()
+            reader.skip_string()
+            self._names = reader.texts(self._names)
+            return JointSample(stamp, self._names, reader.doubles(), reader.doubles())
+        except (struct.error, ValueError):
+            return None
+
+
+class JointStateBuffer:
+    """A serialized JointState of fixed joints, whose stamp and numbers are written in place."""
+
+    def __init__(self, joints: Sequence[str], channels: Sequence[str] = CHANNELS) -> None:
+        """Prepare a message over ``joints``, NaN in those channels; the others are empty.
+
+        Raises:
+            ValueError: a channel that a JointState has not.
+        """
+        if not set(channels) <= set(CHANNELS):
+            raise ValueError(f"channels {list(channels)}; there are {', '.join(CHANNELS)}")
+        data = bytearray(LITTLE_ENDIAN + b"\x00\x00")
+        self._stamp = struct.Struct("<iI")
+        data += self._stamp.pack(0, 0)
+        _add_text(data, "")
+        _add_count(data, len(joints))
+        for name in joints:
+            _add_text(data, name)
+        starts: dict[str, int] = {}
+        for channel in CHANNELS:
+            count = len(joints) if channel in channels else 0
+            _add_count(data, count)
+            if count:
+                data += bytes(-(len(data) - HEADER) % 8)
+                starts[channel] = len(data)
+                data += bytes(8 * count)
+        self._data = data
+        self._views = {
+            name: np.frombuffer(data, np.float64, len(joints), start)
+            for name, start in starts.items()
+        }
+        for view in self._views.values():
+            view[:] = np.nan
+
+    def channel(self, name: str) -> Array:
+        """Return the numbers of a channel, to be written to, shape (n,); empty if it is empty."""
+        return self._views.get(name, np.empty(0))
+
+    def bytes(self, nanoseconds: int) -> bytes:
+        """Return the message with a time stamp [ns]."""
+        self._stamp.pack_into(self._data, HEADER, *divmod(nanoseconds, 1_000_000_000))
+        return bytes(self._data)
+
+
+def _add_count(data: bytearray, count: int) -> None:
+    data += bytes(-len(data) % 4)
+    data += struct.pack("<I", count)
+
+
+def _add_text(data: bytearray, text: str) -> None:
+    encoded = text.encode() + b"\x00"
+    _add_count(data, len(encoded))
+    data += encoded

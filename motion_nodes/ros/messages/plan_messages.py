@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans as messages of MoveIt: trajectories, error codes, what displays show."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from moveit_msgs.msg import DisplayTrajectory, MoveItErrorCodes, RobotState, RobotTrajectory
+from numpy.typing import NDArray
+from trajectory_msgs.msg import JointTrajectoryPoint
+
+from motion_nodes.planning.problem import PlanStatus
+from motion_nodes.ros.messages.moveit_messages import Refusal, fill_robot_state
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+
+Codes = MoveItErrorCodes
+
+PLAN_CODES = {
+    PlanStatus.SOLVED: Codes.SUCCESS,
+    PlanStatus.NO_GOAL: Codes.INVALID_GOAL_CONSTRAINTS,
+    PlanStatus.START_IN_COLLISION: Codes.START_STATE_IN_COLLISION,
+    PlanStatus.START_OUTSIDE_LIMITS: Codes.START_STATE_INVALID,
+    PlanStatus.GOAL_IN_COLLISION: Codes.GOAL_IN_COLLISION,
+    PlanStatus.GOAL_OUTSIDE_LIMITS: Codes.GOAL_STATE_INVALID,
+    PlanStatus.GOAL_UNREACHABLE: Codes.NO_IK_SOLUTION,
+    PlanStatus.TIMED_OUT: Codes.TIMED_OUT,
+    PlanStatus.ITERATION_LIMIT: Codes.PLANNING_FAILED,
+    PlanStatus.CANCELLED: Codes.PREEMPTED,
+    PlanStatus.BLOCKED: Codes.PLANNING_FAILED,
+    PlanStatus.INVALID_PATH: Codes.INVALID_MOTION_PLAN,
+}
+"""MoveIt's code for each way that planning ends."""
+
+
+def trajectory_message(trajectory: JointTrajectory, frame: str = "") -> RobotTrajectory:
+    """Return a trajectory as a message; ``frame`` is the base of the robot."""
+    message = RobotTrajectory()
+    joints = message.joint_trajectory
+    joints.joint_names, joints.header.frame_id = list(trajectory.joint_names), frame
+    for i, time in enumerate(trajectory.times.tolist()):
+        point = JointTrajectoryPoint(positions=_doubles(trajectory.positions[i]))
+        if trajectory.velocities is not None:
+            point.velocities = _doubles(trajectory.velocities[i])
+        if trajectory.accelerations is not None:
+            point.accelerations = _doubles(trajectory.accelerations[i])
+        whole = math.floor(time)
+        point.time_from_start.sec = whole
+        # Rounded down, so that it never becomes a whole second of its own.
+        point.time_from_start.nanosec = int((time - whole) * 1e9)
+        joints.points.append(point)
+    return message
+
+
+def _doubles(values: NDArray[np.float64]) -> array[float]:
+    """Return numbers as messages take them without looking at each."""
+    return array("d", values.tobytes())
+
+
+def state_message(joints: Mapping[str, float], stamp: Any, frame: str) -> RobotState:
+    """Return joint positions as a robot state."""
+    state = RobotState()
+    fill_robot_state(state, joints)
+    state.joint_state.header.stamp, state.joint_state.header.frame_id = stamp, frame
+    return state
+
+
+def display_message(
+    robot: str, start: RobotState, trajectories: Sequence[RobotTrajectory]
+) -> DisplayTrajectory:
+    """Return what RViz's planned path shows."""
+    return DisplayTrajectory(model_id=robot, trajectory_start=start, trajectory=list(trajectories))
+
+
+def scaling(value: float, what: str) -> float:
+    """Return a velocity or acceleration scaling; 0 stands for 1, as the message says.
+
+    Raises:
+        Refusal: it is not in [0, 1].
+    """
+    if not 0.0 <= value <= 1.0:
+        raise Refusal(
+            Codes.INVALID_MOTION_PLAN,
+            f"{what} is {value}; allowed is above 0 and up to 1, or 0 for 1",
+        )
+    return value or 1.0
+
+
+def not_used(request: Any) -> list[str]:
+    """Return notes on those fields of a MotionPlanRequest that are filled in and have no effect."""
+    notes = []
+    space = request.workspace_parameters
+    corners = (space.min_corner, space.max_corner)
+    if any(value != 0.0 for corner in corners for value in (corner.x, corner.y, corner.z)):
+        notes.append(
+            "workspace_parameters are not used: they bound robots that drive, not arms on a base"
+        )
+    if request.reference_trajectories:
+        notes.append(
+            "reference_trajectories are not used: they are first guesses for an optimiser, and "
+            "these planners search"
+        )
+    return notes
+
+
+def planning_time(value: float, default: float) -> float:
+    """Return the time allowed for planning [s]; 0 stands for the default.
+
+    Raises:
+        Refusal: it is negative or not finite.
+    """
+    if not math.isfinite(value) or value < 0.0:
+        raise Refusal(
+            Codes.PLANNING_FAILED,
+            f"allowed_planning_time is {value} s; give a positive time, or 0 for {default:g} s",
+        )
+    return value or default

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CollisionObject and AttachedCollisionObject to and from scenes.
+
+Each message is carried out whole or not at all. What MoveIt's clients leave out has MoveIt's
+meaning: no frame is the planning frame, no pose the identity, no id with REMOVE everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
+
+from motion_nodes.errors import BadCommand, UnknownFrame, did_you_mean
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.tree import Array, frozen
+from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
+from motion_nodes.ros.scene.scene_draft import SceneDraft
+from motion_nodes.ros.scene.scene_frames import SceneFrames
+from motion_nodes.ros.scene.scene_shapes import fill_shapes, is_identity, parts_of, poses_given
+from motion_nodes.scene.scene import AttachedBody, Part, WorldObject
+
+RESERVED = "<octomap>"
+"""Id that MoveIt keeps for its octomap."""
+
+# Constants of a byte field are bytes in Python.
+ADD, REMOVE, APPEND, MOVE = (
+    getattr(CollisionObject, name) for name in ("ADD", "REMOVE", "APPEND", "MOVE")
+)
+
+
+def change_object(draft: SceneDraft, message: CollisionObject, frames: SceneFrames) -> list[str]:
+    """Carry out what a message says of an object of the world; return what is worth a warning.
+
+    Raises:
+        MotionError: says why nothing was changed.
+    """
+    name = message.id
+    if message.operation == REMOVE:
+        return _remove(draft, name)
+    if message.operation == MOVE:
+        return _move(draft, message, frames)
+    _check_new(message)
+    if name in draft.attached:
+        link = draft.attached[name].link
+        raise BadCommand(f"object '{name}' is attached to {link}: detach it first")
+    X_WO, parts = _geometry(draft, message, frames)
+    old = draft.objects.get(name)
+    if message.operation == APPEND and old is not None:
+        # The new shapes stand where the message says; the object keeps its own frame.
+        X_ON = inverse(old.X_WO) @ X_WO
+        added = tuple(Part(part.solid, frozen(X_ON @ part.X_OS)) for part in parts)
+        draft.put(replace(old, parts=old.parts + added))
+    else:
+        draft.put(WorldObject(name, X_WO, parts, kind=_kind(message)))
+    return _not_kept(message)
+
+
+def change_attached(
+    draft: SceneDraft, message: AttachedCollisionObject, frames: SceneFrames
+) -> list[str]:
+    """Carry out what a message says of something attached; return what is worth a warning.
+
+    Raises:
+        MotionError: says why nothing was changed.
+    """
+    item = message.object
+    if item.operation == REMOVE:
+        return _detach(draft, item.id, message.link_name, frames)
+    if item.operation == MOVE:
+        raise BadCommand(f"'{item.id}' cannot be moved while it is attached: attach it anew")
+    if not item.id:
+        raise BadCommand("something is to be attached that has no id")
+    link = frames.link(message.link_name)
+    touching, warnings = _touch_links(message, frames)
+    body = draft.attached.get(item.id)
+    if not (item.primitives or item.meshes or item.planes):
+        draft.attach(_taken_up(draft, item.id, link, touching, frames))
+        return warnings
+    _check_new(item)
+    X_LO, parts = _geometry(draft, item, frames, link)
+    if item.operation == APPEND and body is not None:
+        if body.link != link:
+            raise BadCommand(f"'{item.id}' is attached to {body.link}, not to {link}")
+        X_ON = inverse(body.X_LO) @ X_LO
+        added = tuple(Part(part.solid, frozen(X_ON @ part.X_OS)) for part in parts)
+        touching |= body.touch_links
+        draft.attach(replace(body, parts=body.parts + added, touch_links=touching))
+    else:
+        draft.attach(AttachedBody(item.id, link, X_LO, parts, touching, kind=_kind(item)))
+    return warnings + _not_kept(item)
+
+
+def object_message(item: WorldObject, frame: str) -> CollisionObject:
+    """Return an object of the world as a message that adds it."""
+    message = CollisionObject(id=item.name, operation=ADD, pose=pose_message(item.X_WO))
+    message.header.frame_id = frame
+    _fill_kind(message, item.kind)
+    fill_shapes(message, item.parts)
+    return message
+
+
+def moved_message(item: WorldObject, frame: str) -> CollisionObject:
+    """Return a message that moves an object of the world to where it is."""
+    message = CollisionObject(id=item.name, operation=MOVE, pose=pose_message(item.X_WO))
+    message.header.frame_id = frame
+    return message
+
+
+def removed_message(name: str, frame: str) -> CollisionObject:
+    """Return a message that removes an object of the world."""
+    message = CollisionObject(id=name, operation=REMOVE)
+    message.header.frame_id = frame
+    return message
+
+
+def attached_message(body: AttachedBody) -> AttachedCollisionObject:
+    """Return something attached as a message that attaches it, in the frame of its link."""
+    message = AttachedCollisionObject(link_name=body.link, touch_links=sorted(body.touch_links))
+    item = message.object
+    item.id, item.operation, item.pose = body.name, ADD, pose_message(body.X_LO)
+    item.header.frame_id = body.link
+    _fill_kind(item, body.kind)
+    fill_shapes(item, body.parts)
+    return message
+
+
+def detached_message(name: str) -> AttachedCollisionObject:
+    """Return a message that detaches something."""
+    return AttachedCollisionObject(object=CollisionObject(id=name, operation=REMOVE))
+
+
+def _check_new(message: CollisionObject) -> None:
+    if message.operation not in (ADD, APPEND):
+        number = int.from_bytes(message.operation, "little")
+        raise BadCommand(
+            f"object '{message.id}' has the operation {number}; there are ADD = 0, REMOVE = 1, "
+            "APPEND = 2 and MOVE = 3"
+        )
+    if not message.id or message.id == RESERVED:
+        raise BadCommand(f"an object cannot have the id '{message.id}': give it a name")
+    if not (message.primitives or message.meshes or message.planes):
+        raise BadCommand(f"object '{message.id}' has no shapes: fill in primitives, meshes, planes")
+
+
+def _geometry(
+    draft: SceneDraft, message: CollisionObject, frames: SceneFrames, link: str = ""
+) -> tuple[Array, tuple[Part, ...]]:
+    """Return the pose of an object in the planning frame, or in a link, and its shapes."""
+    where = f"object '{message.id}'"
+    X_HO = pose_of(message.pose, f"the pose of {where}")[0]
+    parts = parts_of(message, where)
+    given = poses_given(message, where)
+    if len(parts) == 1 and given and is_identity(message.pose):
+        # Clients of old place the shape and not the object; a later MOVE places the object.
+        X_HO, parts = given[0], (replace(parts[0], X_OS=inverse(given[0]) @ parts[0].X_OS),)
+    frame = message.header.frame_id
+    if link and frame and frames.own(frame) == link:
+        X_RO = X_HO
+    else:
+        X_RO = frames.pose(frame, draft) @ X_HO
+        if link:
+            X_RO = inverse(frames.link_pose(link)) @ X_RO
+    return frozen(X_RO), tuple(Part(part.solid, frozen(part.X_OS)) for part in parts)
+
+
+def _remove(draft: SceneDraft, name: str) -> list[str]:
+    if not name:
+        draft.drop_words_on(draft.objects)
+        draft.objects.clear()
+        return []
+    if name not in draft.objects:
+        body = draft.attached.get(name)
+        hint = f" (attached to {body.link})" if body else did_you_mean(name, draft.objects)
+        return [f"object '{name}' is to be removed and is not in the world.{hint}"]
+    del draft.objects[name]
+    draft.drop_words_on([name])
+    return []
+
+
+def _move(draft: SceneDraft, message: CollisionObject, frames: SceneFrames) -> list[str]:
+    where = f"object '{message.id}'"
+    item = draft.object(message.id)
+    X_HO = pose_of(message.pose, f"the pose of {where}")[0]
+    X_WO = frozen(frames.pose(message.header.frame_id, draft) @ X_HO)
+    poses, parts = poses_given(message, where), item.parts
+    if item.static:
+        raise BadCommand(f"{where} is static: it was promised not to move")
+    if poses:
+        if len(poses) != len(parts):
+            raise BadCommand(
+                f"{where} is to be moved with {len(poses)} poses of shapes and has {len(parts)} "
+                "shapes; give as many, or none"
+            )
+        parts = tuple(
+            Part(part.solid, frozen(X_OS)) for part, X_OS in zip(parts, poses, strict=True)
+        )
+    draft.put(replace(item, X_WO=X_WO, parts=parts))
+    if message.primitives or message.meshes or message.planes:
+        return [
+            f"{where} is moved; the shapes that the message gives are not used (ADD takes them)"
+        ]
+    return []
+
+
+def _taken_up(
+    draft: SceneDraft, name: str, link: str, touching: frozenset[str], frames: SceneFrames
+) -> AttachedBody:
+    """Return an object of the world, or something attached, as a body of a link."""
+    body = draft.attached.get(name)
+    if body is not None:
+        # Repeated, or handed over from one link to another.
+        if body.link == link:
+            return replace(body, touch_links=touching)
+        X_LK = inverse(frames.link_pose(link)) @ frames.link_pose(body.link)
+        return replace(body, link=link, X_LO=frozen(X_LK @ body.X_LO), touch_links=touching)
+    item = draft.objects.get(name)
+    if item is None:
+        raise BadCommand(
+            f"'{name}' is to be attached, has no shapes in the message and is no object of the "
+            f"world.{did_you_mean(name, draft.objects)}"
+        )
+    X_LO = frozen(inverse(frames.link_pose(link)) @ item.X_WO)
+    return AttachedBody(name, link, X_LO, item.parts, touching, item.rgba, item.kind)
+
+
+def _detach(draft: SceneDraft, name: str, link: str, frames: SceneFrames) -> list[str]:
+    """Put down one thing, or all of a link (or of all links) where no name is given."""
+    chosen = [name] if name else list(draft.attached)
+    if link:
+        link = frames.link(link)
+    if not name and link:
+        chosen = [n for n, body in draft.attached.items() if body.link == link]
+    for each in chosen:
+        body = draft.attached.get(each)
+        if body is None:
+            hint = did_you_mean(each, draft.attached)
+            return [f"'{each}' is to be detached and nothing attached is called so.{hint}"]
+        if link and body.link != link:
+            raise BadCommand(f"'{each}' is attached to {body.link}, not to {link}")
+    put_down = {
+        each: frozen(frames.link_pose(body.link) @ body.X_LO)
+        for each in chosen
+        if (body := draft.attached[each])
+    }
+    for each, X_WO in put_down.items():
+        draft.put_down(each, X_WO)
+    return []
+
+
+def _touch_links(
+    message: AttachedCollisionObject, frames: SceneFrames
+) -> tuple[frozenset[str], list[str]]:
+    """Return the links that something attached may touch, and what was wrong with the others."""
+    known, warnings = set(), []
+    for name in message.touch_links:
+        try:
+            known.add(frames.link(name))
+        except UnknownFrame as error:
+            warnings.append(f"a touch link of '{message.object.id}' is not used: {error}")
+    return frozenset(known), warnings
+
+
+def _kind(message: CollisionObject) -> str:
+    """Return an object's type as one text; a data base stands in a second line."""
+    return "\n".join(filter(None, (message.type.key, message.type.db)))
+
+
+def _fill_kind(message: CollisionObject, kind: str) -> None:
+    message.type.key, _, message.type.db = kind.partition("\n")
+
+
+def _not_kept(message: CollisionObject) -> list[str]:
+    if message.subframe_names:
+        return [f"subframes of object '{message.id}' are not kept"]
+    return []

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes of the world to and from shape_msgs, with their places in an object's message."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import Point, Pose
+from moveit_msgs.msg import CollisionObject
+from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
+from motion_nodes.scene.scene import Part
+from motion_nodes.scene.shapes import (
+    Capsule,
+    Cone,
+    HalfSpace,
+    Solid,
+    TriangleMesh,
+    check_solid,
+    triangle_mesh,
+)
+
+
+class UnsupportedShape(BadCommand):
+    """A kind of shape that the world has no counterpart of."""
+
+
+@dataclass(frozen=True)
+class _Primitive:
+    """How one type of SolidPrimitive is read."""
+
+    sizes: int
+    make: Callable[[Sequence[float]], Solid]
+
+
+PRIMITIVES = {
+    SolidPrimitive.BOX: _Primitive(3, lambda d: Box((d[0], d[1], d[2]))),
+    SolidPrimitive.SPHERE: _Primitive(1, lambda d: Sphere(d[0])),
+    SolidPrimitive.CYLINDER: _Primitive(2, lambda d: Cylinder(radius=d[1], length=d[0])),
+    SolidPrimitive.CONE: _Primitive(2, lambda d: Cone(radius=d[1], height=d[0])),
+}
+"""By type; dimensions stand in the order of shape_msgs: heights before radii."""
+
+TYPE_NAMES = {SolidPrimitive.PRISM: "prism"}
+"""Types that have a name and are not supported."""
+
+HERE = np.eye(4)
+
+
+def parts_of(message: CollisionObject, where: str) -> tuple[Part, ...]:
+    """Return the shapes of an object's message in their places; a lacking pose is the identity.
+
+    Args:
+        message: its primitives, meshes and planes, in this order.
+        where: what to call the object in errors.
+
+    Raises:
+        UnsupportedShape: for a type that the world does not know.
+        MotionError: says what is wrong: sizes, numbers that are not finite, more poses than shapes.
+    """
+    parts: list[Part] = []
+    lists: tuple[tuple[str, Any, Any, Callable[[Any, str], tuple[Solid, Array]]], ...] = (
+        ("primitive", message.primitives, message.primitive_poses, _solid),
+        ("mesh", message.meshes, message.mesh_poses, _mesh),
+        ("plane", message.planes, message.plane_poses, _half_space),
+    )
+    for kind, shapes, poses, read in lists:
+        if len(poses) > len(shapes):
+            raise BadCommand(
+                f"{where} has {len(poses)} {kind}_poses and {len(shapes)} shapes for them; give "
+                "one pose for each shape, or fewer: the rest stands at the pose of the object"
+            )
+        for index, shape in enumerate(shapes):
+            what = f"{kind} {index + 1} of {where}"
+            solid, X_PS = read(shape, what)
+            X_OP = pose_of(poses[index], f"the pose of {what}")[0] if index < len(poses) else HERE
+            parts.append(Part(solid, X_OP @ X_PS))
+    return tuple(parts)
+
+
+def poses_given(message: CollisionObject, where: str) -> list[Array]:
+    """Return the poses of shapes that a message gives, in the order of :func:`parts_of`.
+
+    Raises:
+        MotionError: for one that is no pose.
+    """
+    given = [*message.primitive_poses, *message.mesh_poses, *message.plane_poses]
+    return [
+        pose_of(pose, f"pose {index} of the shapes of {where}")[0]
+        for index, pose in enumerate(given, start=1)
+    ]
+
+
+def fill_shapes(message: CollisionObject, parts: Iterable[Part]) -> None:
+    """Write shapes into an object's message.
+
+    A capsule has no type of its own there: it becomes a cylinder and two spheres, the same solid.
+    """
+    for part in parts:
+        solid, X = part.solid, part.X_OS
+        if isinstance(solid, TriangleMesh):
+            message.meshes.append(_mesh_message(solid))
+            message.mesh_poses.append(pose_message(X))
+        elif isinstance(solid, HalfSpace):
+            message.planes.append(Plane(coef=[0.0, 0.0, 1.0, 0.0]))
+            message.plane_poses.append(pose_message(X))
+        else:
+            for primitive, X_SP in _primitives(solid):
+                message.primitives.append(primitive)
+                X_OP = X if X_SP is HERE else X @ X_SP
+                message.primitive_poses.append(pose_message(X_OP))
+
+
+def is_identity(pose: Pose) -> bool:
+    """Return whether a pose is the one that a message has where nobody wrote one."""
+    p, r = pose.position, pose.orientation
+    return (p.x, p.y, p.z, r.x, r.y, r.z, r.w) == (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+
+
+def _solid(message: SolidPrimitive, what: str) -> tuple[Solid, Array]:
+    kind = PRIMITIVES.get(message.type)
+    if kind is None:
+        name = TYPE_NAMES.get(message.type, f"type {message.type}")
+        raise UnsupportedShape(
+            f"{what} is a {name}, which is not supported; there are box, sphere, cylinder, cone, "
+            "mesh and plane"
+        )
+    sizes = [float(size) for size in message.dimensions]
+    if len(sizes) < kind.sizes:
+        raise BadCommand(f"{what} has {len(sizes)} dimensions; its type needs {kind.sizes}")
+    solid = kind.make(sizes)
+    check_solid(solid, what)
+    return solid, HERE
+
+
+def _mesh(message: Mesh, what: str) -> tuple[Solid, Array]:
+    vertices = [(v.x, v.y, v.z) for v in message.vertices]
+    triangles = [triangle.vertex_indices for triangle in message.triangles]
+    try:
+        return triangle_mesh(np.array(vertices), np.array(triangles, dtype=np.int64)), HERE
+    except BadCommand as error:
+        raise BadCommand(f"{what}: {error}") from None
+
+
+def _half_space(message: Plane, what: str) -> tuple[Solid, Array]:
+    """Return what lies below the plane ``a x + b y + c z + d = 0``, (a, b, c) pointing up."""
+    a, b, c, d = (float(value) for value in message.coef)
+    length = math.sqrt(a * a + b * b + c * c)
+    if not (math.isfinite(length) and math.isfinite(d) and length > 0.0):
+        raise BadCommand(
+            f"{what} has the coefficients {[a, b, c, d]}; they must be finite, and the first "
+            "three a direction"
+        )
+    normal = np.array((a, b, c)) / length
+    X = from_xyz_rpy(rpy=(0.0, math.acos(max(-1.0, min(1.0, normal[2]))),
+                          math.atan2(normal[1], normal[0])))  # fmt: skip
+    X[:3, 3] = -d / length * normal
+    return HalfSpace(), X
+
+
+def _primitives(solid: Solid) -> list[tuple[SolidPrimitive, Array]]:
+    """Return the primitives that a solid consists of, each with its pose in the solid."""
+    if isinstance(solid, Box):
+        return [(_primitive(SolidPrimitive.BOX, *solid.size), HERE)]
+    if isinstance(solid, Sphere):
+        return [(_primitive(SolidPrimitive.SPHERE, solid.radius), HERE)]
+    if isinstance(solid, Cylinder):
+        return [(_primitive(SolidPrimitive.CYLINDER, solid.length, solid.radius), HERE)]
+    if isinstance(solid, Cone):
+        return [(_primitive(SolidPrimitive.CONE, solid.height, solid.radius), HERE)]
+    assert isinstance(solid, Capsule)
+    ball = _primitive(SolidPrimitive.SPHERE, solid.radius)
+    ends = [from_xyz_rpy((0.0, 0.0, side * 0.5 * solid.length)) for side in (-1.0, 1.0)]
+    middle = _primitive(SolidPrimitive.CYLINDER, solid.length, solid.radius)
+    return [(middle, HERE), *((ball, X) for X in ends)]
+
+
+def _primitive(kind: Any, *sizes: float) -> SolidPrimitive:
+    return SolidPrimitive(type=kind, dimensions=[float(size) for size in sizes])
+
+
+def _mesh_message(mesh: TriangleMesh) -> Mesh:
+    return Mesh(
+        vertices=[Point(x=x, y=y, z=z) for x, y, z in mesh.vertices.tolist()],
+        triangles=[MeshTriangle(vertex_indices=row) for row in mesh.triangles.astype(np.uint32)],
+    )
