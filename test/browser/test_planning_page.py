@@ -84,7 +84,7 @@ def test_collision_spheres_are_shown_on_demand(page: Page, viewer: BrowserViewer
     page.tab("Scene")
     before = orange(page)
     page.check("Collision spheres", True)
-    wait_for(lambda: orange(page) > before + 1000, "the spheres are drawn")
+    wait_for(lambda: orange(page) > before + 400, "the spheres are drawn")
     page.check("Collision spheres", False)
     wait_for(lambda: orange(page) < before + 100, "the spheres are hidden")
 

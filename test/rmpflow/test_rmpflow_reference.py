@@ -9,9 +9,11 @@ from motion_nodes.model.files.rmpflow_file import read_rmpflow, rmpflow_text
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Box
 from motion_nodes.rmpflow.follower import Follower
 from motion_nodes.rmpflow.following import FollowerSettings, Phase, RobotMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.scene.scene import Scene, world_object
 
 DT = 0.02
 FRANKA = load_robot("franka")
@@ -114,6 +116,32 @@ def test_a_target_out_of_reach_is_tried_twice_and_then_told():
     words = run(follower, policy.default_cspace_target, 20.0)
     assert follower.phase is Phase.STUCK
     assert sum("back to the posture" in text for text in words) == 1
+
+
+@pytest.mark.parametrize("gap", [0.025, 0.03])
+def test_an_arm_that_is_held_millimetres_off_its_target_is_told_stuck(gap):
+    place = np.array((0.5, 0.0, 0.4))
+    table = Box((0.4, 0.4, 0.1))
+    below = from_xyz_rpy(place - (0.0, 0.0, 0.05 + gap))
+    policy = RmpflowPolicy(FRANKA, ignore_robot_state_updates=True)
+    policy.set_scene(Scene(objects={"table": world_object("table", table, below)}))
+    follower = Follower(policy)
+    follower.follow_pose(from_xyz_rpy(place, (np.pi, 0.0, 0.0)), 0.0)
+    run(follower, policy.default_cspace_target, 5.0)
+    assert follower.settings.position_tolerance < follower.errors.position < 0.01
+    assert follower.phase is Phase.STUCK
+
+
+def test_an_arm_that_has_stood_long_is_not_stuck_when_a_new_target_comes():
+    policy = RmpflowPolicy(FRANKA, ignore_robot_state_updates=True)
+    follower = Follower(policy)
+    q = policy.default_cspace_target
+    X = policy.tool_pose(q).copy()
+    follower.follow_pose(X, 0.0)
+    assert run(follower, q, 4.0)[-1] == "arrived"
+    X[:3, 3] += (0.0, 0.008, 0.0)
+    follower.follow_pose(X, 4.0)
+    assert run(follower, q, 4.0) == ["arrived", "following", "arrived"]
 
 
 @pytest.mark.parametrize("name", ["franka", "ur10e"])

@@ -143,8 +143,9 @@ class _PolicyParams(FramedParams):
         0.01, name="stuck.progress", doc="What counts as better.", unit="m or rad/10", gt=0.0
     )
     stuck_tolerance: float = param(
-        0.01, name="stuck.tolerance", doc="So near it is not stuck.", unit="m or rad/10", gt=0.0
-    )
+        0.01, name="stuck.tolerance", doc="So near, only an arm that stands is stuck.",
+        unit="m or rad/10", gt=0.0,
+    )  # fmt: skip
     stuck_target_step: float = param(
         0.02, name="stuck.target_step", doc="A target that moves by more is a new one.",
         unit="m or rad/10", gt=0.0,
