@@ -18,6 +18,7 @@ from rclpy.task import Future
 
 from motion_nodes.ros import qos
 from motion_nodes.ros.executor_jobs import ExecutorJobs
+from motion_nodes.ros.goal_clock import GoalNode
 from motion_nodes.ros.node import MotionNode
 
 RESULT_TIMEOUT = 10
@@ -95,8 +96,9 @@ class GoalServer:
         self._cancel = cancel
         self._goals: dict[bytes, tuple[Goal, Any, Future]] = {}
         self._results: dict[bytes, Future] = {}
+        self._seen_by_server = GoalNode(node)
         self._server = ActionServer(
-            node,
+            self._seen_by_server,
             kind,
             name,
             execute_callback=self._execute,
@@ -142,6 +144,8 @@ class GoalServer:
 
     def _judge(self, _request: Any) -> GoalResponse:
         if self._node.active:
+            # By which the goal is stamped now.
+            self._seen_by_server.set_clock()
             return GoalResponse.ACCEPT
         self._node.warn("inactive", f"goal of {self._name} rejected: the node is not active")
         return GoalResponse.REJECT

@@ -11,6 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
+from rclpy.clock import Clock, ClockType
+
 from motion_nodes.ros.action_server import Goal, GoalServer
 from motion_nodes.ros.executor_jobs import ExecutorJobs
 from motion_nodes.ros.node import MotionNode
@@ -52,7 +54,9 @@ class LoopGoals(ABC, Generic[W]):
         self._jobs = ExecutorJobs(node)
         self._timer = None
         if feedback_rate is not None:
-            self._timer = node.create_timer(1.0 / feedback_rate, self._send_feedback)
+            # By the wall clock: simulated time would wake the executor with each /clock.
+            steady = Clock(clock_type=ClockType.STEADY_TIME)
+            self._timer = node.create_timer(1.0 / feedback_rate, self._send_feedback, clock=steady)
             self._timer.cancel()
         self._servers = [
             GoalServer(node, self._jobs, kind, name, begin=self._begin, cancel=self._cancel)

@@ -3,9 +3,10 @@
 
 A node has a fast part and a slow part. The fast part is :meth:`MotionNode.tick`, called by a loop
 of its own at ``update_rate``; it takes the newest messages of polled subscriptions, does the work
-and publishes. The slow part (services, parameters, lifecycle, diagnostics) is spun by an executor
-in another thread, which also runs all transitions. What the slow part wants changed in the core
-goes through :meth:`MotionNode.in_loop`, so the core needs no locks.
+and publishes. The slow part (services, parameters, lifecycle) is spun by an executor in another
+thread, which also runs all transitions. What the slow part wants changed in the core goes through
+:meth:`MotionNode.in_loop`, so the core needs no locks. Diagnostics are read and told by a third
+thread of the process, never during a transition.
 
 A node's life: ``configure`` reads the robot, builds the core and compiles its kernels;
 ``activate`` starts the loop; ``deactivate`` halts the robot's part. With ``autostart`` (default)
@@ -22,7 +23,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 
 from motion_nodes.errors import MotionError
@@ -35,6 +35,7 @@ from motion_nodes.ros.node_findings import TwinWatch, report_loop
 from motion_nodes.ros.parameters import ParameterSet, declare_early, param
 from motion_nodes.ros.rate_loop import RateLoop
 from motion_nodes.ros.readiness import LOOK, Readiness
+from motion_nodes.ros.regular_calls import RegularCall
 from motion_nodes.ros.ros_time import Step, StepClock
 
 T = TypeVar("T")
@@ -90,14 +91,11 @@ class MotionNode(EndpointNode, Generic[P]):
         self._jobs = LoopJobs()
         self._twins = TwinWatch(self)
         self._diagnostics = DiagnosticsPublisher(self, name)
-        self._diagnostics_timer = self.create_timer(
-            period, self._diagnose_safely, clock=Clock(clock_type=ClockType.STEADY_TIME)
-        )
-        self._readiness = Readiness(self, self._diagnose_safely)
-        self._readiness_timer = self.create_timer(
-            LOOK, self._look_whether_ready, clock=Clock(clock_type=ClockType.STEADY_TIME)
-        )
+        self._readiness = Readiness(self, self._report)
+        self._in_transition = threading.RLock()
         ChangeStateService(self, self.say_goodbye)
+        self._reporting = RegularCall(self._report, period)
+        self._looking = RegularCall(self._look_whether_ready, LOOK)
 
     # ---- what a node fills in
 
@@ -231,6 +229,8 @@ class MotionNode(EndpointNode, Generic[P]):
     def destroy_node(self) -> None:
         """Halt, release, and leave the graph."""
         self.stop()
+        self._looking.end()
+        self._reporting.end()
         self._guarded("shut down", self._shut_down)
         self._leave_graph()
 
@@ -238,13 +238,14 @@ class MotionNode(EndpointNode, Generic[P]):
 
     def _guarded(self, what: str, action: Callable[[], None]) -> TransitionCallbackReturn:
         self.failure = None
-        try:
-            action()
-        except MotionError as error:
-            self.failure = str(error)
-        except Exception as error:
-            self.failure = f"{type(error).__name__}: {error}"
-            self.get_logger().error(traceback.format_exc())
+        with self._in_transition:
+            try:
+                action()
+            except MotionError as error:
+                self.failure = str(error)
+            except Exception as error:
+                self.failure = f"{type(error).__name__}: {error}"
+                self.get_logger().error(traceback.format_exc())
         if self.failure is None:
             return TransitionCallbackReturn.SUCCESS
         self.get_logger().error(f"cannot {what}: {self.failure}")
@@ -341,15 +342,27 @@ class MotionNode(EndpointNode, Generic[P]):
         if self.on_crash is not None:
             self.on_crash()
 
-    def _look_whether_ready(self) -> None:
-        if self._readiness.look():
-            self._readiness_timer.cancel()
+    # ---- reports, beside loop and executor
 
-    def _diagnose_safely(self) -> None:
+    def _look_whether_ready(self) -> None:
+        try:
+            ready = self._readiness.look()
+        except Exception:
+            self.get_logger().error(f"looking for readiness failed:\n{traceback.format_exc()}")
+            ready = True
+        if ready:
+            self._looking.end()
+
+    def _report(self) -> None:
+        # Half configured there is nothing to tell yet.
+        if not self._in_transition.acquire(blocking=False):
+            return
         try:
             self._publish_diagnostics()
         except Exception:
             self.get_logger().error(f"diagnostics failed:\n{traceback.format_exc()}")
+        finally:
+            self._in_transition.release()
 
     def _publish_diagnostics(self) -> None:
         report = Report()
