@@ -233,13 +233,15 @@ def test_preempted_by_another_grip_and_by_a_stream(arm, robot):
         robot.blocked = dict.fromkeys(FINGERS, OBJECT)
         first = grip(arm, 0.0)
         assert first.accepted()
-        second = grip(arm, 0.033, COMMAND_NAMES[1])
+        second = grip(arm, 0.0395, COMMAND_NAMES[1])
         status, result = first.result()
         assert (status, result.stalled, result.reached_goal) == (ABORTED, False, False)
         status, result = second.result()
         assert (status, result.reached_goal) == (SUCCEEDED, True)
         third = grip(arm, 0.0)
         assert third.accepted()
+        # The answer comes before the motion: a stream that is sooner would be preempted itself.
+        arm.moving(0.002, FINGERS)
         stream.publish(JointState(name=FINGERS, position=[0.035, 0.035]))
         assert third.result()[0] == ABORTED
     finally:
