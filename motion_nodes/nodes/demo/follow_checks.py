@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, Sphere
 from motion_nodes.nodes.demo.client import Findings
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, world_object
-
-if TYPE_CHECKING:
-    from motion_nodes.nodes.demo.follow import FollowClient
 
 BALL, RADIUS = "ball", 0.06  # [m]
 LAG = 0.01
@@ -42,6 +41,20 @@ class Seen(NamedTuple):
     at: float
     """Its stamp [s]."""
     q: Array
+
+
+class FollowingArm(Protocol):
+    """An arm that follows, and what was seen of it."""
+
+    who: str
+    """What leads it."""
+    robot: Robot
+    joints: tuple[str, ...]
+    kinematics: Kinematics
+    tool: str
+    seen: list[Seen]
+    guests: set[str]
+    """What others have taken over."""
 
 
 class Round(NamedTuple):
@@ -78,21 +91,21 @@ class Lag(NamedTuple):
         return self.most < self.allowed(speed)
 
 
-def came_late(client: FollowClient, part: Round, speed: float) -> str:
+def came_late(arm: FollowingArm, part: Round, speed: float) -> str:
     """Return what shows that loops came late in a round, for people; empty where nothing does."""
-    lag = lag_of(client, part)
+    lag = lag_of(arm, part)
     if not lag.small(speed):
         return "the arm came late"
-    if part.ball is None or BALL in client.guests or lag.period < STATES_LATE:
+    if part.ball is None or BALL in arm.guests or lag.period < STATES_LATE:
         return ""
-    touched = least_distances(client, part, _seen_in(client, part))[0] <= 0.0
+    touched = least_distances(arm, part, _seen_in(arm, part))[0] <= 0.0
     return "the arm gave way late" if touched else ""
 
 
-def lag_of(client: FollowClient, part: Round) -> Lag:
+def lag_of(arm: FollowingArm, part: Round) -> Lag:
     """Return how far the tool was behind in a round."""
-    seen = _seen_in(client, part)
-    poses = client.kinematics.pose_batch(np.array([state.q for state in seen]), client.tool)
+    seen = _seen_in(arm, part)
+    poses = arm.kinematics.pose_batch(np.array([state.q for state in seen]), arm.tool)
     targets = np.array([part.target(state.at) for state in seen])
     behind = np.linalg.norm(poses[:, :3, 3] - targets, axis=1)
     free = free_to_follow(part, np.array([state.at for state in seen]), targets)
@@ -103,22 +116,22 @@ def lag_of(client: FollowClient, part: Round) -> Lag:
     return Lag(median, most, period, float(behind[~free].max(initial=0.0)))
 
 
-def _seen_in(client: FollowClient, part: Round) -> list[Seen]:
-    return [state for state in client.seen if part.begin <= state.at <= part.end]
+def _seen_in(arm: FollowingArm, part: Round) -> list[Seen]:
+    return [state for state in arm.seen if part.begin <= state.at <= part.end]
 
 
-def check_round(client: FollowClient, part: Round, findings: Findings, speed: float) -> None:
+def check_round(arm: FollowingArm, part: Round, findings: Findings, speed: float) -> None:
     """Check how far the tool was behind, and how near the arm came to the obstacle and itself."""
-    lag = lag_of(client, part)
+    lag = lag_of(arm, part)
     if part.last:
         findings.check(
             lag.small(speed),
-            f"Franka followed a target at up to {speed:.2f} m/s by {client.who}: "
+            f"Franka followed a target at up to {speed:.2f} m/s by {arm.who}: "
             f"{1e3 * lag.median:.1f} mm behind (median), {1e3 * lag.most:.1f} mm (95 %), "
             f"{1e3 * lag.allowed(speed):.0f} mm allowed with states every "
             f"{1e3 * lag.period:.0f} ms",
         )
-    world, own = least_distances(client, part, _seen_in(client, part))
+    world, own = least_distances(arm, part, _seen_in(arm, part))
     if part.ball is None or not part.last:
         findings.check(own > 0.0, f"its links stayed {100 * own:.1f} cm apart or more")
         return
@@ -146,9 +159,9 @@ def free_to_follow(part: Round, times: Array, targets: Array) -> NDArray[np.bool
     return np.array(free, np.bool_)
 
 
-def least_distances(client: FollowClient, part: Round, seen: list[Seen]) -> tuple[float, float]:
+def least_distances(arm: FollowingArm, part: Round, seen: list[Seen]) -> tuple[float, float]:
     """Return the least distance of the arm from the obstacle, and of its links [m]."""
-    checker = CollisionChecker(client.robot, client.joints)
+    checker = CollisionChecker(arm.robot, arm.joints)
     item = world_object(BALL, Sphere(RADIUS))
     world, own, looked = np.inf, np.inf, -np.inf
     for state in seen:
