@@ -32,7 +32,7 @@ def hold(**ranges: tuple[float, float]) -> JointGoal:
 
 
 def found(goal: PoseGoal, checker: CollisionChecker = SPACE) -> GoalConfigurations:
-    return goal_configurations(PlanRequest(checker, START, (goal,), timeout=20.0), START)
+    return goal_configurations(PlanRequest(checker, START, (goal,), timeout=60.0), START)
 
 
 def hand(q: Array) -> Array:
@@ -63,7 +63,7 @@ def test_the_pose_is_found_with_the_joint_where_it_is_to_be(seed: int) -> None:
 def test_a_plan_ends_with_both() -> None:
     checker = barrier_checker()
     asked = PoseGoal(HAND, TARGET, EXACTLY, joints=hold(panda_joint3=(-0.4, 0.4)))
-    planned = plan(PlanRequest(checker, START, (asked,), timeout=20.0))
+    planned = plan(PlanRequest(checker, START, (asked,), timeout=60.0))
     assert planned.trajectory is not None, planned.reason
     end = planned.trajectory.positions[-1]
     assert abs(end[2]) <= 0.4 + 1e-9
@@ -106,6 +106,6 @@ def test_joints_that_do_not_move_the_link_go_where_they_are_to_be() -> None:
     low[7:], high[7:] = 0.005, 0.01
     q = np.clip(start, low, high)
     asked = PoseGoal(HAND, TARGET, EXACTLY, joints=JointGoal(q, q - low, high - q))
-    result = goal_configurations(PlanRequest(checker, start, (asked,), timeout=20.0), start)
+    result = goal_configurations(PlanRequest(checker, start, (asked,), timeout=60.0), start)
     assert result.status is None, result.reason
     assert (result.Q[:, 7:] == 0.01).all()
