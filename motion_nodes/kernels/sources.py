@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Iterable
 from pathlib import Path
 
 ROOM = Path(__file__).parent
 
 
-def source_digest(names: Iterable[str]) -> str:
+@functools.cache
+def source_digest(names: tuple[str, ...]) -> str:
     """Return a hash of modules of this package, as hexadecimal digits.
 
     Args:

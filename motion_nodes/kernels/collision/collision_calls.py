@@ -60,7 +60,9 @@ class CollisionCalls:
 
     def __init__(self, lanes: Lanes) -> None:
         self.lanes = lanes
-        self._code = load_code(f"collision {_digest()} {lanes}", lambda: checks_text(lanes))
+        self._code = load_code(
+            f"collision {source_digest(_SOURCES)} {lanes}", lambda: checks_text(lanes)
+        )
         self.state_address = self._code.address("state")
         self.edge_address = self._code.address("edge")
         self._state = _State(self.state_address)
@@ -88,7 +90,7 @@ class NearestCalls:
     def __init__(self, lanes: Lanes) -> None:
         self.lanes = lanes
         self._code = load_code(
-            f"collision nearest {_digest()} {lanes}", lambda: nearest_text(lanes)
+            f"collision nearest {source_digest(_SOURCES)} {lanes}", lambda: nearest_text(lanes)
         )
         self._nearest = _Nearest(self._code.address("nearest"))
 
@@ -133,8 +135,3 @@ def collision_calls(lane_count: int | None = None) -> CollisionCalls:
     """
     lanes = native.host_cpu().lanes("float")
     return CollisionCalls(lanes if lane_count is None else Lanes("float", lane_count))
-
-
-@functools.cache
-def _digest() -> str:
-    return source_digest(_SOURCES)

@@ -132,7 +132,7 @@ def check_round(arm: FollowingArm, part: Round, findings: Findings, speed: float
             f"{1e3 * lag.period:.0f} ms",
         )
     world, own = least_distances(arm, part, _seen_in(arm, part))
-    if part.ball is None or not part.last:
+    if part.ball is None or (not part.last and lag.period >= STATES_LATE):
         findings.check(own > 0.0, f"its links stayed {100 * own:.1f} cm apart or more")
         return
     findings.check(
