@@ -140,6 +140,9 @@ class AckermannSpec:
     """Joints of driven rear wheels, left one first; empty: they roll freely."""
     steered_axle: Literal["front", "rear"] = "front"
     """Which axle steers."""
+    rear_steering_angles: Literal["rolling", "isaac"] = "rolling"
+    """Left and right angle of a steered rear axle: ``rolling`` without slip, or ``isaac``: the two
+    exchanged, as Isaac Sim's inverted steering has them."""
     max_steering_angle: SteeringAngle | None = None
     """Of the wheel in the middle that stands for both [rad]; None: what the joints allow."""
     max_steering_velocity: Positive | None = None

@@ -7,6 +7,9 @@ one it is meant in; so it must always be named:
     standard:  T_i = Rz(theta_i) Tz(d_i) Tx(a_i) Rx(alpha_i)
     modified:  T_i = Rx(alpha_{i-1}) Tx(a_{i-1}) Rz(theta_i) Tz(d_i)
 
+Other usual names are accepted: ``classic`` and ``distal`` mean standard, ``craig`` and ``proximal``
+mean modified.
+
 Sources: J. Denavit and R. S. Hartenberg, "A kinematic notation for lower-pair mechanisms based on
 matrices", J. Applied Mechanics 22, 1955; J. J. Craig, "Introduction to Robotics", 4th edition, eq.
 3.6 (modified: Universal Robots publishes standard, Franka modified tables).
@@ -25,9 +28,10 @@ from motion_nodes.errors import BadDescription, did_you_mean
 from motion_nodes.model.poses import from_xyz_rpy, multiply
 from motion_nodes.model.tree import Array, Joint, JointKind, KinematicTree, Link, frozen
 
-Convention = Literal["standard", "modified"]
+Convention = Literal["standard", "classic", "distal", "modified", "craig", "proximal"]
 
-_CONVENTIONS = ("standard", "modified")
+_STANDARD = ("standard", "classic", "distal")
+_MODIFIED = ("modified", "craig", "proximal")
 _KINDS = {"revolute": JointKind.REVOLUTE, "prismatic": JointKind.PRISMATIC}
 _Z = (0.0, 0.0, 1.0)
 
@@ -73,7 +77,7 @@ def tree_from_dh(
 
     Args:
         rows: the table, one row a joint.
-        convention: which of the two the table is meant in.
+        convention: which of the two the table is meant in, by one of its names.
         name: of the tree.
         joint_names: of the joints; default ``joint1`` to ``joint<n>``.
         base: pose of ``link0`` in ``base``, shape (4, 4); default: the identity.
@@ -83,20 +87,18 @@ def tree_from_dh(
         BadDescription: an empty table, a word or number that is not allowed (with its row), or a
             wrong count of names.
     """
-    if convention not in _CONVENTIONS:
-        hint = did_you_mean(str(convention), _CONVENTIONS)
-        raise BadDescription(f"{name}: convention '{convention}' is none.{hint}")
+    standard = _is_standard(convention, f"{name}: ")
     names = _names(name, rows, joint_names)
     joints = [_fixed("base_to_link0", "base", "link0", _checked_pose(name, "base", base))]
     for i, (row, joint) in enumerate(zip(rows, names, strict=True), start=1):
         _check_row(row, f"{name}: row {i} ('{joint}')")
         parent, child = f"link{i - 1}", f"link{i}"
         X = dh_transform(row.a, row.alpha, row.d, row.theta, convention)
-        if convention == "modified":
-            joints.append(_moving(joint, row, parent, child, X))
-        else:
+        if standard:
             joints.append(_moving(joint, row, parent, f"axis{i}", np.eye(4)))
             joints.append(_fixed(f"axis{i}_to_{child}", f"axis{i}", child, X))
+        else:
+            joints.append(_moving(joint, row, parent, child, X))
     tip = f"link{len(rows)}"
     joints.append(_fixed(f"{tip}_to_tool", tip, "tool", _checked_pose(name, "tool", tool)))
     taken = {joint.name for joint in joints if not joint.movable} & set(names)
@@ -107,10 +109,34 @@ def tree_from_dh(
 
 
 def dh_transform(a: float, alpha: float, d: float, theta: float, convention: Convention) -> Array:
-    """Return ``T_i`` of one row, shape (4, 4); for the formulas see the top of the module."""
+    """Return the transform of one row; for the formulas see the top of the module.
+
+    Args:
+        a: length of the link, along x [m].
+        alpha: twist of the link, about x [rad].
+        d: offset along z [m].
+        theta: angle about z [rad].
+        convention: of the row, by one of its names.
+
+    Returns:
+        ``T_i``, shape (4, 4).
+
+    Raises:
+        BadDescription: a convention that is not known.
+    """
+    standard = _is_standard(convention)
     about_x = from_xyz_rpy((a, 0.0, 0.0), (alpha, 0.0, 0.0))
     about_z = from_xyz_rpy((0.0, 0.0, d), (0.0, 0.0, theta))
-    return multiply(about_z, about_x) if convention == "standard" else multiply(about_x, about_z)
+    return multiply(about_z, about_x) if standard else multiply(about_x, about_z)
+
+
+def _is_standard(convention: object, where: str = "") -> bool:
+    """Return whether a name means the standard convention; case does not matter."""
+    word = str(convention).strip().lower()
+    if word not in _STANDARD + _MODIFIED:
+        hint = did_you_mean(word, _STANDARD + _MODIFIED)
+        raise BadDescription(f"{where}convention '{convention}' is not known.{hint}")
+    return word in _STANDARD
 
 
 def _names(name: str, rows: Sequence[DhRow], given: Sequence[str] | None) -> tuple[str, ...]:

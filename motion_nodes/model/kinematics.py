@@ -17,6 +17,7 @@ from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame, UnknownJoin
 from motion_nodes.kernels.packed import Array, pack, reroot
 from motion_nodes.kernels.python_form import Run
 from motion_nodes.kernels.robot_calls import robot_calls
+from motion_nodes.model.bounds import repeated
 from motion_nodes.model.tree import KinematicTree
 
 
@@ -262,7 +263,7 @@ def _check_joints(tree: KinematicTree, joints: tuple[str, ...], fixed: Mapping[s
     for name in (*joints, *fixed):
         if name not in tree.joint_names:
             raise UnknownJoint(name, tree.joint_names, f"the actuated joints of {tree.name}")
-    twice = sorted({name for name in joints if joints.count(name) > 1})
+    twice = repeated(joints)
     if twice:
         raise BadConfig(f"{tree.name}: joints {', '.join(twice)} are given twice.")
     both = sorted(set(joints) & set(fixed))

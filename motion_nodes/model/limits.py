@@ -38,7 +38,11 @@ class JointLimits:
 
     @classmethod
     def of_tree(cls, tree: KinematicTree) -> JointLimits:
-        """Return what a tree itself says: no limits of acceleration and jerk."""
+        """Return the limits of a URDF, which has none of acceleration and jerk.
+
+        Args:
+            tree: kinematic tree of the robot.
+        """
         joints = [tree.joints[name] for name in tree.joint_names]
         return cls(
             names=tree.joint_names,
@@ -62,7 +66,12 @@ class JointLimits:
         return np.asarray(np.clip(self._checked(q), self.lower, self.upper), dtype=np.float64)
 
     def within(self, q: ArrayLike, tolerance: float = 0.0) -> bool:
-        """Return whether positions of shape (..., n) are all numbers inside the limits."""
+        """Return whether all positions are within limits; NaN is not.
+
+        Args:
+            q: positions [rad or m], shape (..., n).
+            tolerance: how far beyond a limit counts as within [rad or m].
+        """
         values = self._checked(q)
         return bool(np.all((values >= self.lower - tolerance) & (values <= self.upper + tolerance)))
 
@@ -88,6 +97,9 @@ class JointLimits:
     def select(self, names: Sequence[str]) -> JointLimits:
         """Return the limits of some joints, in the order given.
 
+        Args:
+            names: of the joints.
+
         Raises:
             UnknownJoint: for a joint that has no limits here.
         """
@@ -101,6 +113,11 @@ class JointLimits:
             self.acceleration[index],
             self.jerk[index],
         )
+
+    def __repr__(self) -> str:
+        """Return the names of the joints."""
+        shown = ", ".join(self.names[:8]) + (", ..." if len(self.names) > 8 else "")
+        return f"JointLimits({shown})"
 
     def _checked(self, q: ArrayLike) -> Array:
         """Return ``q`` as floats, or say that its length is wrong."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from motion_nodes.errors import BadConfig
+from motion_nodes.model.bounds import repeated
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array
 
@@ -82,7 +83,7 @@ def parse_placements(words: Sequence[str]) -> tuple[Placement, ...]:
     if not placements:
         raise BadConfig("no robot is named; write [NAMESPACE:=]ROBOT[@X,Y,YAW]")
     seen = [placement.namespace for placement in placements]
-    twice = sorted({name for name in seen if seen.count(name) > 1})
+    twice = repeated(seen)
     if twice:
         which = ", ".join(p.word for p in placements if p.namespace == twice[0])
         shared = f"share the namespace '{twice[0]}'" if twice[0] else "have no namespace"

@@ -13,9 +13,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from motion_nodes.errors import BadCommand
 from motion_nodes.model.tree import Array
 
 Vector = Sequence[float] | Array
+
+MIN_QUATERNION = 1e-12
+"""A quaternion whose components are all smaller is taken for zero."""
 
 
 def from_xyz_rpy(xyz: Vector = (0.0, 0.0, 0.0), rpy: Vector = (0.0, 0.0, 0.0)) -> Array:
@@ -55,13 +59,15 @@ def from_xyz_quat(xyz: Vector, quat_xyzw: Vector) -> Array:
         ValueError: for a quaternion that is zero or not finite.
     """
     quaternion = np.asarray(quat_xyzw, dtype=np.float64)
-    norm = float(np.linalg.norm(quaternion))
-    if quaternion.shape != (4,) or not math.isfinite(norm) or norm < 1e-12:
+    # Scaled by its largest component first: squares of large or tiny finite numbers are not.
+    scale = float(np.abs(quaternion).max()) if quaternion.shape == (4,) else math.nan
+    if not math.isfinite(scale) or scale < MIN_QUATERNION:
         raise ValueError(
             f"quaternion {list(np.atleast_1d(quaternion))} is no rotation: give four finite "
             "numbers x y z w that are not all zero."
         )
-    x, y, z, w = quaternion / norm
+    scaled = quaternion / scale
+    x, y, z, w = scaled / np.linalg.norm(scaled)
     X = np.eye(4)
     X[:3, :3] = (
         (1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)),
@@ -70,6 +76,45 @@ def from_xyz_quat(xyz: Vector, quat_xyzw: Vector) -> Array:
     )
     X[:3, 3] = xyz
     return X
+
+
+def pose(
+    xyz: Vector = (0.0, 0.0, 0.0),
+    rpy: Vector | None = None,
+    quat_xyzw: Vector | None = None,
+) -> Array:
+    """Return a pose from a translation and a rotation in one of two forms.
+
+    Args:
+        xyz: translation [m], shape (3,).
+        rpy: rotation about the fixed x, then y, then z axis [rad], shape (3,).
+        quat_xyzw: rotation as quaternion, scalar last, shape (4,); need not have unit length.
+
+    Returns:
+        Homogeneous matrix, shape (4, 4).
+
+    Raises:
+        BadCommand: wrong lengths, numbers that are not finite, a zero quaternion, or both
+            ``rpy`` and ``quat_xyzw``.
+    """
+    if rpy is not None and quat_xyzw is not None:
+        raise BadCommand("give the rotation of a pose as rpy or as quat_xyzw, not as both.")
+    turn = rpy if rpy is not None else (0.0, 0.0, 0.0)
+    for name, values, count in (("xyz", xyz, 3), ("rpy", turn, 3), ("quat_xyzw", quat_xyzw, 4)):
+        if values is None:
+            continue
+        try:
+            numbers = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            numbers = np.empty(0)
+        if numbers.shape != (count,) or not np.isfinite(numbers).all():
+            raise BadCommand(f"{name} of a pose must be {count} finite numbers, got {values!r}.")
+    if quat_xyzw is None:
+        return from_xyz_rpy(xyz, turn)
+    try:
+        return from_xyz_quat(xyz, quat_xyzw)
+    except ValueError as error:
+        raise BadCommand(str(error)) from None
 
 
 def to_quat_xyzw(X_AB: Array) -> Array:
@@ -167,12 +212,20 @@ def compose(X_AB: Array, X_BC: Array) -> Array:
 
 
 def multiply(*poses: Array) -> Array:
-    """Return the product of poses from left to right; of none, the identity."""
+    """Return the product of poses from left to right; of none, the identity.
+
+    Args:
+        poses: shape (4, 4) each, such as ``X_AB, X_BC, X_CD``.
+    """
     return functools.reduce(compose, poses, np.eye(4))
 
 
 def inverse(X_AB: Array) -> Array:
-    """Return ``X_BA``."""
+    """Return the inverse ``X_BA`` of a pose.
+
+    Args:
+        X_AB: shape (4, 4).
+    """
     R_BA = X_AB[:3, :3].T
     X_BA = np.eye(4)
     X_BA[:3, :3] = R_BA

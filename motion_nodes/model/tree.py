@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -38,12 +38,22 @@ class JointKind(enum.IntEnum):
     CONTINUOUS = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Box:
     """A box centred on its frame."""
 
     size: tuple[float, float, float]
     """Full edge lengths along x, y, z [m]."""
+
+    def __init__(
+        self,
+        size: float | tuple[float, float, float] | Sequence[float],
+        y: float | None = None,
+        z: float | None = None,
+    ) -> None:
+        """Make a box of three lengths, ``Box(0.4, 0.02, 0.8)``, or of one tuple of them."""
+        edges = size if y is None and z is None else (size, y, z)
+        object.__setattr__(self, "size", edges)
 
 
 @dataclass(frozen=True)

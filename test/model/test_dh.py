@@ -125,7 +125,11 @@ def test_limits_and_names_go_into_the_tree():
     ("rows", "options", "message"),
     [
         ([], {}, "two: the table has no rows"),
-        ([DhRow(0, 0, 0)], {"convention": "craig"}, "convention 'craig' is none"),
+        (
+            [DhRow(0, 0, 0)],
+            {"convention": "criag"},
+            "two: convention 'criag' is not known. Did you mean 'craig'",
+        ),
         ([DhRow(0, np.nan, 0)], {}, r"two: row 1 \('joint1'\): alpha is nan"),
         ([DhRow(0, 0, 0, kind="revolut")], {}, "Did you mean 'revolute'"),
         ([DhRow(0, 0, 0, lower=2, upper=1)], {}, "limits are 2 to 1"),
@@ -140,6 +144,28 @@ def test_limits_and_names_go_into_the_tree():
 def test_bad_tables_are_refused(rows, options, message):
     with pytest.raises(BadDescription, match=message):
         tree_from_dh(rows, **{"convention": "modified", "name": "two", **options})
+
+
+@pytest.mark.parametrize(
+    ("names", "convention"),
+    [(("classic", "distal", "Standard"), "standard"), (("craig", "proximal"), "modified")],
+)
+def test_usual_names_of_the_conventions(names, convention):
+    other = {"standard": "modified", "modified": "standard"}[convention]
+    row, values = DhRow(0.3, 0.7, 0.2), (0.3, 0.7, 0.2, -0.4)
+    for name in names:
+        np.testing.assert_array_equal(
+            dh_transform(*values, name), dh_transform(*values, convention)
+        )
+        assert np.abs(dh_transform(*values, name) - dh_transform(*values, other)).max() > 0.05
+        found, wanted = (Kinematics(tree_from_dh([row], word)) for word in (name, convention))
+        np.testing.assert_array_equal(found.pose([0.5], "tool"), wanted.pose([0.5], "tool"))
+
+
+@pytest.mark.parametrize("name", ["", "clasic", "Denavit", None, 3])
+def test_unknown_conventions_are_refused_with_the_allowed_names(name):
+    with pytest.raises(BadDescription, match="standard, classic, distal, modified, craig, proxi"):
+        dh_transform(0.3, 0.7, 0.2, -0.4, name)
 
 
 def test_the_length_of_q_is_checked():

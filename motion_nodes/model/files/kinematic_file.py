@@ -116,6 +116,8 @@ def read_kinematic_text(text: str, name: str, where: str) -> KinematicTree:
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
         raise BadDescription(f"{where}, {place}: is not JSON: {error.msg}.") from None
+    except RecursionError:
+        raise BadDescription(f"{where}: is nested too deeply to be read.") from None
     links = decode(data, _File, where).links
     _check_links(links, where)
     joints = {}

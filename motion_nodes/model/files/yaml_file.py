@@ -13,9 +13,50 @@ import yaml
 
 from motion_nodes.errors import BadDescription
 
+MAX_CHARACTERS = 10_000_000
+"""Of a text."""
+MAX_DEPTH = 64
+"""Blocks in blocks, where an alias counts as what it stands for."""
+MAX_VALUES = 1_000_000
+"""Values in a text, where an alias counts as what it stands for: a few lines can stand for 10^9."""
+
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice and reads 1e-3 as the number it looks like."""
+    """Safe YAML that refuses a key given twice and reads 1e-3 as the number it looks like.
+
+    What is nested too deeply, refers to itself, or grows by aliases is refused.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Begin to read."""
+        super().__init__(text)
+        self._open: list[list[int]] = []
+        self._measured: dict[int, tuple[int, int]] = {}
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """Read one value with all in it, and count how much and how deep that is."""
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        mark, alias = event.start_mark, isinstance(event, yaml.AliasEvent)
+        if len(self._open) >= MAX_DEPTH:
+            raise _too_much(f"more than {MAX_DEPTH} blocks are nested", mark)
+        self._open.append([1, 1])
+        node = super().compose_node(parent, index)
+        values, depth = self._open.pop()
+        if alias:
+            if id(node) not in self._measured:
+                raise _too_much("a block contains itself", mark)
+            values, depth = self._measured[id(node)]
+        else:
+            self._measured[id(node)] = values, depth
+        if len(self._open) + depth > MAX_DEPTH:
+            raise _too_much(f"more than {MAX_DEPTH} blocks are nested", mark)
+        if self._open:
+            around = self._open[-1]
+            around[0], around[1] = around[0] + values, max(around[1], depth + 1)
+            values = around[0]
+        if values > MAX_VALUES:
+            raise _too_much(f"more than {MAX_VALUES} values, aliases counted", mark)
+        return node
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
         """Build a mapping whose keys differ."""
@@ -38,6 +79,10 @@ class _Loader(yaml.SafeLoader):
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
 )
+
+
+def _too_much(text: str, mark: Any) -> yaml.MarkedYAMLError:
+    return yaml.composer.ComposerError(None, None, text, mark)
 
 
 class _Dumper(yaml.SafeDumper):
@@ -93,12 +138,19 @@ def parse_yaml(text: str, where: str) -> Any:
     Raises:
         BadDescription: as :func:`read_yaml`.
     """
+    if len(text) > MAX_CHARACTERS:
+        raise BadDescription(
+            f"{where}: has {len(text)} characters; at most {MAX_CHARACTERS} are read."
+        )
     try:
         data = yaml.load(text, _Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise BadDescription(f"{where}{place}: is not YAML: {error.problem}.") from None
+        what = "cannot be used" if isinstance(error, yaml.composer.ComposerError) else "is not YAML"
+        raise BadDescription(f"{where}{place}: {what}: {error.problem}.") from None
+    except RecursionError:
+        raise BadDescription(f"{where}: is nested too deeply to be read.") from None
     except (yaml.YAMLError, ValueError) as error:
         raise BadDescription(f"{where}: is not YAML: {error}") from None
     if not isinstance(data, dict):

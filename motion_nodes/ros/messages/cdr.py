@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rclpy.serialization import deserialize_message
 
 from motion_nodes.errors import MotionError
+from motion_nodes.model.bounds import NAMES
 
 Array = NDArray[np.float64]
 
@@ -25,8 +26,8 @@ LITTLE_ENDIAN = b"\x00\x01"
 """First bytes of plain CDR of this kind, which nearly all computers send."""
 HEADER = 4
 """[bytes] The second half of the header holds options that do not matter here."""
-MOST_ITEMS = 1 << 16
-"""Sequences are not believed to be longer."""
+MOST_ITEMS = NAMES
+"""Longer sequences are refused before anything is made of them."""
 
 _UINT32 = struct.Struct("<I")
 _STAMP = struct.Struct("<iI")
@@ -85,11 +86,19 @@ class CdrReader:
         self._at = start + 8 * count
         return np.frombuffer(self.data, np.float64, count, start)
 
-    def _count(self) -> int:
+    def count(self, most: int) -> int:
+        """Read the number of entries of a sequence.
+
+        Raises:
+            UnreadableMessage: there are more than ``most``.
+        """
+        return self._count(most)
+
+    def _count(self, most: int = MOST_ITEMS) -> int:
         at = (self._at + 3) & ~3
         (count,) = _UINT32.unpack_from(self.data, at)
-        if count > MOST_ITEMS:
-            raise ValueError(f"a sequence of {count} items")
+        if count > most:
+            raise UnreadableMessage(f"a list of {count} entries; allowed are {most}")
         self._at = at + 4
         return int(count)
 

@@ -34,6 +34,8 @@ class JointSample(NamedTuple):
     """May be empty, or of another length than the names."""
     velocity: Array
     """Likewise."""
+    effort: Array = np.empty(0)
+    """Likewise; of JointState alone."""
 
     def joint_names(self) -> tuple[str, ...]:
         """Return the names.
@@ -71,27 +73,32 @@ class JointSampleReader:
             UnreadableMessage: bytes that are no such message.
         """
         if isinstance(message, bytes):
-            sample = self._in_place(message) if message.startswith(LITTLE_ENDIAN) else None
+            small = message.startswith(LITTLE_ENDIAN)
+            sample = self._in_place(message, kind is JointState) if small else None
             if sample is not None:
                 return sample
             message = message_in(message, kind)
         if isinstance(message, JointTrajectoryControllerState):
             names, point = message.joint_names, message.reference
-            position, velocity = point.positions, point.velocities
+            position, velocity, effort = point.positions, point.velocities, ()
         else:
             names, position, velocity = message.name, message.position, message.velocity
+            effort = message.effort
         stamp = message.header.stamp
         at = int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
-        return JointSample(at, tuple(names), np.asarray(position), np.asarray(velocity))
+        channels = (np.asarray(values) for values in (position, velocity, effort))
+        return JointSample(at, tuple(names), *channels)
 
-    def _in_place(self, data: bytes) -> JointSample | None:
+    def _in_place(self, data: bytes, efforts: bool) -> JointSample | None:
         """Return what is said; None where the message is shorter than it says."""
         reader = CdrReader(data)
         try:
             stamp = reader.stamp_ns()
             reader.skip_string()
             self._names = reader.texts(self._names)
-            return JointSample(stamp, self._names, reader.doubles(), reader.doubles())
+            position, velocity = reader.doubles(), reader.doubles()
+            effort = reader.doubles() if efforts else np.empty(0)
+            return JointSample(stamp, self._names, position, velocity, effort)
         except (struct.error, ValueError):
             return None
 
@@ -99,8 +106,12 @@ class JointSampleReader:
 class JointStateBuffer:
     """A serialized JointState of fixed joints, whose stamp and numbers are written in place."""
 
-    def __init__(self, joints: Sequence[str], channels: Sequence[str] = CHANNELS) -> None:
+    def __init__(
+        self, joints: Sequence[str], channels: Sequence[str] = CHANNELS, sender: str = ""
+    ) -> None:
         """Prepare a message over ``joints``, NaN in those channels; the others are empty.
+
+        ``sender`` is the frame_id, by which a stream of commands names itself.
 
         Raises:
             ValueError: a channel that a JointState has not.
@@ -110,7 +121,7 @@ class JointStateBuffer:
         data = bytearray(LITTLE_ENDIAN + b"\x00\x00")
         self._stamp = struct.Struct("<iI")
         data += self._stamp.pack(0, 0)
-        _add_text(data, "")
+        _add_text(data, sender)
         _add_count(data, len(joints))
         for name in joints:
             _add_text(data, name)

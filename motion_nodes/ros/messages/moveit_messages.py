@@ -17,13 +17,12 @@ from moveit_msgs.msg import MoveItErrorCodes, RobotState
 from numpy.typing import NDArray
 
 from motion_nodes.errors import MotionError, UnknownGroup, did_you_mean
+from motion_nodes.model.bounds import JOINT_STATE, LENGTH, QUATERNION_NORM
 from motion_nodes.model.poses import from_xyz_quat, to_quat_xyzw
 from motion_nodes.model.robot import Group, Robot
 
 Array = NDArray[np.float64]
 
-FARTHEST = 1e6
-"""[m] A position beyond this is taken for a fault."""
 UNIT_TOLERANCE = 1e-3
 """How far a quaternion's length may be from one without a word."""
 
@@ -74,17 +73,19 @@ def pose_of(message: Pose, what: str) -> tuple[Array, str]:
             MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
             f"{what} is not finite: position {position}, orientation {quaternion}",
         )
-    if max(map(abs, position)) > FARTHEST:
+    if max(map(abs, position)) > LENGTH.max:
         raise Refusal(
             MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
-            f"{what} lies {max(map(abs, position)):.3g} m away; positions are given in metres",
+            f"{what} lies {max(map(abs, position)):.3g} m away; positions are given in metres, "
+            f"allowed are {LENGTH.text()}",
         )
     length = math.hypot(*quaternion)
-    if length < UNIT_TOLERANCE:
+    shortest, longest = QUATERNION_NORM
+    if not shortest <= length <= longest:
         raise Refusal(
             MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
-            f"{what} has the orientation {quaternion}, which is no rotation; "
-            "for none give x y z w = 0 0 0 1",
+            f"{what} has the orientation {quaternion} of norm {length:.3g}, which is no rotation; "
+            f"for none give x y z w = 0 0 0 1; allowed are norms of {shortest:g} to {longest:g}",
         )
     notice = ""
     if abs(length - 1.0) > UNIT_TOLERANCE:
@@ -131,6 +132,11 @@ def joint_values(state: RobotState, known: Sequence[str], what: str) -> dict[str
         if not math.isfinite(value):
             raise Refusal(
                 MoveItErrorCodes.INVALID_ROBOT_STATE, f"{what} has {name} at {value}; not finite"
+            )
+        if not JOINT_STATE.allows(value):
+            raise Refusal(
+                MoveItErrorCodes.INVALID_ROBOT_STATE,
+                f"{what} has {name} at {value:.6g}; allowed is {JOINT_STATE.text()}",
             )
     return values
 

@@ -13,7 +13,9 @@ from motion_nodes.base_motion.path import PlanarPath
 from motion_nodes.base_motion.pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import BadCommand
+from motion_nodes.model.bounds import EARTH_LENGTH
 from motion_nodes.ros.joint_topics import set_stamp
+from motion_nodes.ros.messages.message_bounds import check_bounds
 
 UNIT = 0.01
 """How far from 1 the length of an orientation may be."""
@@ -31,6 +33,7 @@ def pose2_from(pose: Any, what: str = "pose") -> Pose2:
             f"{what}: position ({p.x}, {p.y}), orientation ({q.x}, {q.y}, {q.z}, {q.w}) must be "
             "finite numbers"
         )
+    check_bounds(pose, what, EARTH_LENGTH)
     length = math.sqrt(q.x * q.x + q.y * q.y + q.z * q.z + q.w * q.w)
     if abs(length - 1.0) > UNIT:
         raise BadCommand(

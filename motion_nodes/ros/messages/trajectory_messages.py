@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,11 +12,30 @@ from numpy.typing import NDArray
 
 from motion_nodes.control.tolerances import ToleranceRequest
 from motion_nodes.errors import BadCommand
+from motion_nodes.model.bounds import (
+    ACCELERATION,
+    DURATION,
+    JOINT_POSITION,
+    POINTS,
+    VELOCITY,
+    check_numbers,
+)
+from motion_nodes.ros.messages.cdr import LITTLE_ENDIAN, CdrReader, UnreadableMessage
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.validate import check_point_count, joint_order
 
 Array = NDArray[np.float64]
 
+
+BOUNDS = {
+    "positions": JOINT_POSITION,
+    "velocities": VELOCITY,
+    "accelerations": ACCELERATION,
+}
+"""Of the numbers of each channel."""
+
+MAX_BYTES = 32_000_000
+"""Of a serialized trajectory: 100 000 points of twelve joints in three channels."""
 
 PART = 500
 """Points that are turned into numbers, or given back, at once."""
@@ -24,6 +44,28 @@ PART = 500
 def seconds(duration: Any) -> float:
     """Return a builtin_interfaces Duration or Time as seconds."""
     return float(duration.sec) + 1e-9 * float(duration.nanosec)
+
+
+def size_fault(data: bytes) -> str:
+    """Return why a serialized JointTrajectory is too large to be made an object of, or nothing.
+
+    rclpy holds Python's lock while it makes one; a giant would stop the loops of the process.
+    """
+    if len(data) > MAX_BYTES:
+        return f"the message has {len(data)} bytes; allowed are {MAX_BYTES}"
+    if not data.startswith(LITTLE_ENDIAN):
+        return ""
+    reader = CdrReader(data)
+    try:
+        reader.stamp_ns()
+        reader.skip_string()
+        reader.texts()
+        reader.count(POINTS)
+    except UnreadableMessage as error:
+        return str(error)
+    except (struct.error, ValueError):
+        return "the message is shorter than it says"
+    return ""
 
 
 def trajectory_from(message: Any, joint_names: Sequence[str]) -> JointTrajectory:
@@ -44,6 +86,7 @@ def trajectory_from(message: Any, joint_names: Sequence[str]) -> JointTrajectory
         raise BadCommand("point 0 has no positions; velocities alone make no trajectory")
     names = tuple(message.joint_names)
     times = np.array([seconds(point.time_from_start) for point in points])
+    check_numbers(times, DURATION, "time_from_start of point")
     positions = _channel(points, "positions", names)
     assert positions is not None
     return JointTrajectory(
@@ -69,7 +112,9 @@ def _channel(points: Sequence[Any], channel: str, names: tuple[str, ...]) -> Arr
             )
     # In parts, so that a control loop in another thread has its turn in between.
     parts = [np.array(rows[i : i + PART], dtype=np.float64) for i in range(0, len(rows), PART)]
-    return np.concatenate(parts)
+    values = np.concatenate(parts)
+    check_numbers(values, BOUNDS[channel], channel, names)
+    return values
 
 
 def drop_points(message: Any) -> None:

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Physical bounds of the numbers and sizes that come from outside.
+
+A finite number can be as harmful as NaN: 1e155 is finite and its square is not. Every number that
+a client, a driver or a file gives is held against one of these bounds before anything is computed
+from it. They are wide: what lies beyond is no robot but a fault of the sender, such as a wrong unit
+or an uninitialized field.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import BadCommand
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Allowed values of one kind of quantity."""
+
+    max: float
+    """Max absolute value."""
+    unit: str = ""
+    min: float | None = None
+    """Min value; None: ``-max``."""
+
+    def allows(self, value: float) -> bool:
+        """Return whether a value is allowed; NaN and infinities are left to who reads them.
+
+        Both mean something in some messages: no command, or a free axis.
+        """
+        least = -self.max if self.min is None else self.min
+        return least <= value <= self.max or not math.isfinite(value)
+
+    def text(self) -> str:
+        """Return the allowed range in words."""
+        least = -self.max if self.min is None else self.min
+        return f"{least:g} to {self.max:g}{' ' + self.unit if self.unit else ''}"
+
+
+LENGTH = Bound(1e4, "m")
+"""Coordinates of poses and points around a robot."""
+EARTH_LENGTH = Bound(1e7, "m")
+"""Coordinates in frames that may be fixed to the Earth: /tf, odometry, goals and paths of bases. A
+northing of UTM goes up to 1e7 m."""
+SIZE = Bound(1e4, "m")
+"""Sizes of shapes; that they are above 0 is checked where shapes are made."""
+QUATERNION = Bound(10.0)
+"""Components of a quaternion, whose norm is to be in :data:`QUATERNION_NORM`."""
+QUATERNION_NORM = (0.1, 10.0)
+"""Norms of quaternions that are normalized; others are refused. Rounding to a few digits, or to
+float32, stays far inside; a quaternion of zeros or an uninitialized one does not."""
+JOINT_POSITION = Bound(1e6, "rad or m")
+"""Commanded positions of joints; continuous ones may count their turns."""
+JOINT_STATE = Bound(1e9, "rad or m")
+"""Measured positions of joints: a small wheel turns through 1e6 rad in 30 km."""
+VELOCITY = Bound(1e4, "m/s or rad/s")
+ACCELERATION = Bound(1e6, "m/s^2 or rad/s^2")
+EFFORT = Bound(1e6, "N m or N")
+TOLERANCE = Bound(1e6, "rad or m")
+DURATION = Bound(1e6, "s")
+PLANNING_TIME = Bound(600.0, "s")
+"""Time that a client allows for planning; a request occupies a thread for so long."""
+SOLVING_TIME = Bound(60.0, "s")
+"""Likewise for inverse kinematics."""
+COLOUR = Bound(1e3)
+COEFFICIENT = Bound(1e6)
+"""Coefficients of planes, weights, scale factors."""
+ANY = Bound(1e9)
+"""Numbers of which nothing else is known."""
+
+NAMES = 1000
+"""Joints, links or names in one message."""
+POINTS = 100_000
+"""Points of a trajectory, of a path, or a tool's path."""
+VERTICES = 1_000_000
+"""Vertices or triangles of a mesh."""
+OBJECTS = 10_000
+"""Collision objects, transforms, or messages in a message."""
+ITEMS = 100_000
+"""Entries of lists of which nothing else is known."""
+NAME_LENGTH = 1000
+"""Characters of a name or a frame."""
+TEXT_LENGTH = 1_000_000
+"""Characters of a text, such as a description or a path in JSON."""
+
+
+def first_beyond(values: Any, bound: Bound) -> int | None:
+    """Return the place of the first finite value that is not allowed, None where there is none.
+
+    Args:
+        values: any shape; counted as if they stood in one row.
+        bound: what is allowed.
+    """
+    array: NDArray[np.float64] = np.asarray(values, dtype=np.float64).ravel()
+    if not array.size:
+        return None
+    least = -bound.max if bound.min is None else bound.min
+    beyond = ((array < least) | (array > bound.max)) & np.isfinite(array)
+    return int(np.argmax(beyond)) if beyond.any() else None
+
+
+def check_numbers(values: Any, bound: Bound, what: str, names: Any = None) -> None:
+    """Refuse finite numbers beyond a bound.
+
+    Args:
+        values: any shape.
+        bound: what is allowed.
+        what: the quantity, for the error.
+        names: of the entries, for the error; repeated for further rows. None: their indices.
+
+    Raises:
+        BadCommand: with the first such entry, its value and the allowed range.
+    """
+    at = first_beyond(values, bound)
+    if at is None:
+        return
+    value = float(np.asarray(values, dtype=np.float64).ravel()[at])
+    entry = (
+        f"{what}[{at}]"
+        if names is None or not len(names)
+        else (f"{what} of {names[at % len(names)]}")
+    )
+    raise BadCommand(f"{entry} is {value:.6g}; allowed is {bound.text()}")
+
+
+def check_count(count: int, most: int, what: str) -> None:
+    """Refuse lists that are too long.
+
+    Raises:
+        BadCommand: with the length and the max.
+    """
+    if count > most:
+        raise BadCommand(f"{what} has {count} entries; allowed are {most}")
+
+
+def repeated(names: Any) -> list[str]:
+    """Return the names that occur more than once, each once and in order; linear in their number.
+
+    Args:
+        names: hashable entries.
+    """
+    seen: set[str] = set()
+    twice: dict[str, None] = {}
+    for name in names:
+        if name in seen:
+            twice[name] = None
+        seen.add(name)
+    return sorted(twice)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers that say no, for services and actions of any type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CODES = ("INVALID_GOAL", "INVALID_GOAL_CONSTRAINTS", "UNKNOWN", "FAILURE")
+"""Constants that stand for a failure of an unnamed kind, in types with a whole number as code."""
+_TEXTS = ("message", "error_string", "error_msg", "reason", "error_message")
+
+
+def fill_failure(response: Any, text: str, *, rejected: bool = False) -> Any:
+    """Write into a response or result that there was a failure, as far as its type can tell.
+
+    Args:
+        response: of a service, or result of an action.
+        text: why.
+        rejected: the request was at fault, not the node.
+
+    Returns:
+        The same response.
+    """
+    fields = response.get_fields_and_field_types()
+    for name in ("success", "ok", "successful", "valid"):
+        if fields.get(name) == "boolean":
+            setattr(response, name, False)
+    for name in _TEXTS:
+        if fields.get(name, "").startswith("string"):
+            setattr(response, name, text)
+    code: Any = getattr(response, "error_code", None)
+    if hasattr(code, "val"):
+        code.val = code.INVALID_GOAL_CONSTRAINTS if rejected else code.FAILURE
+        code.message = text
+    elif isinstance(code, int):
+        constant = next((c for c in CODES if hasattr(type(response), c)), None)
+        if constant is not None:
+            response.error_code = getattr(type(response), constant)
+    for name in ("motion_plan_response", "result"):
+        inner = getattr(response, name, None)
+        if hasattr(inner, "get_fields_and_field_types"):
+            fill_failure(inner, text, rejected=rejected)
+    return response

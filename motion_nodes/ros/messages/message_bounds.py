@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bounds of messages of every type, looked at where messages come in.
+
+Subscriptions, services and actions of the suite's nodes hold every message against its bounds
+before anything else reads it, so no reader can forget to. What is checked of a type is worked out
+once, from its fields: magnitudes of numbers, lengths of lists and texts. NaN and infinities are
+left to the readers, for in some messages they mean something. What is large and read into arrays
+anyway (:data:`READ_ELSEWHERE`) is checked there, by :func:`motion_nodes.model.bounds.check_numbers`
+and with the same bounds.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model import bounds
+from motion_nodes.model.bounds import Bound
+
+Check = Callable[[Any, str, Bound], None]
+"""Looks at a value: it, what it is called, and the bound of lengths."""
+
+NUMBERS: dict[tuple[str, str], Bound] = {
+    ("geometry_msgs/Quaternion", "*"): bounds.QUATERNION,
+    ("geometry_msgs/Twist", "*"): bounds.VELOCITY,
+    ("geometry_msgs/Accel", "*"): bounds.ACCELERATION,
+    ("geometry_msgs/Wrench", "*"): bounds.EFFORT,
+    ("shape_msgs/SolidPrimitive", "dimensions"): bounds.SIZE,
+    ("shape_msgs/Plane", "coef"): bounds.COEFFICIENT,
+    ("std_msgs/ColorRGBA", "*"): bounds.COLOUR,
+    ("ackermann_msgs/AckermannDrive", "*"): bounds.VELOCITY,
+    ("control_msgs/JointJog", "*"): bounds.VELOCITY,
+    ("control_msgs/JointTolerance", "*"): bounds.TOLERANCE,
+    ("control_msgs/JointComponentTolerance", "*"): bounds.TOLERANCE,
+    ("control_msgs/GripperCommand", "position"): bounds.JOINT_POSITION,
+    ("control_msgs/GripperCommand", "max_effort"): bounds.EFFORT,
+    ("moveit_msgs/JointConstraint", "*"): bounds.JOINT_POSITION,
+    ("moveit_msgs/OrientationConstraint", "*"): bounds.ANY,
+    ("moveit_msgs/MotionPlanRequest", "allowed_planning_time"): bounds.PLANNING_TIME,
+    ("moveit_msgs/PositionIKRequest", "timeout"): bounds.SOLVING_TIME,
+    ("control_msgs/SetOdometry_Request", "*"): bounds.EARTH_LENGTH,
+    ("std_msgs/Float64MultiArray", "data"): bounds.JOINT_POSITION,
+    # Not used, and what is not known is given as any large number there.
+    ("geometry_msgs/PoseWithCovariance", "covariance"): Bound(math.inf),
+    ("geometry_msgs/TwistWithCovariance", "covariance"): Bound(math.inf),
+}
+"""(type, field) -> bound of its numbers; ``*`` stands for all fields, also of messages in it."""
+
+WHOLE = {("rcl_interfaces/ParameterValue", "type"): 9}
+"""(type, field) -> max of a whole number; rclpy raises on other types of parameters."""
+
+COUNTS: dict[tuple[str, str], int] = {
+    ("sensor_msgs/JointState", "*"): bounds.NAMES,
+    ("trajectory_msgs/JointTrajectory", "joint_names"): bounds.NAMES,
+    ("trajectory_msgs/JointTrajectory", "points"): bounds.POINTS,
+    ("trajectory_msgs/MultiDOFJointTrajectory", "points"): bounds.POINTS,
+    ("std_msgs/Float64MultiArray", "data"): bounds.NAMES,
+    ("std_msgs/Int32MultiArray", "data"): bounds.NAMES,
+    ("control_msgs/JointJog", "*"): bounds.NAMES,
+    ("nav_msgs/Path", "poses"): bounds.POINTS,
+    ("shape_msgs/Mesh", "*"): bounds.VERTICES,
+    ("tf2_msgs/TFMessage", "transforms"): bounds.OBJECTS,
+    ("moveit_msgs/PlanningSceneWorld", "collision_objects"): bounds.OBJECTS,
+}
+"""(type, field) -> max entries; else :data:`motion_nodes.model.bounds.ITEMS`, names fewer."""
+
+TEXTS = {"std_msgs/String": bounds.TEXT_LENGTH}
+"""Type -> max characters; else :data:`motion_nodes.model.bounds.NAME_LENGTH`."""
+
+READ_ELSEWHERE = {
+    ("sensor_msgs/JointState", "position"),
+    ("sensor_msgs/JointState", "velocity"),
+    ("sensor_msgs/JointState", "effort"),
+    ("trajectory_msgs/JointTrajectory", "points"),
+    ("shape_msgs/Mesh", "vertices"),
+    ("shape_msgs/Mesh", "triangles"),
+    # One of them that is wrong must not take the others with it.
+    ("tf2_msgs/TFMessage", "transforms"),
+    ("moveit_msgs/PlanningSceneWorld", "collision_objects"),
+    ("moveit_msgs/RobotState", "attached_collision_objects"),
+}
+"""Fields of which only the count is looked at here; their readers look at the rest."""
+
+EARTH = {
+    "nav_msgs/Odometry",
+    "nav_msgs/Path",
+    "geometry_msgs/TransformStamped",
+    "nav2_msgs/NavigateToPose_Goal",
+    "nav2_msgs/FollowPath_Goal",
+}
+"""Types whose coordinates may be those of the Earth."""
+
+_LENGTHS = {"geometry_msgs/Point", "geometry_msgs/Point32", "geometry_msgs/Vector3"}
+_FIELD = re.compile(r"^(?:sequence<(?P<item>.+?)(?:, \d+)?>|(?P<array>.+)\[\d+\]|(?P<one>.+))$")
+_WHOLE = re.compile(r"^(u?int\d+|octet|byte|char|boolean|wstring.*)$")
+
+
+def check_bounds(message: Any, what: str = "", lengths: Bound | None = None) -> None:
+    """Refuse a message with a number, a list or a text beyond its bounds.
+
+    Args:
+        message: of any type.
+        what: its name, for errors.
+        lengths: bound of coordinates; None: what suits the type.
+
+    Raises:
+        BadCommand: with the field, its value and the allowed range.
+    """
+    kind = type(message)
+    name = _name(kind)
+    if lengths is None:
+        lengths = bounds.EARTH_LENGTH if name in EARTH else bounds.LENGTH
+    _checker(kind, None)(message, what, lengths)
+
+
+def fault_of(message: Any, lengths: Bound | None = None) -> str:
+    """Return what :func:`check_bounds` says against a message, nothing where that is nothing."""
+    try:
+        check_bounds(message, lengths=lengths)
+    except BadCommand as error:
+        return str(error)
+    return ""
+
+
+def _name(kind: type[Any]) -> str:
+    return f"{kind.__module__.split('.')[0]}/{kind.__name__}"
+
+
+_CHECKS: dict[tuple[type[Any], Bound | None], Check] = {}
+
+
+def _checker(kind: type[Any], inherited: Bound | None) -> Check:
+    """Return the check of a type whose numbers have a bound of their own, or that of an owner."""
+    found = _CHECKS.get((kind, inherited))
+    if found is None:
+        found = _CHECKS[kind, inherited] = _made(kind, inherited)
+    return found
+
+
+def _made(kind: type[Any], inherited: Bound | None) -> Check:
+    name = _name(kind)
+    if name in ("builtin_interfaces/Time", "std_msgs/Header"):
+        return _header if name.endswith("Header") else _nothing
+    if name == "builtin_interfaces/Duration":
+        return _duration(inherited or bounds.DURATION)
+    checks: list[tuple[str, Check]] = []
+    for field, form in kind.get_fields_and_field_types().items():
+        check = _field_check(name, field, form, inherited)
+        if check is not None:
+            checks.append((field, check))
+    if not checks:
+        return _nothing
+
+    def look(message: Any, path: str, lengths: Bound) -> None:
+        prefix = f"{path}." if path else ""
+        for field, check in checks:
+            check(getattr(message, field), prefix + field, lengths)
+
+    return look
+
+
+def _field_check(owner: str, field: str, form: str, inherited: Bound | None) -> Check | None:
+    bound = NUMBERS.get((owner, field)) or NUMBERS.get((owner, "*")) or inherited
+    match = _FIELD.match(form)
+    assert match is not None
+    many = match["item"] or match["array"]
+    inner = many or match["one"]
+    most = COUNTS.get((owner, field), COUNTS.get((owner, "*"), bounds.ITEMS))
+    if (owner, field) in READ_ELSEWHERE:
+        return _counted(None, most)
+    if inner in ("double", "float"):
+        if bound is None and owner not in _LENGTHS:
+            bound = bounds.ANY
+        return _numbers(bound, most) if many else _number(bound)
+    if inner.startswith("string"):
+        longest = TEXTS.get(owner, bounds.NAME_LENGTH)
+        names = min(most, bounds.OBJECTS)
+        return _texts(longest, names) if many else _text(longest)
+    if (owner, field) in WHOLE:
+        return _number(Bound(WHOLE[owner, field], min=0.0))
+    if _WHOLE.match(inner):
+        return (
+            _counted(None, most if inner not in ("octet", "byte", "uint8", "int8") else None)
+            if many
+            else None
+        )
+    check = _checker(_class(inner), bound)
+    if check is _nothing:
+        return _counted(None, most) if many else None
+    return _counted(check, most) if many else check
+
+
+def _class(name: str) -> type[Any]:
+    package, _, kind = name.partition("/")
+    module = importlib.import_module(f"{package}.msg")
+    found: type[Any] = getattr(module, kind.rpartition("/")[2])
+    return found
+
+
+def _nothing(_value: Any, _path: str, _lengths: Bound) -> None:
+    """Whatever it is, it is allowed."""
+
+
+def _header(header: Any, path: str, _lengths: Bound) -> None:
+    _check_text(header.frame_id, f"{path}.frame_id", bounds.NAME_LENGTH)
+
+
+def _duration(bound: Bound) -> Check:
+    def look(duration: Any, path: str, _lengths: Bound) -> None:
+        if not bound.allows(duration.sec):
+            raise _beyond(path, float(duration.sec), bound)
+
+    return look
+
+
+def _number(bound: Bound | None) -> Check:
+    if bound is None:
+        return _length
+
+    def look(value: float, path: str, _lengths: Bound) -> None:
+        if not bound.allows(value):
+            raise _beyond(path, value, bound)
+
+    return look
+
+
+def _length(value: float, path: str, lengths: Bound) -> None:
+    if not -lengths.max <= value <= lengths.max and math.isfinite(value):
+        raise _beyond(path, value, lengths)
+
+
+def _numbers(bound: Bound | None, most: int) -> Check:
+    def look(values: Any, path: str, lengths: Bound) -> None:
+        bounds.check_count(len(values), most, path)
+        bounds.check_numbers(values, bound or lengths, path)
+
+    return look
+
+
+def _text(longest: int) -> Check:
+    return lambda value, path, _lengths: _check_text(value, path, longest)
+
+
+def _texts(longest: int, most: int) -> Check:
+    def look(values: Any, path: str, _lengths: Bound) -> None:
+        bounds.check_count(len(values), most, path)
+        for index, value in enumerate(values):
+            if len(value) > longest:
+                _check_text(value, f"{path}[{index}]", longest)
+
+    return look
+
+
+def _counted(check: Check | None, most: int | None) -> Check:
+    def look(values: Any, path: str, lengths: Bound) -> None:
+        if most is not None:
+            bounds.check_count(len(values), most, path)
+        if check is not None:
+            for index, value in enumerate(values):
+                check(value, f"{path}[{index}]", lengths)
+
+    return look
+
+
+def _check_text(value: str, path: str, longest: int) -> None:
+    if len(value) > longest:
+        raise BadCommand(
+            f"{path} has {len(value)} characters ('{value[:40]}...'); allowed are {longest}"
+        )
+
+
+def _beyond(path: str, value: float, bound: Bound) -> BadCommand:
+    return BadCommand(f"{path} is {value:.6g}; allowed is {bound.text()}")
