@@ -153,10 +153,22 @@ class ArticulationController:
                 command to a channel that the joint's mode does not use.
             UnknownJoint: for a name that is not among the joints.
         """
+        return self.take(self.check(command))
+
+    def check(self, command: JointCommand) -> CheckedCommand:
+        """Check a command as :meth:`apply` does, and change nothing.
+
+        Raises:
+            MotionError: see :meth:`apply`.
+        """
         if not self._ready:
             raise MotionError(_UNKNOWN_STATE)
         checked = check_command(command, self.limits)
         self._check_modes(checked)
+        return checked
+
+    def take(self, checked: CheckedCommand) -> NDArray[np.intp]:
+        """Apply a command that :meth:`check` returned; see :meth:`apply`."""
         for kept, new in (
             (self._positions, checked.positions),
             (self._velocities, checked.velocities),
@@ -243,6 +255,25 @@ class ArticulationController:
         self._velocities[chosen] = 0.0
         self._efforts[chosen] = 0.0
         self._stopping[chosen] = True
+
+    def lead_back(self, joints: NDArray[np.intp], positions: Array) -> None:
+        """Bring the reference of joints under position control to positions, within the limits.
+
+        Args:
+            joints: indices; those under another control come to rest.
+            positions: of all joints [rad or m], shape (n,).
+        """
+        chosen = joints[self._position[joints]]
+        limits = self.limits
+        clipped = positions.clip(limits.lower, limits.upper)
+        self._positions[chosen] = clipped[chosen]
+        self._velocities[chosen] = 0.0
+        self._stopping[chosen] = False
+
+    @property
+    def positioned(self) -> NDArray[np.bool_]:
+        """Which joints are under position control, shape (n,)."""
+        return self._position
 
     @property
     def moving(self) -> bool:

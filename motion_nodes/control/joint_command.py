@@ -10,8 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.model.bounds import (
+    EFFORT,
+    JOINT_POSITION,
+    NAMES,
+    VELOCITY,
+    check_count,
+    check_numbers,
+    repeated,
+)
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.trajectory.online import FARTHEST
 
 Array = NDArray[np.float64]
 Channel = Sequence[float | None] | Array
@@ -49,6 +57,20 @@ class CheckedCommand:
     velocities: Array
     efforts: Array
 
+    @property
+    def given(self) -> NDArray[np.bool_]:
+        """Which joints are given a target, shape (n,)."""
+        said = ~(np.isnan(self.positions) & np.isnan(self.velocities) & np.isnan(self.efforts))
+        return np.asarray(said)
+
+    def without(self, joints: NDArray[np.bool_]) -> CheckedCommand:
+        """Return the command without what it says of some joints, shape (n,)."""
+        return CheckedCommand(
+            np.where(joints, np.nan, self.positions),
+            np.where(joints, np.nan, self.velocities),
+            np.where(joints, np.nan, self.efforts),
+        )
+
 
 def select_joints(command: JointCommand, joint_names: Sequence[str]) -> NDArray[np.intp]:
     """Return which joints a command addresses, as indices into ``joint_names``.
@@ -57,6 +79,9 @@ def select_joints(command: JointCommand, joint_names: Sequence[str]) -> NDArray[
         BadCommand: a joint is addressed twice, or an index is out of range.
         UnknownJoint: for a name that is not among the joints.
     """
+    for given in (command.names, command.indices):
+        if given is not None and not isinstance(given, str):
+            check_count(len(given), NAMES, "the list of joints")
     if isinstance(command.names, str):
         raise BadCommand(f"names is the text '{command.names}'; give a list of joint names")
     if command.names is not None and len(command.names) > 0:
@@ -69,7 +94,7 @@ def select_joints(command: JointCommand, joint_names: Sequence[str]) -> NDArray[
         chosen = [_checked_index(index, len(joint_names)) for index in command.indices]
     else:
         chosen = list(range(len(joint_names)))
-    twice = sorted({joint_names[i] for i in chosen if chosen.count(i) > 1})
+    twice = repeated(joint_names[i] for i in chosen)
     if twice:
         raise BadCommand(f"joint {', '.join(twice)} is addressed more than once in one command")
     return np.array(chosen, dtype=np.intp)
@@ -118,13 +143,9 @@ def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
             f"position {positions[i]:.6g} of joint {limits.names[i]} is outside its limits "
             f"{limits.lower[i]:.6g} to {limits.upper[i]:.6g}"
         )
-    absurd = np.abs(positions) > FARTHEST
-    if absurd.any():
-        i = int(np.argmax(absurd))
-        raise BadCommand(
-            f"position {positions[i]:.6g} of joint {limits.names[i]} is beyond {FARTHEST:g}; "
-            "that is taken for a fault"
-        )
+    check_numbers(positions, JOINT_POSITION, "position", limits.names)
+    check_numbers(velocities, VELOCITY, "velocity", limits.names)
+    check_numbers(efforts, EFFORT, "effort", limits.names)
     return CheckedCommand(np.clip(positions, limits.lower, limits.upper), velocities, efforts)
 
 

@@ -50,6 +50,9 @@ class FollowGoal:
     """At the end."""
     goal_time: float = 0.0
     """How long after the end the goal may still be reached [s]; 0: as long as it takes."""
+    guard: Array | None = None
+    """How far a joint may be from its reference before it counts as blocked [rad or m], shape (n,):
+    infinite for any distance, NaN for what holds otherwise; None: as all are."""
     within: JointLimits | None = None
     """Limits of all joints that the trajectory was found to keep; None: it was not looked at."""
 

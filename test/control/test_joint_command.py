@@ -218,7 +218,7 @@ def test_a_position_on_its_limit_but_for_rounding_is_taken_as_on_it():
 def test_an_absurd_position_is_refused_where_there_are_no_limits():
     endless, one = np.array([inf]), np.ones(1)
     limits = JointLimits(("wheel",), -endless, endless, one, one, one, one)
-    with pytest.raises(BadCommand, match="1e\\+300 of joint wheel is beyond 1e\\+06"):
+    with pytest.raises(BadCommand, match="position of wheel is 1e\\+300; allowed is"):
         check_command(JointCommand(positions=[1e300]), limits)
 
 

@@ -16,6 +16,7 @@ from motion_nodes.control.articulation import JointReference
 from motion_nodes.control.drive_law import DriveLaw, motion_load, one_step_back
 from motion_nodes.control.effort_bounds import held_back
 from motion_nodes.model.inverse_dynamics import InverseDynamics
+from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter, set_stamp
 from motion_nodes.ros.node import MotionNode
 
@@ -78,9 +79,10 @@ class JointOutputs:
         """
         self.drives, self.load = drives, load
         self._stiffness, self._bounds = stiffness, effort_bounds
-        self._period = 1.0 / node.params.update_rate
+        self._stamp_ns = 0
+        """Of the last reference."""
         self._writer = JointStateWriter(
-            node.advertise(JointState, "joint_command"), joints, effort=True
+            node.advertise(JointState, "joint_command", qos.REFERENCE_STREAM), joints, effort=True
         )
         self._out = node.advertise(JointTrajectoryControllerState, "~/controller_state")
         self._report = JointTrajectoryControllerState(joint_names=list(joints))
@@ -100,28 +102,31 @@ class JointOutputs:
             self.drives.law.reset()
 
     def send(
-        self, reference: JointReference, state: JointStateReader, dt: float, now_ns: int
+        self, reference: JointReference, state: JointStateReader, period: float, stamp_ns: int
     ) -> None:
-        """Send what the drives shall do now."""
+        """Send what the drives shall do from a deadline on.
+
+        Args:
+            reference: where the joints shall be a period after the deadline.
+            state: what was measured of them.
+            period: between two deadlines [s].
+            stamp_ns: the deadline [ns].
+        """
         self.led[:], self.speed[:] = reference.positions, reference.velocities
         drives = self.drives
         if drives is None:
             sent = held_back(reference, state.position, self._bounds, self._stiffness)
             efforts = sent.efforts if self.load is None else self._with_load(sent, state)
-            self._write(sent.positions, sent.velocities, efforts, now_ns)
-            return
-        if dt <= 0.0:
-            # The law needs time to have passed; until then what was sent holds. A reference in its
-            # place would hand the robot to its own drives for a tick, with a blow.
+            self._write(sent.positions, sent.velocities, efforts, stamp_ns)
             return
         limits = np.minimum(drives.limits, self._bounds)
         if not np.array_equal(limits, drives.law.max_efforts):
             drives.law.set_max_efforts(limits)
-        due = one_step_back(reference, min(dt, self._period))
+        due = one_step_back(reference, period)
         load = 0.0 if self.load is None else self.load.of(due, state)
-        efforts = drives.law.efforts(due, state.position, state.velocity, dt, load=load)
+        efforts = drives.law.efforts(due, state.position, state.velocity, period, load=load)
         self._acted_on = state.position.copy()
-        self._write(self._nan, self._nan, efforts, now_ns)
+        self._write(self._nan, self._nan, efforts, stamp_ns)
 
     def _with_load(self, reference: JointReference, state: JointStateReader) -> Array:
         """Return efforts to go beside positions: what is asked for, and the motion's load.
@@ -134,18 +139,18 @@ class JointOutputs:
         load = np.where(led, self.load.of(reference, state), 0.0)
         return np.where(led, np.nan_to_num(reference.efforts) + load, reference.efforts)
 
-    def wait(self, reference: JointReference, state: JointStateReader, now_ns: int) -> None:
-        """Send what holds while time stands.
+    def wait(self, reference: JointReference, state: JointStateReader) -> None:
+        """Send what holds while time stands, with the last stamp: no deadline has come.
 
         With drives of its own: the last efforts again where the robot stands as time does, so that
         both go on as if nothing had been. A robot that moves while time stands goes to its own
         drives.
         """
         if self.drives is not None and np.array_equal(self._acted_on, state.position):
-            self._writer.send(now_ns)
+            self._writer.send(self._stamp_ns)
         else:
             self._fill_standing(reference, state)
-            self._writer.send(now_ns)
+            self._writer.send(self._stamp_ns)
 
     def hand_over(self, reference: JointReference, state: JointStateReader, now_ns: int) -> None:
         """Let the robot's own drives hold the reference, with the last message of a node."""
@@ -179,9 +184,10 @@ class JointOutputs:
         set_stamp(report, now_ns)
         self._out.publish(report)
 
-    def _write(self, positions: Array, velocities: Array, efforts: Array, now_ns: int) -> None:
+    def _write(self, positions: Array, velocities: Array, efforts: Array, stamp_ns: int) -> None:
+        self._stamp_ns = stamp_ns
         self._fill(positions, velocities, efforts)
-        self._writer.send(now_ns)
+        self._writer.send(stamp_ns)
 
     def _fill(self, positions: Array, velocities: Array, efforts: Array) -> None:
         self._writer.position[:] = positions

@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The streams into the articulation controller: ~/reference, ~/commands, ~/speed_scaling_input."""
+"""The streams into the articulation controller: ~/reference, ~/commands, ~/speed_scaling_input.
+
+A stream has its joints from its first message until a newer command takes them; then its messages
+are dropped until it pauses (motion_nodes/control/joint_streams.py).
+"""
 
 from __future__ import annotations
+
+import time
 
 import numpy as np
 from control_msgs.msg import SpeedScalingFactor
@@ -11,13 +17,19 @@ from std_msgs.msg import Float64MultiArray
 
 from motion_nodes.control.articulation import ControlMode
 from motion_nodes.control.joint_command import JointCommand
+from motion_nodes.control.joint_streams import STREAM_PAUSE, Stream, StreamSenders
 from motion_nodes.errors import MotionError
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.ros import qos
+from motion_nodes.ros.bases.base_commands import SenderWatch
+from motion_nodes.ros.controller_references import BLOCKED
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.stamps import command_time
 
 Array = NDArray[np.float64]
+
+REPORTED = 2.0
+"""[s] So long a stream whose messages are dropped is reported."""
 
 
 class StreamInputs:
@@ -32,6 +44,11 @@ class StreamInputs:
         self._scaling_input = node.poll(SpeedScalingFactor, "~/speed_scaling_input")
         self.scaling = 1.0
         """Share of its speed at which trajectories run, 0 to 1."""
+        self._senders = StreamSenders(host.runner.begin_stream)
+        self._watch = SenderWatch()
+        self.refused: dict[str, str] = {}
+        """By sender: why messages of its stream are dropped; as of the last :data:`REPORTED` s."""
+        self._refused_at: dict[str, float] = {}
 
     @property
     def count(self) -> int:
@@ -43,12 +60,24 @@ class StreamInputs:
         scaling = self._scaling_input.newest()
         if scaling is not None:
             self._set_scaling(float(scaling.factor))
-        for message in self._reference.all():
-            self._take_reference(message, now)
-        for array in self._commands.all():
-            self._take_array(np.array(array.data))
+        for message, number, sent in self._reference.traced():
+            name = message.header.frame_id
+            stream = self._senders.stream_of("~/reference", name, number, sent)
+            self._watch.heard(stream.label, number, now)
+            self._take_reference(message, stream, now)
+        for array, number, sent in self._commands.traced():
+            stream = self._senders.stream_of("~/commands", "", number, sent)
+            self._watch.heard("~/commands", number, now)
+            self._take_array(np.array(array.data), stream)
+        if self.refused:
+            self._forget_refused()
 
-    def _take_reference(self, message: JointState, now: float) -> None:
+    def fight(self, now: float) -> str:
+        """Say which senders command joints in turns, or nothing; ``now`` is ROS time [s]."""
+        topics = self._watch.fighting(now)
+        return f"several senders command the joints at once: {', '.join(topics)}" if topics else ""
+
+    def _take_reference(self, message: JointState, stream: Stream, now: float) -> None:
         node = self._host.node
         given, warning = command_time(stamp_ns(message) * 1e-9, now, node.params.command_timeout)
         if warning:
@@ -60,9 +89,9 @@ class StreamInputs:
                 velocities=message.velocity or None,
                 efforts=message.effort or None,
             )
-            self._command(command, "~/reference")
+            self._command(command, stream)
 
-    def _take_array(self, values: Array) -> None:
+    def _take_array(self, values: Array, stream: Stream) -> None:
         """Take one value per joint, for the channel of its control mode."""
         controller = self._host.runner.controller
         joints = controller.joint_names
@@ -84,18 +113,41 @@ class StreamInputs:
                 velocities=channel(ControlMode.VELOCITY),
                 efforts=channel(ControlMode.EFFORT),
             ),
-            "~/commands",
+            stream,
         )
 
-    def _command(self, command: JointCommand, label: str) -> None:
+    def _command(self, command: JointCommand, stream: Stream) -> None:
         refusal = self._host.refusal()
         if refusal is not None:
             self._host.node.warn("lost", f"command refused: {refusal}")
             return
         try:
-            self._host.runner.command(command, label)
+            lost = self._host.runner.follow_stream(command, stream)
         except MotionError as error:
             self._host.node.warn("command", f"command refused, nothing moves: {error}")
+            return
+        if len(lost):
+            self._refuse(stream, lost)
+
+    def _refuse(self, stream: Stream, lost: NDArray[np.intp]) -> None:
+        """Report joints that a stream goes on to command though they were taken from it."""
+        runner = self._host.runner
+        holder = runner.holders[int(lost[0])]
+        why = holder if holder.startswith(BLOCKED) else f"preempted by {holder}"
+        key = stream.sender or stream.label
+        self.refused[key] = why
+        self._refused_at[key] = time.monotonic()
+        names = ", ".join(runner.controller.joint_names[i] for i in lost)
+        self._host.node.warn(
+            f"preempted {stream.label}",
+            f"{stream.label}: {why}; its messages to {names} are dropped until it pauses for "
+            f"{STREAM_PAUSE:g} s",
+        )
+
+    def _forget_refused(self) -> None:
+        now = time.monotonic()
+        for key in [key for key, at in self._refused_at.items() if now - at > REPORTED]:
+            del self.refused[key], self._refused_at[key]
 
     def _set_scaling(self, factor: float) -> None:
         if 0.0 <= factor <= 1.0:

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm in MuJoCo under a guarded runner, without ROS: what the articulation controller does."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from motion_nodes.control.articulation import ArticulationController
+from motion_nodes.control.drive_law import motion_load
+from motion_nodes.control.effort_residual import EffortResidual, Ripple
+from motion_nodes.control.joint_guard import GuardSettings, JointGuard
+from motion_nodes.control.tolerances import Tolerances
+from motion_nodes.control.trajectory_follower import FollowGoal
+from motion_nodes.control.trajectory_runner import Run, TrajectoryRunner
+from motion_nodes.model.inverse_dynamics import InverseDynamics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.nodes.articulation.guard_defaults import (
+    effort_margins,
+    gripper_joints,
+    position_tolerances,
+)
+from motion_nodes.sim.backend import RobotPlacement
+from motion_nodes.sim.drive_targets import JointTargets
+from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+
+PERIOD = 0.004
+
+
+class GuardedArm:
+    """A robot on its floor, which nobody told the controller about."""
+
+    def __init__(self, name: str, *, by_effort: bool = True, feed_forward: bool = True) -> None:
+        robot = self.robot = load_robot(name)
+        self.joints = robot.arm_joints
+        self.world = MujocoWorld([RobotPlacement(robot, "arm")])
+        controller = self.controller = ArticulationController(robot.limits.select(self.joints))
+        controller.reset(self.world.state("arm").position)
+        self.runner = TrajectoryRunner(controller, start_tolerance=0.1)
+        drives = [robot.drive(joint) for joint in self.joints]
+        stiffness = np.array([drive.stiffness for drive in drives])
+        margins = effort_margins(robot, self.joints)
+        settings = GuardSettings(
+            tolerance=position_tolerances(robot, self.joints, stiffness),
+            effort_margin=np.where(margins > 0.0, margins, np.inf),
+            lag=0.25,
+        )
+        self.runner.guard = JointGuard(settings, PERIOD)
+        self.runner.resync.never = gripper_joints(robot, self.joints)
+        armature = [drive.armature for drive in drives]
+        self.dynamics = InverseDynamics(robot.tree, self.joints, armature=armature)
+        damping = np.array([drive.damping for drive in drives])
+        ripple = Ripple.of(stiffness, damping, controller.limits.acceleration, 2.0 * PERIOD)
+        self.residual = EffortResidual(self.dynamics, ripple) if by_effort else None
+        self.feed_forward = feed_forward
+        self.time = 0.0
+        self.positions: list[np.ndarray] = []
+        self.references: list[np.ndarray] = []
+        self.efforts: list[np.ndarray] = []
+        self.speeds: list[np.ndarray] = []
+        self.touching: list[bool] = []
+        self._usual_contacts = self.world.data.ncon
+
+    @property
+    def away(self) -> float:
+        """Greatest distance of a joint from its reference [rad or m]."""
+        return float(np.abs(self.references[-1] - self.positions[-1]).max())
+
+    def step(self) -> None:
+        """One period of the controller."""
+        state = self.world.state("arm")
+        self.time += PERIOD
+        residual = None
+        if self.residual is not None:
+            residual = self.residual.update(self.time, state.position, state.velocity, state.effort)
+        reference = self.runner.step(PERIOD, state.position, state.velocity, residual=residual)
+        load = np.zeros(len(self.joints))
+        if self.feed_forward:
+            load = motion_load(self.dynamics, reference, state.position, state.velocity,
+                               gravity=True, inertia=True)  # fmt: skip
+        self.world.command("arm", JointTargets(reference.positions, reference.velocities, load))
+        self.world.step(round(PERIOD / self.world.time_step))
+        self.touching.append(self.world.data.ncon > self._usual_contacts)
+        self.positions.append(state.position.copy())
+        self.speeds.append(state.velocity.copy())
+        self.efforts.append(state.effort.copy())
+        self.references.append(reference.positions.copy())
+
+    def run(self, seconds: float) -> None:
+        """Many of them."""
+        for _ in range(round(seconds / PERIOD)):
+            self.step()
+
+    def go(self, goal: np.ndarray, speed: float = 1.0) -> Run:
+        """Begin a motion of all joints from where they are measured, at a share of the limits."""
+        q = self.world.state("arm").position
+        limits = self.controller.limits
+        q, goal = (x.clip(limits.lower, limits.upper) for x in (q, np.asarray(goal)))
+        d = np.abs(goal - q)
+        duration = max(
+            0.2,
+            float((1.875 * d / (speed * limits.velocity)).max()),
+            float(np.sqrt(5.7736 * d / (speed * limits.acceleration)).max()),
+            float(np.cbrt(60.0 * d / (speed * limits.jerk)).max()),
+        )
+        still = np.zeros((2, len(q)))
+        path = JointTrajectory(self.joints, np.array([0.0, duration]), np.array([q, goal]), still,
+                               still)  # fmt: skip
+        none, near = Tolerances.uniform(len(q), 0.0), Tolerances.uniform(len(q), 0.01)
+        return self.runner.start(FollowGoal(trajectory=path, path=none, goal=near), "the test")

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stamped stream is played back smoothly, whenever its messages arrive."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from motion_nodes.control.stream_resampler import ResamplerSettings, StreamResampler, StreamSample
+from motion_nodes.errors import BadConfig
+
+T = 0.004  # [s] between two messages
+FINE = 0.001  # [s] between two samples of the driver
+W = np.array([3.0, 7.0])
+A = np.array([0.8, 0.1])
+NAN = np.full(2, np.nan)
+
+
+def sine(t: float) -> tuple[np.ndarray, np.ndarray]:
+    return A * np.sin(W * t), A * W * np.cos(W * t)
+
+
+def message(t: float) -> StreamSample:
+    return StreamSample(*sine(t), NAN)
+
+
+def ns(t: float) -> int:
+    return round(t * 1e9)
+
+
+def play(
+    resampler: StreamResampler,
+    arrivals: Sequence[tuple[float, int]],
+    times: Sequence[float],
+    made: Callable[[float], StreamSample] = message,
+) -> list[StreamSample | None]:
+    """Return what a driver gets at some times; arrivals are (moment, number of the message)."""
+    waiting, found = sorted(arrivals), []
+    for now in times:
+        while waiting and waiting[0][0] <= now + 1e-12:
+            k = waiting.pop(0)[1]
+            resampler.push(ns(k * T), made(k * T))
+        found.append(resampler.sample(ns(now)))
+    return found
+
+
+def punctual(count: int) -> list[tuple[float, int]]:
+    return [(k * T, k) for k in range(count)]
+
+
+def grid(begin: float, end: float) -> np.ndarray:
+    return np.arange(round(begin / FINE), round(end / FINE)) * FINE
+
+
+@given(st.lists(st.floats(0.0, T), min_size=60, max_size=60))
+@settings(max_examples=15)
+def test_a_smooth_reference_is_met_whatever_the_delays_below_the_latency(delays):
+    resampler = StreamResampler(ResamplerSettings(latency=2 * T))
+    arrivals = [(k * T + delays[k], k) for k in range(60)]
+    times = grid(2 * T, 59 * T)
+    bound = T**4 / 384 * float((A * W**4).max()) + 1e-12
+    for now, sample in zip(times, play(resampler, arrivals, times), strict=True):
+        q, v = sine(now - 2 * T)
+        assert sample is not None
+        np.testing.assert_allclose(sample.position, q, atol=bound)
+        np.testing.assert_allclose(sample.velocity, v, atol=T**3 / 24 * float((A * W**4).max()))
+    assert resampler.extrapolated == 0
+
+
+def test_more_latency_only_shifts_a_complete_stream():
+    times = grid(6 * T, 50 * T)
+    early = play(StreamResampler(ResamplerSettings(latency=2 * T)), punctual(60), times - T)
+    late = play(StreamResampler(ResamplerSettings(latency=3 * T)), punctual(60), times)
+    for one, other in zip(early, late, strict=True):
+        assert one is not None
+        assert other is not None
+        np.testing.assert_allclose(one.position, other.position, atol=1e-9)
+
+
+@given(st.lists(st.floats(0.0, 6 * T), min_size=40, max_size=40))
+@settings(max_examples=10)
+def test_more_latency_never_extrapolates_more(delays):
+    arrivals = [(k * T + delays[k], k) for k in range(40)]
+    counts = []
+    for latency in (1.0, 2.0, 4.0, 8.0):
+        resampler = StreamResampler(ResamplerSettings(latency=latency * T))
+        # Moments in the stream are the same for all.
+        play(resampler, arrivals, grid(2 * T, 39 * T) + latency * T)
+        counts.append(resampler.extrapolated)
+    assert counts == sorted(counts, reverse=True)
+    assert counts[-1] == 0
+
+
+@given(st.lists(st.one_of(st.floats(0.0, T), st.floats(0.0, 25 * T)), min_size=80, max_size=80))
+@settings(max_examples=20)
+def test_nothing_jumps_however_late_messages_are(delays):
+    resampler = StreamResampler()
+    # One connection: what is late keeps back what follows.
+    moments = np.maximum.accumulate([k * T + delays[k] for k in range(80)])
+    times = grid(10 * T, 120 * T)
+    found = play(resampler, [(m, k) for k, m in enumerate(moments.tolist())], times)
+    samples = [s for s in found if s is not None]
+    q, v = (np.array([getattr(s, name) for s in samples]) for name in ("position", "velocity"))
+    # Never further from the stream than it moves in the longest delay, so the speed is bounded.
+    speed = float((A * W).max())
+    most = speed * (1.0 + 1.5 * 2.0 * 25 * T / ResamplerSettings().blending)
+    assert np.abs(np.diff(q, axis=0)).max() <= most * FINE
+    assert np.abs(v).max() <= most
+    # And velocities are those of the positions.
+    means = 0.5 * (v[1:] + v[:-1])
+    np.testing.assert_allclose(np.diff(q, axis=0) / FINE, means, atol=0.02 * most)
+
+
+def test_a_stream_that_ends_is_braked_and_held():
+    settings = ResamplerSettings(latency=0.0, extrapolation=0.02)
+    resampler = StreamResampler(settings)
+    resampler.push(0, StreamSample(np.array([1.0]), np.array([2.0]), np.array([3.0])))
+    on = resampler.sample(ns(0.02))
+    braked = resampler.sample(ns(0.03))
+    held = resampler.sample(ns(1.0))
+    assert on is not None
+    assert braked is not None
+    assert held is not None
+    assert (on.position, on.velocity) == (pytest.approx(1.04), 2.0)
+    assert (braked.position, braked.velocity) == (pytest.approx(1.055), pytest.approx(1.0))
+    assert (held.position, held.velocity) == (pytest.approx(1.06), 0.0)
+    assert held.effort == 3.0
+
+
+def test_before_its_first_moment_a_stream_leads_nothing():
+    resampler = StreamResampler(ResamplerSettings(latency=0.01))
+    assert resampler.sample(0) is None
+    resampler.push(ns(1.0), message(1.0))
+    assert resampler.sample(ns(1.0099)) is None
+    assert resampler.sample(ns(1.01)) is not None
+
+
+def test_a_gap_is_not_bridged_by_a_cubic_but_blended():
+    resampler = StreamResampler(ResamplerSettings(latency=0.0, longest_gap=0.05))
+    still = np.zeros(1)
+    resampler.push(0, StreamSample(np.zeros(1), still, still))
+    resampler.push(ns(1.0), StreamSample(np.ones(1), still, still))
+    resampler.push(ns(1.01), StreamSample(np.ones(1), still, still))
+    resampler.push(ns(1.05), StreamSample(np.ones(1), still, still))
+    resampler.push(ns(1.1), StreamSample(np.ones(1), still, still))
+    found = [resampler.sample(ns(t)) for t in (0.5, 0.999, 1.0, 1.025, 1.05, 1.08)]
+    assert [float(s.position[0]) for s in found if s] == pytest.approx([0, 0, 0, 0.5, 1, 1])
+
+
+def test_channels_without_a_value_stay_so():
+    resampler = StreamResampler(ResamplerSettings(latency=0.0))
+    nan = math.nan
+    # Led by position alone, by velocity alone, not at all.
+    for t, value in ((0.0, 0.0), (0.01, 1.0)):
+        position, velocity = np.array([value, nan, nan]), np.array([nan, value, nan])
+        resampler.push(ns(t), StreamSample(position, velocity, np.full(3, nan)))
+    sample = resampler.sample(ns(0.005))
+    assert sample is not None
+    np.testing.assert_allclose(sample.position, [0.5, nan, nan])
+    np.testing.assert_allclose(sample.velocity, [nan, 0.5, nan])
+    assert np.isnan(sample.effort).all()
+
+
+def test_a_joint_changes_its_channel_at_the_stamp():
+    resampler = StreamResampler(ResamplerSettings(latency=0.0))
+    nan = np.full(1, np.nan)
+    resampler.push(0, StreamSample(np.ones(1), np.zeros(1), nan))
+    resampler.push(ns(0.01), StreamSample(nan, np.full(1, 0.3), nan))
+    before, after = resampler.sample(ns(0.0099)), resampler.sample(ns(0.01))
+    assert before is not None
+    assert after is not None
+    assert (before.position, before.velocity) == (1.0, 0.0)
+    assert np.isnan(after.position).all()
+    assert after.velocity == 0.3
+
+
+def test_of_one_stamp_the_last_counts_and_older_ones_do_not():
+    resampler = StreamResampler(ResamplerSettings(latency=0.0))
+    still = np.zeros(1)
+    assert resampler.push(ns(1.0), StreamSample(np.zeros(1), np.ones(1), still))
+    assert resampler.push(ns(1.0), StreamSample(np.zeros(1), still, still))
+    assert not resampler.push(ns(0.9), StreamSample(np.ones(1), still, still))
+    held = resampler.sample(ns(2.0))
+    assert held is not None
+    assert held.position == 0.0
+
+
+@pytest.mark.parametrize("bad", [-0.001, math.nan, math.inf])
+@pytest.mark.parametrize("name", ["latency", "extrapolation", "longest_gap", "blending"])
+def test_bad_times_are_refused(name, bad):
+    with pytest.raises(BadConfig, match=name):
+        ResamplerSettings(**{name: bad})
