@@ -27,9 +27,16 @@ from motion_nodes.planning.path_tools import interpolate_poses
 from motion_nodes.planning.pose_samples import pose_solver
 from motion_nodes.planning.problem import PlanStatus
 from motion_nodes.planning.start import START_TOLERANCE, check_start, in_words
+from motion_nodes.planning.verify import sweep_path
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.retime import retime
 from motion_nodes.trajectory.timed_path import TimedPath
 
+BLEND = 1e-3
+"""[rad or m] How far the joints may cut the corners between steps: the tool stays on its line."""
+_BETWEEN = 0.01
+"""Between configurations of a motion that are verified [s]."""
 _HALVINGS = 6
 """So often a step is cut where the tool would leave the line between its ends."""
 _AT_LIMIT = 1e-3
@@ -207,9 +214,11 @@ class _Follower:
             return CartesianStop.JUMP, (
                 f"{name} would have to move by {moved[k]:.3g} at once, allowed is {limits[k]:.3g}"
             )
-        if self._options.avoid_collisions and not self._checker.edge_free(now, q):
-            words = in_words(self._checker, q) or in_words(self._checker, 0.5 * (now + q))
-            return CartesianStop.COLLISION, words or "something is touched"
+        if self._options.avoid_collisions:
+            found = sweep_path(self._checker, np.stack([now, q]))
+            if not found.free:
+                words = in_words(self._checker, found.q)
+                return CartesianStop.COLLISION, words or "in collision"
         self._path.append(q)
         return CartesianStop.COMPLETE, ""
 
@@ -277,6 +286,42 @@ def _halfway(A: Array, B: Array) -> Array:
     # Two steps of equal size: half of either, whichever there is.
     poses = interpolate_poses(A, B, 0.5 * distance or math.inf, 0.5 * angle or math.inf)
     return np.asarray(poses[len(poses) // 2])
+
+
+def cartesian_motion(
+    checker: CollisionChecker,
+    path: Array,
+    *,
+    velocity_scaling: float = 1.0,
+    acceleration_scaling: float = 1.0,
+    avoid_collisions: bool = True,
+) -> TimedPath:
+    """Return the motion along a straight path; its rounded corners are verified, too.
+
+    Args:
+        checker: robot and scene.
+        path: from :func:`cartesian_path`, with something to move, shape (k, n).
+        velocity_scaling: fraction of the velocity limits.
+        acceleration_scaling: fraction of the acceleration limits.
+        avoid_collisions: False where obstacles do not matter for the lines, nor for their corners.
+
+    Raises:
+        BadConfig: limits without which there is no motion.
+    """
+    is_free = checker.exact.are_free if avoid_collisions else None
+    for blend in (BLEND, 0.0):
+        motion = retime(
+            path,
+            checker.limits,
+            velocity_scaling=velocity_scaling,
+            acceleration_scaling=acceleration_scaling,
+            blending=CornerBlending(blend, is_free),
+        )
+        driven = motion.points(_BETWEEN).positions
+        if not avoid_collisions or sweep_path(checker, driven).free:
+            break
+    # Without rounded corners it is on the lines, which were verified one by one.
+    return motion
 
 
 def with_tool_speed(

@@ -138,7 +138,7 @@ def _exactly(checker: CollisionChecker, goal: Goal) -> _Found | None:
     if not isinstance(goal, JointGoal) or not is_exact(goal):
         return None
     q = configuration(checker, goal.q, "a joint goal")
-    if not checker.limits.within(q) or not checker.is_free(q):
+    if not (checker.limits.within(q) and checker.is_free(q) and checker.exact.is_free(q)):
         return None
     return _Found([q])
 
@@ -163,7 +163,7 @@ def _of_joint_goal(
     narrow = bool((room.high - room.low).max() < _SAME)  # all that is in it is one goal
     tries = min(options.samples, 200) if wide else 0
     for sample in _samples(nominal, room.low, room.high, rng, tries):
-        if checker.is_free(sample):
+        if checker.is_free(sample) and checker.exact.is_free(sample):
             _add(found, sample)
             if narrow or len(found.Q) >= options.configurations:
                 break

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.errors import BadCommand
-from motion_nodes.model.tree import Array
+from motion_nodes.planning.verify import sweep_path
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
 
@@ -59,17 +59,10 @@ class PathWatch:
             return ""
         self._scene = scene
         self._checker.set_scene(scene)
-        rest = self._path[self.index :]
-        free = self._checker.are_free(rest)
-        for i in range(len(rest)):
-            if not free[i]:
-                return self._words(rest[i])
-            if i and not self._checker.edge_free(rest[i - 1], rest[i]):
-                return self._words(rest[i])
-        return ""
-
-    def _words(self, q: Array) -> str:
-        contacts = [c for c in self._checker.explain(q) if c.kind != "limit"]
+        found = sweep_path(self._checker, self._path[self.index :])
+        if found.free:
+            return ""
+        contacts = [c for c in self._checker.exact.explain(found.q) if c.kind != "limit"]
         if not contacts:
             return "the path ahead is blocked"
         a, b = contacts[0].pair

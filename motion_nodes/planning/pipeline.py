@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a request to a motion: path, shorter path, second look, and the time for it."""
+"""From a request to a motion: path, shorter path, the time for it, and verification."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from motion_nodes.errors import BadConfig, MotionError
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.planners import find_planner, make_planner
-from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus
+from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus, PoseGoal
 from motion_nodes.planning.search_settings import ShorteningSettings
 from motion_nodes.planning.shortcut import shorten_path
+from motion_nodes.planning.sphere_excess import Ends, searchable, with_joint_goals
 from motion_nodes.planning.tree_search import SearchTree
 from motion_nodes.planning.verify import FINER, PathVerifier
 from motion_nodes.trajectory.blended_path import CornerBlending
@@ -28,6 +29,8 @@ from motion_nodes.trajectory.timed_path import TimedPath
 
 _SAME = 1e-9
 """Ends that are nearer to each other than this are the same [rad or m]."""
+_MARGINS = (0.0, 0.003, 0.01)
+"""Added to the clearance of spheres when a path is refused and searched again [m]."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ class PlanOptions:
     time_step: float = 0.01
     """Between two points of the trajectory [s]."""
     verify: bool = True
-    """Whether an independent check looks at the result once more."""
+    """Whether the result is verified by true shapes."""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
@@ -130,9 +133,9 @@ class MotionPlan:
 def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan:
     """Plan a motion.
 
-    A motion that the second look refuses, because it touches something between two configurations
-    that were checked, is planned anew with the resolution of the second look, on its way and at its
-    rounded corners.
+    Planners search with spheres. A motion that verification refuses, because true shapes collide,
+    is planned anew at a finer resolution, then with larger spheres. Start and goals have to be
+    collision-free for true shapes alone.
 
     Raises:
         BadCommand, BadConfig, UnknownFrame: the request is not well formed: wrong lengths, numbers
@@ -155,18 +158,24 @@ class _Run:
         self._corner_step = CornerBlending.resolution
 
     def run(self) -> MotionPlan:
-        """Go all the way, a second time if the second look says so."""
+        """Plan, and again more carefully where verification refuses the path."""
         result, motion, refused = self._once(self._request, self._options)
-        if refused:
-            self._corner_step /= FINER
+        self._corner_step /= FINER
+        for margin in _MARGINS:
+            if not refused or self._left() <= 0.0 or self._request.cancelled():
+                break
             checker = self._request.checker.snapshot()
             checker.set_resolution(checker.resolution / FINER)
+            checker.set_sphere_margin(margin)
             again = replace(self._request, checker=checker, timeout=self._left())
-            self._notes.append(f"searched again with a finer resolution, for {refused}")
-            careful = replace(self._options, attempts=1)
-            result, motion, refused = self._once(again, careful)
+            more = f" and spheres {1e3 * margin:g} mm larger" if margin else ""
+            self._notes.append(f"searched again with a finer resolution{more}, for {refused}")
+            found = self._once(again, replace(self._options, attempts=1))
+            if found[0].path is None and margin:
+                break  # larger spheres have no path at all
+            result, motion, refused = found
         if refused:
-            words = f"the path that was found does not stand a second look: {refused}"
+            words = f"the path that was found is refused by verification: {refused}"
             result = replace(result, status=PlanStatus.INVALID_PATH, path=None, reason=words)
             motion = None
         points = self._points(result, motion)
@@ -188,16 +197,30 @@ class _Run:
     def _once(
         self, request: PlanRequest, options: PlanOptions
     ) -> tuple[PlanResult, TimedPath | None, str]:
-        """Return the path, the motion, and why the second look refuses them, if it does."""
-        result = self._searched(request, options)
+        """Return the path, the motion, and why verification refuses them, if it does."""
+        ends, result = self._found(request, options)
         if result.path is None:
             return result, None, ""
         path = self._shortened(request, result.path) if options.shorten else result.path
+        path = ends.joined(path, result.goal_index)
+        self._notes += [ends.note] if ends.note and ends.note not in self._notes else []
         space = JointSpace.of_robot(request.checker.robot, request.checker.joint_names)
         result = replace(result, path=path, cost=space.length(path))
         motion = self._timed(request, path) if options.retime else None
-        refused = self._refused(request, path, motion) if options.verify else ""
+        refused = self._refused(path, motion) if options.verify else ""
         return result, motion, refused
+
+    def _found(self, request: PlanRequest, options: PlanOptions) -> tuple[Ends, PlanResult]:
+        """Return a path between ends that spheres allow, and what joins it to those asked for."""
+        ends = searchable(request)
+        result = self._searched(ends.request, options)
+        poses = any(isinstance(goal, PoseGoal) for goal in request.goals)
+        if result.status is PlanStatus.GOAL_IN_COLLISION and poses and self._left() > 0.0:
+            other = with_joint_goals(request, self._left())
+            if other is not None:
+                ends = searchable(other)
+                result = self._searched(ends.request, options)
+        return ends, result
 
     def _searched(self, request: PlanRequest, options: PlanOptions) -> PlanResult:
         best: PlanResult | None = None
@@ -249,13 +272,14 @@ class _Run:
             self._words = f"{motion.duration:.4g} s"
         return motion
 
-    def _refused(self, request: PlanRequest, path: Array, motion: TimedPath | None) -> str:
+    def _refused(self, path: Array, motion: TimedPath | None) -> str:
         with self._stage("verify"):
             # The motion leaves the path only at its corners, by what was checked there.
             driven = path if motion is None else motion.points(self._options.time_step).positions
-            looked = PathVerifier(request.checker).verify(driven)
+            looked = PathVerifier(self._request.checker).verify(driven)
             seen, reason = looked.configurations, looked.reason
-            self._words = reason or f"free, {seen} configurations looked at"
+            share = f"{100.0 * looked.certain:.3g} % proven between them"
+            self._words = reason or f"collision-free, {seen} configurations, {share}"
         return reason
 
     def _left(self) -> float:

@@ -30,7 +30,9 @@ class PosesOrJoints:
 
     def __init__(self, config: RrtConfig | None = None) -> None:
         self.config = config or RrtConfig()
-        self._poses, self._joints = TaskSpaceRrt(self.config), RrtConnect(connecting(self.config))
+        # The step size is that of the tip's tree; edges between joint goals are checked all along.
+        joints = replace(connecting(self.config), step_size=0.0)
+        self._poses, self._joints = TaskSpaceRrt(self.config), RrtConnect(joints)
         self._last: TaskSpaceRrt | RrtConnect = self._poses
 
     def plan(self, request: PlanRequest) -> PlanResult:

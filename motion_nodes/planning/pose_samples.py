@@ -36,7 +36,13 @@ class PoseSampler:
     """Draws free configurations that bring a link to a pose; for one thread."""
 
     def __init__(
-        self, checker: CollisionChecker, goal: PoseGoal, start: Array, rng: np.random.Generator
+        self,
+        checker: CollisionChecker,
+        goal: PoseGoal,
+        start: Array,
+        rng: np.random.Generator,
+        *,
+        spheres: bool = True,
     ) -> None:
         """Prepare.
 
@@ -45,6 +51,7 @@ class PoseSampler:
             goal: where to.
             start: joint values now, shape (n,); joints that do not move the link stay there.
             rng: what decides the starts of searches and samples of regions.
+            spheres: whether collision spheres must be free as well as true shapes.
 
         Raises:
             BadCommand: a pose that is none.
@@ -52,6 +59,7 @@ class PoseSampler:
             BadConfig: none of the joints moves it.
         """
         self._checker, self._goal, self._start, self._rng = checker, goal, start, rng
+        self._spheres = spheres
         self._held = None if goal.joints is None else joint_range(checker, goal.joints)
         room = None if self._held is None or self._held.trouble else self._held
         self._solver, self._columns = pose_solver(checker, goal.link, room)
@@ -122,7 +130,8 @@ class PoseSampler:
 
     def _validity(self, q: Array) -> bool | str:
         whole = self._whole(q)
-        if self._checker.is_free(whole):
+        spheres_free = not self._spheres or self._checker.is_free(whole)
+        if spheres_free and self._checker.exact.is_free(whole):
             return True
         if not self._collision:
             self._collision = in_words(self._checker, whole)

@@ -32,6 +32,7 @@ class PoseGoal:
     """A pose, or only a position or an orientation, for a link to get to."""
 
     link: str
+    """Name of the link."""
     X_BT: ArrayLike
     """Pose in the robot's base, shape (4, 4)."""
     tolerance: IkTolerance = field(default_factory=IkTolerance)

@@ -19,9 +19,12 @@ class RrtSettings:
     step_size: float = 0.3
     """Greatest length of an edge, in the weighted metric."""
     goal_bias: float = 0.1
-    """Share of the samples that are a goal."""
+    """Share of the samples that are a goal configuration, any of those known."""
+    near_bias: float = 0.3
+    """Share of the samples that are drawn near a goal configuration, on a logarithmic scale of
+    distances; the rest is uniform over the joints' ranges."""
     max_iterations: int = 50_000
-    """Extensions that are tried."""
+    """Samples that the tree is extended towards."""
     max_sampling: int = 10_000
     """Tries for a sample that is free of collisions."""
     distance_metric_weights: tuple[float, ...] = ()
@@ -31,6 +34,7 @@ class RrtSettings:
         """Check the numbers."""
         check_number("step_size", self.step_size, 1e-6)
         check_number("goal_bias", self.goal_bias, 0.0, 1.0)
+        check_number("near_bias", self.near_bias, 0.0, 1.0)
         check_number("max_iterations", self.max_iterations, 1)
         check_number("max_sampling", self.max_sampling, 1)
 
@@ -49,7 +53,7 @@ class Rrt(TreePlanner):
         settings = self.settings
         iterations, tries = settings.max_iterations, settings.max_sampling
         weights = settings.distance_metric_weights
-        return self.run(request, weights, iterations, tries, room=iterations + 1)
+        return self.run(request, weights, iterations, tries, room=2 * iterations + 1)
 
     def search(self, search: Search) -> Found:
         """Grow the tree until it gets to a goal."""
@@ -63,6 +67,7 @@ class Rrt(TreePlanner):
                 search.goals,
                 settings.step_size,
                 settings.goal_bias,
+                settings.near_bias,
                 settings.max_sampling,
                 iterations,
                 found,

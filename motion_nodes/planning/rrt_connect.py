@@ -108,7 +108,8 @@ class RrtConnect:
         ends = _plain_ends(request)
         if ends is not None:
             search = self._trees(request, ends)
-            if search.plant(kernel, ends, request.random_seed):
+            planted = search.plant(kernel, ends, request.random_seed)
+            if planted and request.checker.exact.are_free(np.array(ends)).all():
                 return search, ends, range(len(request.goals))
             self._keep(request, search)
         # Something has to be looked for, or there is something to be said.

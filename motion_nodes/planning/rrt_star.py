@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimal rapidly-exploring random tree: paths get shorter the longer it may search."""
+"""The optimal rapidly-exploring random tree: paths get shorter the longer it may search.
+
+A first path comes from RRT-Connect, which finds one where a single tree does not
+(``first_path``). It becomes the first branch of the tree; from there on it is RRT* with informed
+samples, so the cost never rises and the search remains asymptotically optimal: samples stay uniform
+over all configurations that a shorter path can pass.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +18,22 @@ import numpy as np
 
 from motion_nodes.errors import BadConfig
 from motion_nodes.kernels.search.tree_star import Costs, StarOptions, grow_star
+from motion_nodes.model.tree import Array
 from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.rrt import RrtSettings
-from motion_nodes.planning.tree_search import SOLVED, Found, Search, TreePlanner, check_number
+from motion_nodes.planning.search_settings import RrtConnectSettings
+from motion_nodes.planning.tree_search import (
+    SOLVED,
+    Found,
+    Outcome,
+    Search,
+    TreePlanner,
+    check_number,
+)
+from motion_nodes.planning.two_trees import first_path
+
+_BRANCH = 512
+"""Room in the tree for the first path."""
 
 Progress = Callable[[int, float], None]
 """Told iteration and length of the best path, whenever that got shorter."""
@@ -29,6 +48,8 @@ class RrtStarSettings(RrtSettings):
     within ``gamma (log(k) / k)^(1/n)``, with the least gamma that keeps the search optimal."""
     rewire_radius: float = math.inf
     """Greatest distance of such nodes; optimality may be lost if it is smaller."""
+    first_path: bool = True
+    """Whether the tree begins with a path found by RRT-Connect; False: with the start alone."""
     search_time: float | None = None
     """The search ends with the best path after this [s]; None: when the request's time is over."""
 
@@ -60,7 +81,7 @@ class RrtStar(TreePlanner):
         settings = self.settings
         iterations, tries = settings.max_iterations, settings.max_sampling
         weights = settings.distance_metric_weights
-        return self.run(request, weights, iterations, tries, room=iterations + 1)
+        return self.run(request, weights, iterations, tries, room=iterations + 1 + _BRANCH)
 
     def search(self, search: Search) -> Found:
         """Grow the tree and return the best path in it."""
@@ -73,6 +94,10 @@ class RrtStar(TreePlanner):
             np.zeros(room),
             np.array([0, -1], np.int64),
         )
+        if self.settings.first_path:
+            outcome = self._begin(search, costs)
+            if not outcome.found:
+                return Found(outcome)
         options, least = self._options(search), [math.inf]
         until = None if self.settings.search_time is None else self.settings.search_time
 
@@ -105,6 +130,26 @@ class RrtStar(TreePlanner):
         node, goal = (int(x) for x in costs.ends[end])
         return Found(SOLVED, search.path_to(node, search.goals[goal]), goal)
 
+    def _begin(self, search: Search, costs: Costs) -> Outcome:
+        """Make a path of RRT-Connect, or the straight way to a goal, the first branch."""
+        request, settings = search.request, self.settings
+        for goal in np.argsort(search.space.distance(search.goals, search.start)):
+            end = search.start + search.space.difference(search.start, search.goals[goal])
+            if request.checker.edge_free(search.start, end):
+                _add_branch(search, costs, np.stack([search.start, end]), int(goal), self.settings)
+                return SOLVED
+        connect = RrtConnectSettings(
+            max_iterations=settings.max_iterations,
+            max_sampling=settings.max_sampling,
+            distance_metric_weights=settings.distance_metric_weights,
+        )
+        path, row = first_path(search, search.goals, connect)
+        if path is None:
+            ended = search.growth.ended(request) or PlanStatus.ITERATION_LIMIT
+            return search.growth.failed(ended, settings.max_iterations)
+        _add_branch(search, costs, path, row, settings)
+        return SOLVED
+
     def _options(self, search: Search) -> StarOptions:
         settings, space = self.settings, search.kernel_space
         n = len(space.low)
@@ -117,10 +162,48 @@ class RrtStar(TreePlanner):
         return StarOptions(
             settings.step_size,
             settings.goal_bias,
+            settings.near_bias,
             gamma,
             settings.rewire_radius,
             settings.max_sampling,
         )
+
+
+def _add_branch(
+    search: Search, costs: Costs, path: Array, goal: int, settings: RrtStarSettings
+) -> None:
+    """Add a free path to a tree of the start alone.
+
+    Args:
+        search: whose tree it is.
+        costs: of its nodes.
+        path: waypoints from the start to a goal, shape (k, n).
+        goal: which row of the goals it leads to.
+        settings: edges become no longer than the step size, or the path's share of the room.
+    """
+    tree, space = search.tree, search.space
+    lengths = [space.length(path[k : k + 2]) for k in range(len(path) - 1)]
+    step = max(settings.step_size, sum(lengths) / (0.5 * _BRANCH))
+    points = []
+    for k, length in enumerate(lengths):
+        count = max(1, math.ceil(length / step))
+        points += [path[k] + (path[k + 1] - path[k]) * i / count for i in range(1, count + 1)]
+    if len(points) > _BRANCH:
+        points = list(path[1:])
+    if len(points) > len(tree.nodes):
+        return
+    node = 0
+    for point in points[:-1]:
+        new = int(tree.count[0])
+        edge = float(space.distance(point, tree.nodes[node]))
+        tree.nodes[new], tree.parent[new] = point, node
+        costs.cost[new], costs.child[new] = costs.cost[node] + edge, -1
+        costs.sibling[new], costs.child[node] = costs.child[node], new
+        tree.count[0] = new + 1
+        node = new
+    costs.ends[0] = node, goal
+    costs.rest[0] = float(space.distance(search.goals[goal], tree.nodes[node]))
+    costs.best[:] = 1, 0
 
 
 def best_cost(costs: Costs) -> float:

@@ -11,6 +11,9 @@ from motion_nodes.errors import BadConfig
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.tree_search import check_number
 
+NO_BOUND = 2**31 - 1
+"""More iterations than any search makes in its time."""
+
 
 @dataclass(frozen=True)
 class RrtConnectSettings:
@@ -20,8 +23,8 @@ class RrtConnectSettings:
     """Greatest length of an edge, in the weighted metric; 0: a thirteenth of the space's diagonal.
 
     Edges are checked all along, so long ones are as safe as short ones."""
-    max_iterations: int = 50_000
-    """Extensions towards samples that are tried."""
+    max_iterations: int = 0
+    """Max number of extensions towards samples; 0: only the time allowed for planning counts."""
     max_sampling: int = 10_000
     """Samples that may be out of reach of the trees before one is tried all the same."""
     distance_metric_weights: tuple[float, ...] = ()
@@ -42,12 +45,17 @@ class RrtConnectSettings:
     def __post_init__(self) -> None:
         """Check the numbers."""
         check_number("step_size", self.step_size, 0.0)
-        check_number("max_iterations", self.max_iterations, 1)
+        check_number("max_iterations", self.max_iterations, 0)
         check_number("max_sampling", self.max_sampling, 1)
         check_number("exploration_fraction", self.exploration_fraction, 0.0, 1.0)
         check_number("focus", self.focus, 0.0, 1.0)
         check_number("focus_margin", self.focus_margin, 0.0, 1.0)
         check_number("threads", self.threads, 1, 64)
+
+    @property
+    def iteration_bound(self) -> int:
+        """The max number of extensions as kernels take it."""
+        return int(self.max_iterations) or NO_BOUND
 
 
 @dataclass(frozen=True)

@@ -56,10 +56,26 @@ def check_start(
             return Checked(q, PlanStatus.START_OUTSIDE_LIMITS, reason)
         inside = checker.limits.clip(q)
         clipped = float(np.abs(inside - q).max(initial=0.0))
-    if not checker.is_free(inside):
-        reason = f"the start is in collision: {in_words(checker, inside)}"
-        return Checked(inside, PlanStatus.START_IN_COLLISION, reason, clipped)
+    if not checker.exact.is_free(inside):
+        return _in_collision(checker, inside, clipped)
     return Checked(inside, clipped=clipped)
+
+
+def check_search_start(checker: CollisionChecker, start: ArrayLike) -> Checked:
+    """Return the configuration from which to search, which collision spheres have to allow, too.
+
+    Raises:
+        BadCommand: wrong length.
+    """
+    begin = check_start(checker, start)
+    if begin.status is None and not checker.is_free(begin.q):
+        return _in_collision(checker, begin.q, begin.clipped)
+    return begin
+
+
+def _in_collision(checker: CollisionChecker, q: Array, clipped: float) -> Checked:
+    reason = f"the start is in collision: {in_words(checker, q)}"
+    return Checked(q, PlanStatus.START_IN_COLLISION, reason, clipped)
 
 
 def check_initial_end(
@@ -86,8 +102,13 @@ def check_initial_end(
 
 
 def in_words(checker: CollisionChecker, q: Array) -> str:
-    """Return what is wrong with a configuration: the worst first, three at most."""
-    said = checker.problems(q)
+    """Return what is wrong with a configuration: the worst first, three at most.
+
+    What only the collision spheres have against it is told if true shapes have nothing.
+    """
+    said = checker.exact.problems(q)
+    if not said:
+        said = tuple(f"{words} (by collision spheres)" for words in checker.problems(q))
     more = f" and {len(said) - 3} more" if len(said) > 3 else ""
     return "; ".join(said[:3]) + more
 

@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning to poses without goal configurations: a tree led by the transposed Jacobian."""
+"""Planning to poses with a tree that the transposed Jacobian leads to the target.
+
+Such a tree is fast where the way for the tip is open, and takes minutes where it has to leave a
+local minimum first. So it searches alone for a bounded number of iterations; then inverse
+kinematics draws goal configurations, and RRT-Connect searches from both ends. Where there are no
+such configurations, or it finds no path, the tree goes on. Iterations decide, not time, so equal
+seeds give equal paths.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +29,12 @@ from motion_nodes.kernels.search.tree_task_space import (
     grow_to_pose,
 )
 from motion_nodes.model.tree import Array
+from motion_nodes.planning.goals import goal_configurations
 from motion_nodes.planning.pose_samples import pose_solver
 from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus, PoseGoal
 from motion_nodes.planning.rrt_config import RrtConfig
-from motion_nodes.planning.start import check_start
+from motion_nodes.planning.search_settings import RrtConnectSettings
+from motion_nodes.planning.start import check_search_start
 from motion_nodes.planning.tree_search import (
     SOLVED,
     Found,
@@ -37,7 +46,10 @@ from motion_nodes.planning.tree_search import (
     new_tree,
     space_of,
 )
+from motion_nodes.planning.two_trees import first_path
 
+_ALONE = 1500
+"""Iterations after which RRT-Connect has its turn."""
 _ANGLE = 1e-3
 """How exactly an orientation that is free, but chosen, is kept [rad]."""
 
@@ -46,7 +58,8 @@ class TaskSpaceRrt(TreePlanner):
     """Plans to poses of one link, position or orientation or both, any of several.
 
     Once a node is in the zone of a target, inverse kinematics goes the rest; where the straight way
-    to its solution is not free, the search goes on.
+    to its solution is not free, the search goes on. What is not found so after 1500 iterations is
+    searched by RRT-Connect as well.
     """
 
     name = "TaskSpaceRRT"
@@ -62,7 +75,7 @@ class TaskSpaceRrt(TreePlanner):
             The result; a request with other goals than poses of one link is refused in words.
         """
         began, config = time.perf_counter(), self.config
-        start = check_start(request.checker, request.start)
+        start = check_search_start(request.checker, request.start)
         if start.status is not None:
             spent = time.perf_counter() - began
             return PlanResult(start.status, None, start.reason, self.name, time=spent)
@@ -124,16 +137,18 @@ class _Targets:
             np.array([_slack(t) for t in self._tolerances]),
             np.array([np.where(np.isfinite(t.lengths), t.lengths, 0.0) for t in self._tolerances]),
         )
+        self._pause = _ALONE
         room = len(search.tree.nodes)
         self._nodes = TaskNodes(
             np.empty((room, 3)), np.empty((room, len(goals))), np.zeros(room, np.uint8)
         )
 
     def search(self) -> Found:
-        """Grow the tree until a pose is got to."""
+        """Grow the tree, and trees from both ends, until a pose is reached."""
         found, options, search = np.zeros(2, np.int64), _options(self._config), self._search
 
         def batch(iterations: int) -> int:
+            iterations = min(iterations, max(0, self._pause - int(search.tree.count[1])))
             return grow_to_pose(
                 search.tree,
                 self._nodes,
@@ -148,9 +163,16 @@ class _Targets:
 
         in_zone = 0
         while True:
-            outcome = search.growth.run(batch, search.tree)
+            found[0] = -1
+            outcome = search.growth.run(batch, search.tree, self._pausing)
             if not outcome.found:
                 return Found(replace(outcome, reason=self._in_words(outcome, in_zone)))
+            if found[0] < 0:
+                self._pause = self._config.max_iterations + 1
+                connected = self._connected()
+                if connected is not None:
+                    return connected
+                continue
             in_zone += 1
             node, goal = int(found[0]), int(found[1])
             self._nodes.used[node] = 1
@@ -159,6 +181,30 @@ class _Targets:
                 return Found(SOLVED, search.path_to(node, end), goal)
             # A search that begins in the zone must not find its root again.
             search.tree.count[1] = max(1, int(search.tree.count[1]))
+
+    def _pausing(self) -> bool:
+        return int(self._search.tree.count[1]) >= self._pause
+
+    def _connected(self) -> Found | None:
+        """Return a path of RRT-Connect to configurations that fulfil the goals, or None."""
+        search, config = self._search, self._config
+        request = search.request
+        finals = tuple(
+            replace(goal, tolerance=tolerance)
+            for goal, tolerance in zip(self._goals, self._tolerances, strict=True)
+        )
+        left = max(request.timeout - search.growth.spent, 1e-3)
+        goals = goal_configurations(replace(request, goals=finals, timeout=left), search.start)
+        if goals.status is not None:
+            return None
+        settings = RrtConnectSettings(
+            max_iterations=config.max_iterations,
+            max_sampling=config.max_sampling,
+            distance_metric_weights=config.distance_metric_weights,
+            exploration_fraction=config.c_space_planning_params.exploration_fraction,
+        )
+        path, goal = first_path(search, goals.Q, settings)
+        return None if path is None else Found(SOLVED, path, goals.index[goal])
 
     def _polished(self, q: Array, goal: int) -> Array | None:
         """Return a configuration exactly at a goal, to which a straight way leads; or None."""

@@ -20,7 +20,7 @@ from motion_nodes.model.tree import Array, frozen
 from motion_nodes.planning.goals import GoalConfigurations, goal_configurations
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus
-from motion_nodes.planning.start import check_start
+from motion_nodes.planning.start import check_search_start
 
 _BATCH_TIME = 2e-3
 """About so long a kernel runs before Python looks at clock and cancelling [s]."""
@@ -48,7 +48,7 @@ class Ends:
 def find_ends(request: PlanRequest) -> Ends | PlanResult:
     """Return start and goals of a request, or the result that says what is wrong with them."""
     began = time.perf_counter()
-    start = check_start(request.checker, request.start)
+    start = check_search_start(request.checker, request.start)
     if start.status is not None:
         return PlanResult(start.status, None, start.reason, time=time.perf_counter() - began)
     goals = goal_configurations(request, start.q)
@@ -107,6 +107,27 @@ class Growth:
         """Time since planning began [s]."""
         return time.perf_counter() - self._began
 
+    def excuse(self, duration: float) -> None:
+        """Leave a duration [s], such as that of compiling, out of the time for planning."""
+        self._began += duration
+
+    def ended(self, request: PlanRequest) -> PlanStatus | None:
+        """Return why a search must end now, or None."""
+        if request.cancelled():
+            return PlanStatus.CANCELLED
+        late = time.perf_counter() > self._began + request.timeout
+        return PlanStatus.TIMED_OUT if late else None
+
+    def failed(self, status: PlanStatus, iterations: int) -> Outcome:
+        """Return the outcome of a search that ended without a path."""
+        words = {
+            PlanStatus.CANCELLED: "cancelled",
+            PlanStatus.TIMED_OUT: f"no path in {self._request.timeout:.3g} s; more time may find "
+            "one",
+        }
+        usual = f"no path in {iterations} iterations; more may find one"
+        return Outcome(False, status, words.get(status, usual))
+
     def run(
         self,
         grow: Callable[[int], int],
@@ -129,14 +150,11 @@ class Growth:
         while True:
             left = self._most - int(tree.count[1])
             if left <= 0:
-                words = f"no path in {self._most} iterations; more may find one"
-                return Outcome(False, PlanStatus.ITERATION_LIMIT, words)
-            if request.cancelled():
-                return Outcome(False, PlanStatus.CANCELLED, "cancelled")
+                return self.failed(PlanStatus.ITERATION_LIMIT, self._most)
+            status = self.ended(request)
+            if status is not None:
+                return self.failed(status, self._most)
             now = time.perf_counter()
-            if now > self._began + request.timeout:
-                words = f"no path in {request.timeout:.3g} s; more time may find one"
-                return Outcome(False, PlanStatus.TIMED_OUT, words)
             code = grow(min(self._batch, left))
             if code == FOUND:
                 return SOLVED

@@ -27,7 +27,7 @@ from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import TURN, JointSpace
 from motion_nodes.planning.problem import PlanStatus
 from motion_nodes.planning.search_settings import RrtConnectSettings
-from motion_nodes.planning.tree_search import SearchTree
+from motion_nodes.planning.tree_search import Search, SearchTree
 from motion_nodes.scene.contacts import KernelChecker
 
 _BATCH_TIME = 1.5e-3
@@ -162,6 +162,31 @@ class TwoTrees:
         )
 
 
+def first_path(
+    search: Search, goals: Array, settings: RrtConnectSettings
+) -> tuple[Array | None, int]:
+    """Return a path of RRT-Connect for a planner that searches otherwise, and its goal's row.
+
+    Args:
+        search: with start, checker and clock.
+        goals: free configurations, any of which will do, shape (g, n).
+        settings: how the trees grow.
+
+    Returns:
+        Waypoints, shape (k, n), and the row; None and 0 where time or iterations were used up.
+    """
+    request, growth = search.request, search.growth
+    began = time.perf_counter()
+    load_kernels()
+    growth.excuse(time.perf_counter() - began)
+    roots = [search.start, *goals]
+    trees = TwoTrees(search.space, request.checker.limits, settings, np.array(roots))
+    trees.plant(search.checker, roots, request.random_seed)
+    if trees.search(lambda: growth.ended(request)) is not PlanStatus.SOLVED:
+        return None, 0
+    return trees.path()
+
+
 class _Kernels:
     """Whether the kernels are there: the first search of a process loads or compiles them."""
 
@@ -204,5 +229,5 @@ def _rules(settings: RrtConnectSettings, space: JointSpace, lower: Array, upper:
         reach_change=1e-4 if settings.dynamic_domain else 0.0,
         exploration=settings.exploration_fraction,
         max_sampling=settings.max_sampling,
-        max_iterations=settings.max_iterations,
+        max_iterations=settings.iteration_bound,
     )

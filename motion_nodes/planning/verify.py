@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second look at a path before it is given out, by other code than that which found it.
+"""Verification of a path before it is given out: by true shapes, and between its points too.
 
-Distances come from plain NumPy and the scene itself, not from the planners' packed memory. Where
-two configurations are so far from everything that no sphere can touch anything on the way between
-them, the whole way is certainly free; where not, the way is cut in halves, down to a fraction of
-the planners' resolution. So most of a path is proven free between its samples too, and is looked at
-in few places.
+Planners check spheres at steps; here distances of the robot's collision geometry, what it carries
+and the scene's shapes are computed exactly (:mod:`motion_nodes.scene.exact_checks`), and each piece
+of the path is proven collision-free by how far everything is from touching in its middle. What
+cannot be proven, because the path passes close by, is checked at a fraction of the planners' steps.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -17,50 +17,44 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.path_margins import PathMargins
 from motion_nodes.planning.start import in_words
 from motion_nodes.scene.checker import CollisionChecker
 
 FINER = 10
-"""So many times finer than the planners' resolution is what cannot be proven checked."""
-ROUNDING = 5e-5
-"""What is deeper than this counts as touching [m]: planners compute with less precision."""
-_FIRST = 33
-"""Places along a path that are looked at in any case."""
-_STILL = 1e-9
-"""What moves less does not move [m]."""
+"""Finest steps of verification are that fraction of the planners' steps."""
+_ROOT = 40
+"""Steps of verification in the pieces of the path that are checked first."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What the second look found."""
+    """The result of verifying a path."""
 
     free: bool
     reason: str
-    """For a person: where the path is not free; empty if it is."""
+    """For a person: where the path is in collision; empty if it is not."""
     configurations: int
-    """How many were looked at."""
+    """How many were checked."""
     certain: float
-    """Share of the path's length that is proven free between the samples too."""
+    """Share of the path's length that is proven collision-free between configurations too."""
     time: float
     """[s]"""
 
 
 class PathVerifier:
-    """Checks paths of one checker's robot, in its scene as it is now; for one thread."""
+    """Verifies paths of one checker's robot, in its scene as it is now; for one thread."""
 
     def __init__(self, checker: CollisionChecker, finer: int = FINER) -> None:
         """Prepare.
 
         Args:
             checker: whose robot, scene, clearance and resolution count.
-            finer: how many times finer than its resolution a path is checked.
+            finer: how many times finer than its resolution a path is checked at most.
         """
         self._checker, self._finer = checker, finer
-        self._margins = PathMargins(checker)
 
     def verify(self, path: ArrayLike) -> Verification:
-        """Check a path, both ends included.
+        """Verify a path, both ends included.
 
         Args:
             path: waypoints joined by straight lines, shape (k, n); a trajectory's samples too.
@@ -74,82 +68,45 @@ class PathVerifier:
             words = "; ".join(limits.violations(points[first])) or "it is not finite"
             spent = time.perf_counter() - began
             return Verification(False, f"waypoint {first}: {words}", 0, 0.0, spent)
-        line = _Line(points, self._margins.travel, self._checker.resolution / self._finer)
-        seen, uncertain, place, depth = self._look(line)
+        found = sweep_path(self._checker, points, self._finer)
+        words = f"at {100 * found.share:.0f} % of the path: " if not found.free else ""
+        words += in_words(self._checker, found.q) if not found.free else ""
         spent = time.perf_counter() - began
-        if place is None:
-            certain = 1.0 - uncertain / line.length if line.length > 0.0 else 1.0
-            return Verification(True, "", seen, certain, spent)
-        words = in_words(self._checker, line.at(np.array([place]))[0])
-        words = words or f"two are {1e3 * depth:.2f} mm in each other"
-        share = place / line.length if line.length > 0.0 else 0.0
-        return Verification(False, f"at {100 * share:.0f} % of the way: {words}", seen, 0.0, spent)
-
-    def _look(self, line: _Line) -> tuple[int, float, float | None, float]:
-        """Return configurations seen, the uncertain length, where it is not free and how deep."""
-        places = np.linspace(0.0, line.length, _FIRST)
-        margins = self._margins.margins(line.at(places))
-        seen, uncertain = len(places), 0.0
-        if margins.min() < -ROUNDING:
-            return seen, 0.0, *_worst(places, margins)
-        low, high, at_low, at_high = places[:-1], places[1:], margins[:-1], margins[1:]
-        while True:
-            # Whatever is about to touch between two places must have gone as far as both margins.
-            moved = line.travel(low, high)
-            safe = ((at_low + at_high > moved) | (moved < _STILL)).all(axis=1)
-            tiny = line.steps(low, high) <= 1.0
-            uncertain += float((high - low)[~safe & tiny].sum())
-            left = ~(safe | tiny)
-            if not left.any():
-                return seen, uncertain, None, 0.0
-            low, high, at_low, at_high = low[left], high[left], at_low[left], at_high[left]
-            middle = 0.5 * (low + high)
-            margins = self._margins.margins(line.at(middle))
-            seen += len(middle)
-            if margins.min() < -ROUNDING:
-                return seen, 0.0, *_worst(middle, margins)
-            low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
-            at_low = np.concatenate([at_low, margins])
-            at_high = np.concatenate([margins, at_high])
+        certain = found.certain if found.free else 0.0
+        return Verification(found.free, words, found.configurations, certain, spent)
 
 
-class _Line:
-    """A path as a function of how far the checker's steps have gone along it."""
+@dataclass(frozen=True, eq=False)
+class SweptPath:
+    """The result of checking a path by true shapes, between its points too."""
 
-    def __init__(self, points: Array, travel: Array, steps: Array) -> None:
-        ways = np.diff(points, axis=0)
-        counts = np.linalg.norm(ways / steps, axis=1)
-        moving = counts > 0.0
-        self._points = points[np.concatenate([[True], moving])]
-        self._places = np.concatenate([[0.0], np.cumsum(counts[moving])])
-        moved = np.cumsum(np.abs(ways[moving]) @ travel, axis=0)
-        self._travel = np.concatenate([np.zeros((1, travel.shape[1])), moved])
-        self.length = float(self._places[-1])
-
-    def at(self, places: Array) -> Array:
-        """Return the configurations at places, shape (m, n)."""
-        return _interpolated(places, self._places, self._points)
-
-    def steps(self, low: Array, high: Array) -> Array:
-        """Return how many of the finest steps lie between places, shape (m,)."""
-        return high - low
-
-    def travel(self, low: Array, high: Array) -> Array:
-        """Return how far the columns move between places, at most, shape (m, c) [m]."""
-        ends = (_interpolated(x, self._places, self._travel) for x in (high, low))
-        return np.subtract(*ends)
+    free: bool
+    configurations: int
+    """How many were checked."""
+    certain: float
+    """Share of the length that is proven collision-free between them."""
+    share: float
+    """How much of the length comes before ``q``, 0 to 1."""
+    q: Array
+    """A configuration in collision, if there is one, shape (n,)."""
 
 
-def _interpolated(x: Array, xp: Array, rows: Array) -> Array:
-    """Return rows of a piecewise linear function, shape (m, n)."""
-    if len(xp) == 1:
-        return np.repeat(rows, len(x), axis=0)
-    i = np.clip(np.searchsorted(xp, x, side="right") - 1, 0, len(xp) - 2)
-    share = ((x - xp[i]) / (xp[i + 1] - xp[i]))[:, np.newaxis]
-    return np.asarray(rows[i] + share * (rows[i + 1] - rows[i]))
+def sweep_path(checker: CollisionChecker, path: ArrayLike, finer: int = FINER) -> SweptPath:
+    """Check a path by true shapes; limits do not count.
 
-
-def _worst(places: Array, margins: Array) -> tuple[float, float]:
-    """Return the first place that is in something, and how deep."""
-    i = int(np.argmax(margins.min(axis=1) < -ROUNDING))
-    return float(places[i]), -float(margins[i].min())
+    Args:
+        checker: whose robot, scene, clearance and resolution count.
+        path: finite waypoints joined by straight lines, shape (k, n).
+        finer: what cannot be proven is checked in steps of that fraction of the resolution.
+    """
+    points = np.asarray(path, np.float64)
+    lengths = np.linalg.norm(np.diff(points, axis=0) / (checker.resolution / finer), axis=1)
+    line = np.ascontiguousarray(points[np.append(True, lengths > 0.0)])
+    places = np.append(0.0, np.cumsum(lengths[lengths > 0.0]))
+    length = float(places[-1])
+    found = checker.exact.sweep(line, places, math.ceil(length / _ROOT), 1.0)
+    q = np.array([np.interp(found.place, places, column) for column in line.T])
+    certain, share = 1.0, 0.0
+    if length > 0.0:
+        certain, share = 1.0 - found.unproven / length, found.place / length
+    return SweptPath(found.free, found.configurations, certain, share, q)

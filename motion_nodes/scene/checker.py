@@ -31,10 +31,12 @@ from motion_nodes.scene.generic_checks import GenericChecks, PairDistances
 from motion_nodes.scene.generic_kernel import generic_kernel
 from motion_nodes.scene.robot_spheres import Body, carried_body, checked_pairs, link_bodies
 from motion_nodes.scene.scene import Scene, checked_pose
+from motion_nodes.scene.sphere_pairs import SpherePairs
 
 if TYPE_CHECKING:
     from motion_nodes.kernels.collision.collision_calls import CollisionTable
     from motion_nodes.scene.compiled_checks import CompiledChecks
+    from motion_nodes.scene.exact_checks import ExactChecks
     from motion_nodes.scene.sphere_queries import SphereQueries
 
 _LOG = logging.getLogger(__name__)
@@ -44,8 +46,8 @@ class CollisionChecker:
     """Checks configurations of a robot's joints against a scene.
 
     The robot is its collision spheres (or, of links without, spheres around their collision
-    geometry); what it carries is covered by spheres, too. What is free is free for the geometry; it
-    may be refused up to the spheres' excess too early.
+    geometry); what it carries is covered by spheres, too: fast enough to search with. The true
+    shapes are what :attr:`exact` checks, which has the last word.
 
     Checks may run in several threads at once; changes may not: give each thread a
     :meth:`snapshot`.
@@ -113,6 +115,8 @@ class CollisionChecker:
         self._generic: GenericChecks | None = None
         self._compiled = None if generic else _compiled_checks(robot, self.joint_names)
         self._table: CollisionTable | None = None
+        self._exact: ExactChecks | None = None
+        self._margin = 0.0
         self._queries: tuple[CollisionTable, SphereQueries] | None = None
         if X_WB is not None:
             self.set_base_pose(X_WB)
@@ -136,7 +140,7 @@ class CollisionChecker:
             self._bodies = bodies
         self._pairs_to_check = checked_pairs(self.robot, self._bodies, scene.allowed)
         self.scene = scene
-        self._generic = self._table = None
+        self._generic = self._table = self._exact = None
 
     def set_positions(self, positions: Mapping[str, float] | ArrayLike) -> None:
         """Set where the joints stand that are not in a configuration.
@@ -150,7 +154,7 @@ class CollisionChecker:
             BadCommand: a value that is not finite, or a wrong number of them.
         """
         self._positions = changed_positions(self.robot, self._positions, positions)
-        self._table = None
+        self._table = self._exact = None
 
     def set_base_pose(self, X_WB: ArrayLike) -> None:
         """Set the pose of the robot's base frame in the world, shape (4, 4).
@@ -159,7 +163,7 @@ class CollisionChecker:
             BadCommand: it is no pose.
         """
         self._X_WB = checked_pose(np.asarray(X_WB, dtype=np.float64), "base of the robot")
-        self._table = None
+        self._table = self._exact = None
 
     def set_clearance(self, clearance: float) -> None:
         """Set how near pairs may be [m].
@@ -170,6 +174,17 @@ class CollisionChecker:
         if not (np.isfinite(clearance) and clearance >= 0.0):
             raise BadConfig(f"clearance is {clearance} m; it must be finite and not negative.")
         self.clearance = float(clearance)
+        self._table = self._exact = None
+
+    def set_sphere_margin(self, margin: float) -> None:
+        """Set how much more than the clearance spheres must be apart, but not true shapes [m].
+
+        Raises:
+            BadConfig: it is negative or not finite.
+        """
+        if not (np.isfinite(margin) and margin >= 0.0):
+            raise BadConfig(f"margin is {margin} m; it must be finite and not negative.")
+        self._margin = float(margin)
         self._table = None
 
     def set_resolution(self, resolution: float | ArrayLike | None) -> None:
@@ -195,6 +210,21 @@ class CollisionChecker:
     def bodies(self) -> tuple[Body, ...]:
         """What is checked: the links that have spheres, and what is carried."""
         return self._bodies
+
+    @property
+    def exact(self) -> ExactChecks:
+        """The checks of true shapes, in the scene as it is now; for one thread."""
+        if self._exact is None:
+            # Imported here: it imports Numba, which searches by spheres do not need.
+            from motion_nodes.scene.exact_checks import ExactChecks
+
+            self._exact = ExactChecks(self)
+        return self._exact
+
+    @property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """Which of the bodies must not touch each other, as indices."""
+        return self._pairs_to_check
 
     def is_free(self, q: ArrayLike) -> bool:
         """Return whether nothing is touched; limits do not count. NaN is not free.
@@ -324,6 +354,22 @@ class CollisionChecker:
         positions = np.concatenate(placed)[:, :3]
         return SphereDistances(distance, direction, positions, tuple(names))
 
+    def sphere_pairs(self) -> SpherePairs:
+        """Return the distances of all pairs of spheres that must not touch, with gradients.
+
+        They are those of the robot and the scene as they are now. The clearance is not taken off.
+        """
+
+        def poses(Q: Array) -> Array:
+            full = np.repeat(positions[np.newaxis], len(Q), axis=0)
+            full[:, self._columns] = Q
+            return np.asarray(X_WB @ self._kinematics.frames_batch(full)[:, links])
+
+        X_WB, positions = self._X_WB, self._positions
+        names = list(self._kinematics.frame_names)
+        links = [names.index(body.link) for body in self._bodies]
+        return SpherePairs(self._bodies, self._pairs_to_check, self.scene, poses)
+
     def kernel(self) -> KernelChecker:
         """Return the checks as machine code; later changes here do not reach it."""
         if self._compiled is not None:
@@ -336,6 +382,7 @@ class CollisionChecker:
         """Return an independent copy, for another thread; compiled code is shared."""
         other = copy.copy(self)  # what changes is replaced, never written to
         other._compiled = copy.copy(self._compiled)
+        other._exact = None  # its scratch memory is for one thread
         return other
 
     def _checked(self, q: ArrayLike, dimensions: int) -> Array:
@@ -354,7 +401,7 @@ class CollisionChecker:
                 self._bodies,
                 self._pairs_to_check,
                 self._positions,
-                self.clearance,
+                self.clearance + self._margin,
                 self.resolution,
                 self.scene,
                 self._X_WB,
@@ -373,7 +420,8 @@ class CollisionChecker:
     def _is_free(self, q: Array) -> bool:
         if not np.isfinite(q).all():
             return False
-        return all(pair.distance >= self.clearance for pair in self._pairs(q, self.clearance))
+        apart = self.clearance + self._margin
+        return all(pair.distance >= apart for pair in self._pairs(q, apart))
 
     def _pairs(self, q: Array, within: float) -> list[PairDistances]:
         checks = self._checks()

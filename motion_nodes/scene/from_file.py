@@ -12,6 +12,7 @@ from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
 from motion_nodes.scene.mesh_file import read_mesh
 from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.scene.shapes import Capsule, HalfSpace, Solid
+from motion_nodes.scene.world import World
 
 
 def load_scene(file: Path | str) -> Scene:
@@ -24,6 +25,18 @@ def load_scene(file: Path | str) -> Scene:
     entries = read_scene_file(path).objects.items()
     objects = {name: world_object(name, _solid(e, path), _pose(e)) for name, e in entries}
     return Scene(objects=MappingProxyType(objects))
+
+
+def load_world(file: Path | str) -> World:
+    """Return a world with the objects of a scene file, as :func:`load_scene` reads them.
+
+    Args:
+        file: YAML, see ``docs/planning_scene.md``.
+
+    Raises:
+        BadDescription: names the file, the field, what is given and what is allowed.
+    """
+    return World(load_scene(file))
 
 
 def _pose(entry: ObjectEntry) -> Array:

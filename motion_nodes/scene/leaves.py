@@ -169,8 +169,8 @@ def _mesh(mesh: TriangleMesh) -> Leaves:
             planes=surface.planes,
         )
         pieces.append(inside)
-    elif surface.closed:
-        boxes = _filling(surface)
+    else:
+        boxes = filling_boxes(surface)
         if len(boxes):
             X = np.tile(np.eye(4), (len(boxes), 1, 1))
             X[:, :3, 3] = 0.5 * (boxes[:, 0] + boxes[:, 1])
@@ -198,12 +198,14 @@ def _triangles(corners: Array) -> Leaves:
     return _leaves(np.full(len(corners), TRIANGLE), X, size, half=half, middle=middle)
 
 
-def _filling(surface: Surface) -> Array:
+def filling_boxes(surface: Surface) -> Array:
     """Return boxes inside of a closed surface: rows of cells whose centres are inside.
 
     Returns:
-        Least and greatest corner, shape (b, 2, 3).
+        Least and greatest corner, shape (b, 2, 3); none for a surface that is not closed.
     """
+    if not surface.closed:
+        return np.empty((0, 2, 3))
     low, high = surface.corners.min(axis=(0, 1)), surface.corners.max(axis=(0, 1))
     edge = FILLING * float((high - low).max())
     counts = np.maximum(1, np.ceil((high - low) / edge)).astype(int)

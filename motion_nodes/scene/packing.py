@@ -61,14 +61,14 @@ def pack_world(
     for item in objects:
         key = id(item.parts)
         used[key] = known.get(key) or (item.parts, leaves_of(item.parts))
-    fields: Fields = {"checked": _checked(scene.allowed, objects, bodies)}
+    fields: Fields = {"checked": checked_matrix(scene.allowed, objects, bodies)}
     fields.update(
         _pack_leaves([used[id(o.parts)][1] for o in objects], objects, X_BW, reach, lanes)
     )
     return PackedWorld(fields, objects, used)
 
 
-def _checked(
+def checked_matrix(
     allowed: AllowedCollisions, objects: tuple[WorldObject, ...], bodies: tuple[Body, ...]
 ) -> NDArray[np.int8]:
     """Return which objects and bodies must not touch, shape (objects, bodies)."""
@@ -102,7 +102,7 @@ def _pack_leaves(
     boxes = _bounds(leaves, X)
     beside = np.maximum(np.maximum(boxes[:, 0], -boxes[:, 1]), 0.0)
     kept = np.flatnonzero(np.linalg.norm(beside, axis=1) <= reach)
-    kept = kept[_order(boxes[kept])]
+    kept = kept[spatial_order(boxes[kept])]
     rows = _rows(leaves, X, owner)
     return _in_blocks(rows[kept], boxes[kept], lanes) | {"planes": planes}
 
@@ -149,7 +149,7 @@ def _rows(leaves: Leaves, X: Array, owner: NDArray[np.intp]) -> NDArray[np.float
     return rows
 
 
-def _order(boxes: Array) -> NDArray[np.intp]:
+def spatial_order(boxes: Array) -> NDArray[np.intp]:
     """Return an order in which neighbours in space are neighbours, too: by Morton's code."""
     if not len(boxes):
         return np.empty(0, np.intp)

@@ -60,12 +60,20 @@ _links: weakref.WeakKeyDictionary[Robot, tuple[Body, ...]] = weakref.WeakKeyDict
 def _link_body(robot: Robot, link: str) -> Body | None:
     if robot.spheres.get(link):
         return Body(link, link, frozen(robot.spheres[link]), float("nan"))
-    parts = tuple(
-        part
-        for shape in robot.tree.links[link].collisions
-        if (part := _part(robot, link, shape)) is not None
-    )
+    parts = link_parts(robot, link)
     return _covered(link, link, parts, np.eye(4)) if parts else None
+
+
+def link_parts(robot: Robot, link: str) -> tuple[Part, ...]:
+    """Return a link's collision geometry as shapes, without meshes that cannot be read."""
+    known = _parts.setdefault(robot, {})
+    if link not in known:
+        shapes = (_part(robot, link, shape) for shape in robot.tree.links[link].collisions)
+        known[link] = tuple(part for part in shapes if part is not None)
+    return known[link]
+
+
+_parts: weakref.WeakKeyDictionary[Robot, dict[str, tuple[Part, ...]]] = weakref.WeakKeyDictionary()
 
 
 def _part(robot: Robot, link: str, shape: Shape) -> Part | None:

@@ -11,12 +11,23 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from motion_nodes.errors import BadCommand, did_you_mean
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.scene.allowed import AllowedCollisions, Pair
-from motion_nodes.scene.scene import AttachedBody, Scene, WorldObject, checked_pose
+from motion_nodes.scene.scene import (
+    AttachedBody,
+    Scene,
+    WorldObject,
+    checked_pose,
+    world_object,
+)
+from motion_nodes.scene.shapes import Solid
 
 
 class World:
@@ -36,18 +47,48 @@ class World:
         """Number of the scene now; it grows with each change."""
         return self._scene.revision
 
-    def add(self, *objects: WorldObject) -> None:
+    @overload
+    def add(self, *objects: WorldObject) -> None: ...
+
+    @overload
+    def add(
+        self,
+        name: str,
+        shape: Solid | tuple[Solid, ...],
+        X_WO: ArrayLike | None = None,
+        /,
+    ) -> None: ...
+
+    def add(self, *given: Any) -> None:
         """Add objects; one that has the name of another takes its place.
 
+        Called as ``add(name, shape, X_WO)`` or with objects made by
+        :func:`~motion_nodes.scene.scene.world_object`.
+
+        Args:
+            given: name, shape (or a tuple of shapes) and pose in the world, shape (4, 4),
+                default identity; or objects.
+
         Raises:
-            BadCommand: something that is carried has that name.
+            BadCommand: dimensions or a pose that are not valid; an attached object has that name.
         """
+        if given and isinstance(given[0], str):
+            name, shape, X_WO = (*given, None)[:3]
+            objects = [world_object(name, shape, None if X_WO is None else np.asarray(X_WO))]
+        else:
+            objects = list(given)
         with self._lock:
             for item in objects:
                 if item.name in self._scene.attached:
                     link = self._scene.attached[item.name].link
                     raise BadCommand(f"'{item.name}' is attached to {link}: detach it first.")
             self._change(objects={**self._scene.objects, **{item.name: item for item in objects}})
+
+    def __repr__(self) -> str:
+        """Return names of objects and attached bodies."""
+        names = ", ".join(self._scene.objects) or "empty"
+        held = ", ".join(self._scene.attached)
+        return f"World({names}{f'; attached: {held}' if held else ''})"
 
     def move(self, poses: Mapping[str, Array]) -> None:
         """Set where objects are.
@@ -68,7 +109,11 @@ class World:
             self._change(objects=objects)
 
     def enable(self, name: str, enabled: bool = True) -> None:
-        """Have an object collide, or not; it is kept either way.
+        """Include an object in collision checks, or not; it is kept either way.
+
+        Args:
+            name: of the object.
+            enabled: whether it collides.
 
         Raises:
             BadCommand: there is no such object.
@@ -80,6 +125,9 @@ class World:
     def remove(self, *names: str) -> None:
         """Remove objects.
 
+        Args:
+            names: of the objects.
+
         Raises:
             BadCommand: for a name that is unknown; then none is removed.
         """
@@ -90,7 +138,11 @@ class World:
             self._change(objects={k: v for k, v in self._scene.objects.items() if k not in gone})
 
     def attach(self, body: AttachedBody) -> None:
-        """Have a link carry something; a world object of that name becomes it."""
+        """Attach a body to a link; a world object of that name is replaced by it.
+
+        Args:
+            body: with its link, pose and touch links.
+        """
         with self._lock:
             objects = {k: v for k, v in self._scene.objects.items() if k != body.name}
             self._change(objects=objects, attached={**self._scene.attached, body.name: body})
@@ -138,12 +190,21 @@ class World:
             self._change(objects=objects, attached=attached)
 
     def allow(self, pairs: Iterable[Pair], allowed: bool | None = True) -> None:
-        """Say of pairs of names whether they may touch; None takes back what was said."""
+        """Change the allowed collision matrix.
+
+        Args:
+            pairs: names of links, objects or attached bodies.
+            allowed: whether they may touch; None: remove the entries.
+        """
         with self._lock:
             self._change(allowed=self._scene.allowed.with_pairs(pairs, allowed))
 
     def set_allowed(self, allowed: AllowedCollisions) -> None:
-        """Replace all that was said of who may touch whom."""
+        """Replace the allowed collision matrix.
+
+        Args:
+            allowed: the new one.
+        """
         with self._lock:
             self._change(allowed=allowed)
 
@@ -153,7 +214,11 @@ class World:
             self._change(objects={})
 
     def replace(self, scene: Scene) -> None:
-        """Take another scene whole; its revision becomes the next one of this world."""
+        """Replace the scene; its revision becomes the next one of this world.
+
+        Args:
+            scene: objects, attached bodies and allowed collisions.
+        """
         with self._lock:
             self._change(objects=scene.objects, attached=scene.attached, allowed=scene.allowed)
 

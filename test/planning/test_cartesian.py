@@ -114,7 +114,7 @@ def test_obstacle_in_the_way_is_named_and_may_be_ignored() -> None:
     assert result.stop is CartesianStop.COLLISION
     assert "post" in result.reason
     assert 0.0 < result.fraction < 0.5
-    assert checker.are_free(result.path).all()
+    assert checker.exact.are_free(result.path).all()
     through = cartesian_path(
         checker, READY, TOOL, [shifted(0, 0.4, 0)], CartesianOptions(avoid_collisions=False)
     )

@@ -107,6 +107,23 @@ def test_arm_finds_its_way_between_barriers() -> None:
     assert solved >= 4
 
 
+def test_share_of_the_samples_is_drawn_near_goals() -> None:
+    # The goal is walled in, so trees only show where their samples were.
+    walls = [
+        Wall((8.0, 8.5), (1.1, 0.1)), Wall((8.0, 7.5), (1.1, 0.1)), Wall((8.5, 8.0), (0.1, 1.1)),
+        Wall((7.5, 8.0), (0.1, 1.1)),
+    ]  # fmt: skip
+    request = PlanarWorld(walls, radius=0.05).request((1, 1), (8.0, 8.0), timeout=60.0)
+    shares = []
+    for near_bias in (0.0, 0.6):
+        planner = Rrt(RrtSettings(step_size=0.5, near_bias=near_bias, max_iterations=300))
+        assert planner.plan(request).status is PlanStatus.ITERATION_LIMIT
+        tree = planner.tree()
+        assert tree is not None
+        shares.append(np.mean(np.linalg.norm(tree.nodes - [8.0, 8.0], axis=1) < 1.5))
+    assert shares[1] > 1.5 * shares[0]
+
+
 def test_one_of_several_goals_is_reached_and_named() -> None:
     world = PlanarWorld([Wall((7.0, 7.0), (2.0, 2.0))])
     request = replace(
@@ -121,6 +138,7 @@ def test_settings_out_of_range_are_refused() -> None:
     for bad in (
         {"step_size": 0.0},
         {"goal_bias": 1.5},
+        {"near_bias": -0.1},
         {"max_iterations": 0},
         {"step_size": np.nan},
     ):

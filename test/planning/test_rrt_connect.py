@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.planning.anytime import AnytimeRrtConnect
 from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
 from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanStatus
 from motion_nodes.planning.rrt_connect import RrtConnect
@@ -160,6 +161,17 @@ def test_walls_thinner_than_a_step_are_not_jumped():
     assert result.status is PlanStatus.ITERATION_LIMIT
 
 
+def test_the_time_allowed_is_used_unless_iterations_are_bounded():
+    # The goal is walled in: trees cannot meet, and each iteration takes microseconds.
+    world = PlanarWorld([Wall((5.0, 5.0), (0.3, 10.0))])
+    request = world.request(START, GOAL, timeout=0.5)
+    for planner in (RrtConnect(), AnytimeRrtConnect()):
+        result = planner.plan(request)
+        assert result.status is PlanStatus.TIMED_OUT
+        assert result.time >= 0.5
+    assert RrtConnectSettings().max_iterations == 0
+
+
 def test_time_and_cancelling_end_the_search():
     world = PlanarWorld([Wall((5.0, 5.0), (0.3, 10.0))])
     planner = RrtConnect(RrtConnectSettings(max_iterations=10**9))
@@ -240,7 +252,7 @@ def test_what_is_wrong_with_start_and_goal_is_said(world):
     [
         ("step_size", -1.0),
         ("step_size", math.nan),
-        ("max_iterations", 0),
+        ("max_iterations", -1),
         ("max_sampling", 0),
         ("exploration_fraction", 1.5),
         ("focus", -0.1),

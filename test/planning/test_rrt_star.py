@@ -15,7 +15,9 @@ from motion_nodes.planning import rrt_star
 from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
 from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanStatus
 from motion_nodes.planning.rrt import Rrt, RrtSettings
+from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.rrt_star import RrtStar, RrtStarSettings
+from motion_nodes.planning.search_settings import RrtConnectSettings
 from motion_nodes.planning.tree_search import Search
 
 
@@ -46,6 +48,49 @@ def test_path_never_gets_longer_and_is_valid(neighbours: str) -> None:
     assert greatest_depth(result.path, world.checker) < 1e-3
     assert (result.path[0] == [0.5, 0.5]).all()
     assert (result.path[-1] == [9.5, 0.5]).all()
+
+
+def test_first_path_is_that_of_rrt_connect_and_samples_are_those_that_can_shorten_it() -> None:
+    world, start, goal = maze(), np.array([0.5, 0.5]), np.array([9.5, 0.5])
+    told: list[float] = []
+    planner = RrtStar(settings(), lambda _, cost: told.append(cost))
+    request = world.request(start, goal, timeout=60.0)
+    planner.plan(request)
+    connect = RrtConnect(RrtConnectSettings(max_iterations=3000)).plan(request)
+    assert told[0] <= connect.cost + 1e-9
+    tree = planner.tree()
+    assert tree is not None
+    # Between two focal points: all that is drawn, and all steps towards it, for it is convex.
+    sums = np.linalg.norm(tree.nodes - start, axis=1) + np.linalg.norm(tree.nodes - goal, axis=1)
+    assert (sums <= connect.cost + 1e-6).mean() > 0.99
+    # On both sides of the straight line, and all along it.
+    assert len(np.unique(tree.nodes[:, 0].round())) >= 9
+    assert (tree.nodes[:, 1] > 2.0).sum() > 100
+
+
+def test_without_a_first_path_the_tree_begins_with_the_start_alone() -> None:
+    request = maze().request((0.5, 0.5), (9.5, 0.5), timeout=60.0)
+    told: list[int] = []
+    result = RrtStar(settings(first_path=False), lambda i, _: told.append(i)).plan(request)
+    assert result.success
+    assert told[0] > 100
+    with_it = RrtStar(settings(), lambda i, _: told.append(i)).plan(request)
+    assert told[-1] >= told[0]
+    assert with_it.cost < 1.1 * result.cost
+
+
+@pytest.mark.parametrize("step", [0.01, 0.3, 100.0])
+def test_first_branch_is_divided_into_steps(step: float) -> None:
+    # Nothing is shorter than the straight way, so the branch stays as it is.
+    world = PlanarWorld()
+    planner = RrtStar(RrtStarSettings(step_size=step, max_iterations=300))
+    result = planner.plan(world.request((2.0, 4.0), (8.0, 4.0), timeout=60.0))
+    assert result.path is not None
+    edges = np.linalg.norm(np.diff(result.path, axis=0), axis=1)
+    # In a tree with room for some hundred nodes very small steps become longer.
+    assert edges.max() <= max(step, result.cost / 100.0) + 1e-9
+    assert result.cost == pytest.approx(edges.sum())
+    assert greatest_depth(result.path, world.checker) < 1e-3
 
 
 def test_costs_of_all_nodes_are_the_lengths_of_their_ways(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,27 @@ def test_equal_seeds_give_equal_paths_and_others_do_not() -> None:
     assert first.shape != other.shape or (first != other).any()
 
 
+def test_behind_a_wall_both_ends_are_searched_and_equal_seeds_give_equal_paths() -> None:
+    """What the tree alone does not find in a bounded number of iterations, RRT-Connect does."""
+    checker = barrier_checker()
+    counts = []
+    for seed in range(4):
+        goals = (PoseGoal(TIP, at(3.0, 0.0, 0.0), POSITION), PoseGoal(TIP, TARGET, POSE))
+        request = PlanRequest(checker, START, goals, timeout=100.0, random_seed=seed)
+        first, again = (TaskSpaceRrt(CONFIG).plan(request) for _ in range(2))
+        assert first.status is PlanStatus.SOLVED, first.reason
+        assert first.goal_index == 1
+        np.testing.assert_array_equal(first.path, again.path)
+        error = pose_error(reached(first), TARGET)
+        assert np.linalg.norm(error[:3]) <= 1e-4
+        assert np.linalg.norm(error[3:]) <= 0.005
+        assert first.path is not None
+        assert (first.path[0] == START).all()
+        assert greatest_depth(first.path, checker) < 3e-3
+        counts.append(first.iterations)
+    assert max(counts) <= 1500
+
+
 def test_point_beside_the_link_is_what_is_led() -> None:
     X_LT = at(0.0, 0.02, 0.1)
     goal = PoseGoal("panda_hand", at(0.45, 0.2, 0.4), POSITION, X_LT)

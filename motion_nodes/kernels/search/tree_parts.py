@@ -65,6 +65,16 @@ def uniform(random: Any) -> float:
 
 
 @part
+def normal(random: Any) -> float:
+    """Return a random number of the standard normal distribution.
+
+    Source: G. Box and M. Muller, "A note on the generation of random normal deviates", 1958.
+    """
+    radius = math.sqrt(-2.0 * math.log(1.0 - uniform(random)))
+    return radius * math.cos(_TURN * uniform(random))
+
+
+@part
 def way(space: Space, k: int, a: float, b: float) -> float:
     """Return how far joint k goes from a to b."""
     d = b - a
@@ -135,6 +145,27 @@ def draw(space: Space, random: Any, checker: Checker, tries: int, out: Array) ->
     for _ in range(tries):
         for k in range(n):
             out[k] = space.low[k] + uniform(random) * (space.high[k] - space.low[k])
+        if state_free(checker, out.reshape(1, n), 0):
+            return True
+    return False
+
+
+@part
+def draw_near(
+    space: Space, random: Any, checker: Checker, place: Array, tries: int, out: Array
+) -> bool:
+    """Write a random free configuration around a place, mostly very near; False if none was found.
+
+    Its distance along each joint is up to a share of the joint's range, and the logarithm of that
+    share is uniform from 1/200 to 1/4.
+    """
+    n = out.shape[0]
+    for _ in range(tries):
+        share = 0.25 * math.exp(-3.9 * uniform(random))
+        for k in range(n):
+            reach = share * (space.high[k] - space.low[k])
+            value = place[k] + reach * (2.0 * uniform(random) - 1.0)
+            out[k] = value if space.wraps[k] else min(max(value, space.low[k]), space.high[k])
         if state_free(checker, out.reshape(1, n), 0):
             return True
     return False

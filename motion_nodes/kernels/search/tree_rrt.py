@@ -20,6 +20,7 @@ from motion_nodes.kernels.search.tree_parts import (
     add,
     distance,
     draw,
+    draw_near,
     free_way,
     nearest,
     steer,
@@ -35,11 +36,15 @@ def grow(
     goals: Array,
     step: float,
     goal_bias: float,
+    near_bias: float,
     tries: int,
     iterations: int,
     found: Any,
 ) -> int:
     """Grow the tree by a number of iterations, or until it gets to a goal.
+
+    Each iteration extends the node nearest to a sample towards it, step by step until the sample or
+    an obstacle is reached.
 
     Args:
         tree: with the start as its root, grown by earlier calls.
@@ -48,6 +53,7 @@ def grow(
         goals: free configurations, any of which will do, shape (g, n).
         step: greatest length of an edge, in the weighted metric.
         goal_bias: share of the samples that are a goal.
+        near_bias: share of the samples that are near a goal.
         tries: for a sample free of collisions.
         iterations: how many.
         found: the node and the goal that may be joined, shape (2,), int64.
@@ -55,7 +61,8 @@ def grow(
     Returns:
         ``CONTINUE``, ``FOUND``, ``FULL`` or ``NO_SAMPLE``.
 
-    Source: S. LaValle, "Rapidly-exploring random trees: a new tool for path planning", 1998.
+    Source: S. LaValle, "Rapidly-exploring random trees: a new tool for path planning", 1998; J.
+    Kuffner and S. LaValle, "RRT-Connect", ICRA 2000, section 2 (steps until an obstacle is met).
     """
     n, g = tree.nodes.shape[1], goals.shape[0]
     sample, q, work = np.empty(n), np.empty(n), np.empty(n)
@@ -63,19 +70,25 @@ def grow(
         if tree.count[0] >= tree.nodes.shape[0]:
             return FULL
         tree.count[1] += 1
-        if uniform(tree.random) < goal_bias:
+        chance = uniform(tree.random)
+        if chance < goal_bias:
             sample[:] = goals[int(uniform(tree.random) * g)]
+        elif chance < goal_bias + near_bias:
+            goal = goals[int(uniform(tree.random) * g)]
+            if not draw_near(space, tree.random, checker, goal, tries, sample):
+                return NO_SAMPLE
         elif not draw(space, tree.random, checker, tries, sample):
             return NO_SAMPLE
-        near = nearest(space, tree.nodes, tree.count[0], sample)
-        if steer(space, tree.nodes[near], sample, step, q) == 0.0:
-            continue
-        if not free_way(space, checker, tree.nodes[near], q, work):
-            continue
-        new = add(tree, q, near)
-        for i in range(g):
-            close = distance(space, q, goals[i]) <= step
-            if close and free_way(space, checker, tree.nodes[new], goals[i], work):
-                found[0], found[1] = new, i
-                return FOUND
+        at = nearest(space, tree.nodes, tree.count[0], sample)
+        while tree.count[0] < tree.nodes.shape[0]:
+            if steer(space, tree.nodes[at], sample, step, q) == 0.0:
+                break
+            if not free_way(space, checker, tree.nodes[at], q, work):
+                break
+            at = add(tree, q, at)
+            for i in range(g):
+                close = distance(space, q, goals[i]) <= step
+                if close and free_way(space, checker, tree.nodes[at], goals[i], work):
+                    found[0], found[1] = at, i
+                    return FOUND
     return CONTINUE

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from motion_nodes.kernels.collision.checker_calls import Checker
+from motion_nodes.kernels.collision.checker_calls import Checker, state_free
 from motion_nodes.kernels.jit import kernel, part
 from motion_nodes.kernels.packed import Array
 from motion_nodes.kernels.search.tree_parts import (
@@ -25,8 +25,10 @@ from motion_nodes.kernels.search.tree_parts import (
     add,
     distance,
     draw,
+    draw_near,
     free_way,
     nearest,
+    normal,
     steer,
     uniform,
 )
@@ -34,7 +36,7 @@ from motion_nodes.kernels.search.tree_parts import (
 _GAIN = 1e-9
 """A shorter way must save so much; otherwise rounding would move nodes around for ever."""
 _REJECTIONS = 200
-"""Samples that cannot shorten the path are drawn anew, but not more often than this."""
+"""Samples that cannot shorten the path are drawn again, at most this often."""
 
 
 class Costs(NamedTuple):
@@ -59,6 +61,9 @@ class StarOptions(NamedTuple):
 
     step: float
     goal_bias: float
+    """Share of the samples that are a goal, until there is a path."""
+    near_bias: float
+    """Share of the samples that are near a goal, until there is a path."""
     gamma: float
     """Neighbours are within ``gamma (log(k) / k)^(1/n)`` of k nodes; 0: the nearest are taken."""
     most: float
@@ -102,8 +107,13 @@ def grow_star(
             return FULL
         tree.count[1] += 1
         limit = best_cost(costs)
-        if limit == math.inf and uniform(tree.random) < options.goal_bias:
-            sample[:] = goals[int(uniform(tree.random) * g)]
+        chance = uniform(tree.random) if limit == math.inf else 1.0
+        goal = goals[int(uniform(tree.random) * g)]
+        if chance < options.goal_bias:
+            sample[:] = goal
+        elif chance < options.goal_bias + options.near_bias:
+            if not draw_near(space, tree.random, checker, goal, options.tries, sample):
+                return NO_SAMPLE
         elif not _useful_sample(tree, space, checker, goals, limit, options.tries, sample):
             return NO_SAMPLE
         closest = nearest(space, tree.nodes, tree.count[0], sample)
@@ -164,18 +174,78 @@ def _useful_sample(
 ) -> bool:
     """Write a free sample through which a path shorter than the best one may lead.
 
-    Source: J. Gammell, S. Srinivasa and T. Barfoot, "Informed RRT*", IROS 2014, by rejection.
+    Once there is a path, samples are drawn from the ellipsoids about the start and each goal in
+    turn with draws from the whole space that lie in one of them; both are uniform there. After too
+    many rejections any free sample is taken.
+
+    Source: J. Gammell, S. Srinivasa and T. Barfoot, "Informed RRT*", IROS 2014.
     """
-    for _ in range(_REJECTIONS):
+    if limit == math.inf:
+        return draw(space, tree.random, checker, tries, out)
+    direct, n = not space.wraps.any(), out.shape[0]
+    for attempt in range(_REJECTIONS):
+        if direct and attempt % 2 == 0:
+            goal = goals[int(uniform(tree.random) * goals.shape[0])]
+            if not _in_ellipsoid(space, tree, goal, limit, out):
+                continue
+            held = _holding(tree, space, goals, limit, out)
+            # A place in several ellipsoids is drawn from each of them.
+            if uniform(tree.random) * held < 1.0 and state_free(checker, out.reshape(1, n), 0):
+                return True
+            continue
         if not draw(space, tree.random, checker, tries, out):
             return False
-        if limit == math.inf:
+        if _holding(tree, space, goals, limit, out) > 0:
             return True
-        to_come = math.inf
-        for i in range(goals.shape[0]):
-            to_come = min(to_come, distance(space, out, goals[i]))
-        if distance(space, tree.nodes[0], out) + to_come < limit:
-            return True
+    return draw(space, tree.random, checker, tries, out)
+
+
+@part
+def _holding(tree: Tree, space: Space, goals: Array, limit: float, q: Array) -> int:
+    """Return to how many goals a path through a configuration may be shorter than a limit."""
+    count, behind = 0, distance(space, tree.nodes[0], q)
+    for i in range(goals.shape[0]):
+        if behind + distance(space, q, goals[i]) < limit:
+            count += 1
+    return count
+
+
+@part
+def _in_ellipsoid(space: Space, tree: Tree, goal: Array, limit: float, out: Array) -> bool:
+    """Write a place, uniform in the ellipsoid of paths to a goal that are shorter than a limit.
+
+    In the weighted space, a uniform place in the unit ball is stretched to the radii and reflected
+    so that the first axis lies along the way from start to goal.
+
+    Returns:
+        False where the ellipsoid is empty or the place is outside the joints' limits.
+    """
+    n, start = out.shape[0], tree.nodes[0]
+    straight = distance(space, start, goal)
+    if not 0.0 < straight < limit:
+        return False
+    square = 0.0
+    for k in range(n):
+        out[k] = normal(tree.random)
+        square += out[k] * out[k]
+    scale = uniform(tree.random) ** (1.0 / n) / math.sqrt(square)
+    across = 0.5 * math.sqrt(limit * limit - straight * straight)
+    for k in range(n):
+        out[k] *= scale * (0.5 * limit if k == 0 else across)
+    # Householder's reflection takes the first axis e to the direction a: v = e - a.
+    along = (goal[0] - start[0]) * space.weights[0] / straight
+    half = 1.0 - along
+    if half > 1e-12:
+        product = out[0] * (1.0 - along)
+        for k in range(1, n):
+            product -= out[k] * (goal[k] - start[k]) * space.weights[k] / straight
+        for k in range(n):
+            v = (1.0 if k == 0 else 0.0) - (goal[k] - start[k]) * space.weights[k] / straight
+            out[k] -= product / half * v
+    for k in range(n):
+        out[k] = 0.5 * (start[k] + goal[k]) + out[k] / space.weights[k]
+        if not space.low[k] <= out[k] <= space.high[k]:
+            return False
     return True
 
 

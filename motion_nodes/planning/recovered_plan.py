@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planning from a start in a shallow collision or slightly outside limits: first out, then on.
+
+The motion out is slow and ends at rest; what follows is planned from there like any other motion.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.joint_space import JointSpace
+from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, Stage, plan
+from motion_nodes.planning.problem import PlanRequest, PlanStatus
+from motion_nodes.planning.recovery import Recovery, RecoverySettings, check_recovery, recover
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+from motion_nodes.trajectory.retime import retime
+
+RECOVERABLE = (PlanStatus.START_IN_COLLISION, PlanStatus.START_OUTSIDE_LIMITS)
+"""What a recovery may help with."""
+
+
+@dataclass(frozen=True, eq=False)
+class RecoveredPlan:
+    """A plan, with the slow motion before it that leaves a collision or goes back inside limits."""
+
+    plan: MotionPlan
+    """Its path and trajectory include the recovery; its ``motion`` does not."""
+    recovery: JointTrajectory | None = None
+    """The recovery, from rest to rest; None where none was needed."""
+
+
+def plan_with_recovery(
+    request: PlanRequest,
+    options: PlanOptions | None = None,
+    settings: RecoverySettings | None = None,
+) -> RecoveredPlan:
+    """Plan a motion; from a start that is not valid, recover first.
+
+    Args:
+        request: as for :func:`motion_nodes.planning.pipeline.plan`.
+        options: the same.
+        settings: of the recovery; None: a start that is not valid is refused.
+
+    Raises:
+        BadCommand, BadConfig, UnknownFrame: the request is not well formed.
+    """
+    options = options or PlanOptions()
+    began = time.perf_counter()
+    found = plan(request, options)
+    if settings is None or found.status not in RECOVERABLE:
+        return RecoveredPlan(found)
+    left = request.timeout - (time.perf_counter() - began)
+    limited = replace(settings, timeout=max(1e-3, min(settings.timeout, left)))
+    out = recover(
+        request.checker,
+        request.start,
+        limited,
+        random_seed=request.random_seed,
+        cancelled=request.cancelled,
+    )
+    spent = time.perf_counter() - began
+    stage = Stage("recover", out.time, out.reason or f"{len(out.path)} waypoints")
+    if out.success:
+        slow = recovery_trajectory(request.checker, out, settings, options)
+        refused = check_recovery(request.checker, slow.positions)
+    if not out.success or refused:
+        why = f"{found.reason}; no recovery: {out.reason or refused}"
+        result = replace(found.result, reason=why, time=spent)
+        return RecoveredPlan(replace(found, result=result, stages=(stage,), time=spent))
+    timeout = max(1e-3, request.timeout - spent)
+    rest = plan(replace(request, start=out.path[-1], timeout=timeout), options)
+    return RecoveredPlan(_joined(request, options, out, slow, rest, stage, began), slow)
+
+
+def recovery_trajectory(
+    checker: CollisionChecker,
+    out: Recovery,
+    settings: RecoverySettings,
+    options: PlanOptions | None = None,
+) -> JointTrajectory:
+    """Return the slow motion along a recovery, from rest to rest; it stops at corners.
+
+    Args:
+        checker: whose joints move.
+        out: a successful recovery that was needed.
+        settings: say how slow it is.
+        options: a motion that is to be slower still stays so.
+
+    Raises:
+        BadConfig: limits without which there is no motion.
+    """
+    options = options or PlanOptions()
+    motion = retime(
+        out.path,
+        _widened(checker.limits, out.path),
+        velocity_scaling=min(settings.velocity_scaling, options.velocity_scaling or 1.0),
+        acceleration_scaling=min(
+            settings.acceleration_scaling, options.acceleration_scaling or 1.0
+        ),
+        blending=CornerBlending(0.0),
+    )
+    return motion.points(options.time_step)
+
+
+def joined(first: JointTrajectory, then: JointTrajectory, pause: float) -> JointTrajectory:
+    """Return two trajectories, from rest to rest each, as one.
+
+    Args:
+        first: with velocities and accelerations.
+        then: begins where the first ends; a single point adds nothing.
+        pause: between them [s]; above 0, for each keeps its own acceleration there.
+    """
+    if len(then.times) < 2:
+        return first
+    assert first.velocities is not None
+    assert first.accelerations is not None
+    assert then.velocities is not None
+    assert then.accelerations is not None
+    return JointTrajectory(
+        first.joint_names,
+        np.concatenate([first.times, then.times + first.times[-1] + pause]),
+        np.concatenate([first.positions, then.positions]),
+        np.concatenate([first.velocities, then.velocities]),
+        np.concatenate([first.accelerations, then.accelerations]),
+    )
+
+
+def _joined(
+    request: PlanRequest,
+    options: PlanOptions,
+    out: Recovery,
+    slow: JointTrajectory,
+    rest: MotionPlan,
+    stage: Stage,
+    began: float,
+) -> MotionPlan:
+    note = f"recovery: the start is not valid ({out.note}); it is left slowly"
+    stages, notes = (stage, *rest.stages), (note, *rest.notes)
+    spent = time.perf_counter() - began
+    result, trajectory = rest.result, rest.trajectory
+    if result.path is None:
+        reason = f"the start can be recovered ({out.note}), but from there: {result.reason}"
+        result = replace(result, reason=reason)
+    else:
+        path = np.concatenate([out.path[:-1], result.path])
+        space = JointSpace.of_robot(request.checker.robot, request.checker.joint_names)
+        result = replace(result, path=path, cost=space.length(path))
+    if trajectory is not None:
+        trajectory = joined(slow, trajectory, options.time_step)
+    return replace(
+        rest,
+        result=replace(result, time=spent),
+        trajectory=trajectory,
+        stages=stages,
+        notes=notes,
+        time=spent,
+    )
+
+
+def _widened(limits: JointLimits, path: Array) -> JointLimits:
+    """Return limits that hold a path which begins outside them."""
+    return replace(
+        limits,
+        lower=np.minimum(limits.lower, path.min(axis=0)),
+        upper=np.maximum(limits.upper, path.max(axis=0)),
+    )

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A path out of a shallow collision, or back inside joint limits, on which nothing gets deeper.
+
+Two strategies take turns. Descent: each step is the shortest motion of the joints, by linearized
+distances, that separates all pairs that are too close, brings none closer that is collision-free,
+and moves joints outside their limits inwards (a quadratic program with a few rows, solved in its
+dual by coordinate ascent). Sampling: collision-free configurations nearby, reached in a straight
+line. Whatever they propose counts only if depths along it never increase.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.recovery_depths import MonotonePath, limit_excess
+from motion_nodes.planning.start import configuration, in_words
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.sphere_pairs import SpherePairs
+
+_SLACK = 0.01
+"""[m] Collision-free pairs that are closer than this to the margin are kept from getting closer."""
+_PUSH = 0.004
+"""[m] By how much a pair is separated in one step of the descent, at most."""
+_INWARD = 0.02
+"""[rad or m] How far a joint moves in one step, towards its limits or otherwise, is bounded by
+five times this, and by this where it is outside its limits."""
+_LEAST_PROGRESS = 1e-5
+"""[m or rad] A step that separates pairs by less in all is none."""
+_ROUNDING = 1e-9
+"""[rad or m]"""
+_ROUNDS = 60
+"""Steps of one descent."""
+_SWEEPS = 200
+"""Of the coordinate ascent."""
+_METRICS = 4
+"""Random metrics of the joints that are tried where a step fails in the plain one."""
+_RADII = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""[rad or m] Of the boxes in which configurations are sampled, one after the other."""
+_SAMPLES = 256
+"""Configurations sampled in each box."""
+_LINES = 12
+"""The nearest of them to which a straight line is tried."""
+
+
+@dataclass(frozen=True)
+class RecoverySettings:
+    """From what is recovered, how far and how slowly."""
+
+    max_depth: float = 0.03
+    """Collisions deeper than this are refused [m]."""
+    max_limit_violation: float = 0.1
+    """Joints further outside their limits are refused [rad or m]."""
+    margin: float = 0.002
+    """Distance of all pairs at the end, where there is room for it [m]."""
+    velocity_scaling: float = 0.1
+    """Fraction of the velocity limits used on the way out, above 0 to 1."""
+    acceleration_scaling: float = 0.1
+    """Fraction of the acceleration limits used on the way out, above 0 to 1."""
+    timeout: float = 3.0
+    """Max duration of the search [s]."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        for name, value in vars(self).items():
+            if not (np.isfinite(value) and value > 0.0):
+                raise BadConfig(f"recovery {name} is {value}; it must be finite and above 0.")
+        for name in ("velocity_scaling", "acceleration_scaling"):
+            if getattr(self, name) > 1.0:
+                raise BadConfig(f"recovery {name} is {getattr(self, name)}; it must be at most 1.")
+
+
+@dataclass(frozen=True, eq=False)
+class Recovery:
+    """A path from a start in collision or outside limits to a valid configuration, or why none."""
+
+    success: bool
+    path: Array
+    """Waypoints joined by straight lines, shape (k, n); the start alone where there is none or
+    nothing is wrong."""
+    reason: str
+    """Why it failed; empty on success."""
+    note: str
+    """What was wrong with the start; empty if nothing was."""
+    depths: Array
+    """Max depth of all pairs at each waypoint [m], shape (k,); 0 where collision-free."""
+    time: float
+    """Duration of the search [s]."""
+
+    @property
+    def needed(self) -> bool:
+        """Whether anything was wrong with the start."""
+        return bool(self.note)
+
+
+def recover(
+    checker: CollisionChecker,
+    start: ArrayLike,
+    settings: RecoverySettings | None = None,
+    *,
+    random_seed: int = 0,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Recovery:
+    """Find a short joint path from a shallow collision to a collision-free configuration.
+
+    Along the path the depth of each pair never increases, no other pair gets into collision, and
+    joints outside their limits move inwards only.
+
+    Args:
+        checker: robot, joints, scene and clearance.
+        start: joint values now, shape (n,).
+        settings: what is recovered from; default: those of :class:`RecoverySettings`.
+        random_seed: equal seeds give equal paths, unless time runs out.
+        cancelled: polled between steps; True ends the search.
+
+    Raises:
+        BadCommand: wrong number of joint values.
+    """
+    return _Search(checker, settings or RecoverySettings(), random_seed, cancelled).run(
+        configuration(checker, start, "the start")
+    )
+
+
+def check_recovery(checker: CollisionChecker, path: ArrayLike) -> str:
+    """Return why a path is none along which depths only decrease; empty if it is one.
+
+    It is checked by other code than that which found it (:meth:`CollisionChecker.explain`), at
+    steps of a tenth of the checker's resolution.
+
+    Args:
+        checker: as for :func:`recover`.
+        path: waypoints joined by straight lines, shape (k, n); a trajectory's samples too.
+
+    Raises:
+        BadCommand: wrong number of joint values.
+    """
+
+    def depths(Q: Array) -> list[dict[object, float]]:
+        return [
+            {contact.pair: contact.depth for contact in checker.explain(q)}
+            for q in Q
+        ]  # fmt: skip
+
+    points = np.asarray(path, np.float64)
+    monotone = MonotonePath(depths, checker.resolution)
+    monotone.begin(points[0])
+    for a, b in itertools.pairwise(points):
+        if not monotone.extend(a, b):
+            return f"{monotone.offender} gets deeper on the way out"
+    return "" if not monotone.depths else f"it ends in collision: {in_words(checker, points[-1])}"
+
+
+class _Search:
+    """One search; for one thread."""
+
+    def __init__(
+        self,
+        checker: CollisionChecker,
+        settings: RecoverySettings,
+        random_seed: int,
+        cancelled: Callable[[], bool],
+    ) -> None:
+        self._began = time.perf_counter()
+        self._checker, self._settings, self._cancelled = checker, settings, cancelled
+        self._limits: JointLimits = checker.limits
+        self._clearance = checker.clearance
+        self._rng = np.random.default_rng(random_seed)
+        self._goal = checker.snapshot()
+        self._goal.set_clearance(checker.clearance + settings.margin)
+
+    def run(self, start: Array) -> Recovery:
+        checker, limits = self._checker, self._limits
+        if not np.isfinite(start).all():
+            return self._failed(start, "the start is not known: joint values are not finite")
+        if limits.within(start) and checker.is_free(start):
+            if checker.exact.is_free(start):
+                return self._result(start[np.newaxis], "", np.zeros(1))
+            note = in_words(checker, start)
+            return self._failed(start, f"collision spheres do not see the collision: {note}", note)
+        self._pairs: SpherePairs = checker.sphere_pairs()
+        note = in_words(checker, start)
+        excess = float(limit_excess(limits, start).max(initial=0.0))
+        depths = self._depths(start[np.newaxis])[0]
+        deepest = max((d for pair, d in depths.items() if isinstance(pair, int)), default=0.0)
+        if excess > self._settings.max_limit_violation:
+            return self._failed(start, f"too far outside the limits: {note}", note)
+        if deepest > self._settings.max_depth:
+            return self._failed(
+                start,
+                f"too deep in collision, at most {1e3 * self._settings.max_depth:g} mm is "
+                f"recovered from: {note}",
+                note,
+            )
+        found = self._found(start)
+        if found is None:
+            return self._failed(start, self._why_none(note), note)
+        path = self._simplified(found)
+        refused = check_recovery(checker, path)
+        if refused:
+            return self._failed(start, f"{refused}; the start: {note}", note)
+        return self._result(path, note, self._max_depths(path))
+
+    # ---- strategies
+
+    def _found(self, start: Array) -> list[Array] | None:
+        path = [start]
+        if self._descend(path) or self._sample(path):
+            return path
+        # What the descent reached may be a dead end that sampling from the start avoids.
+        path = [start]
+        return path if self._sample(path) else None
+
+    def _descend(self, path: list[Array]) -> bool:
+        """Extend a path by steps that separate what is too close; True at its end."""
+        for _ in range(_ROUNDS):
+            if self._valid(path[-1]):
+                return True
+            if self._over():
+                return False
+            step = self._step(path[-1])
+            if step is None:
+                return self._acceptable(path[-1])
+            path.append(step)
+        return self._acceptable(path[-1])
+
+    def _step(self, q: Array) -> Array | None:
+        """Return the next configuration of a descent, None where there is none."""
+        centres = self._pairs.centres(q[np.newaxis])[0]
+        wanted = self._clearance + self._settings.margin
+        gaps = self._pairs.gaps(centres, wanted + _SLACK)
+        A = self._pairs.gradients(q, gaps)
+        lack = wanted - gaps.distance
+        low, high = self._step_bounds(q)
+        here = self._lack(q)
+        for attempt in range(1 + _METRICS):
+            # Slightly more than is lacking, so that the end is reached in finite steps.
+            push = np.where(lack > 0.0, np.minimum(1.1 * lack + 1e-4, _PUSH), lack)
+            metric = np.ones(len(q)) if not attempt else self._rng.uniform(0.2, 2.0, len(q))
+            dq = _least_motion(A * metric, push, low / metric, high / metric) * metric
+            for share in (1.0, 0.5, 0.25, 0.1):
+                there = self._tidied(q + share * dq)
+                if self._lack(there) < here - _LEAST_PROGRESS and self._monotone(q, there):
+                    return np.asarray(there)
+        return None
+
+    def _sample(self, path: list[Array]) -> bool:
+        """Extend a path by a straight line to a collision-free configuration nearby."""
+        q, limits = path[-1], self._limits
+        for checker in (self._goal, self._checker):
+            for radius in _RADII:
+                if self._over():
+                    return False
+                drawn = q + self._rng.uniform(-radius, radius, (_SAMPLES, len(q)))
+                drawn = limits.clip(drawn)
+                drawn = drawn[checker.are_free(drawn)]
+                nearest = np.argsort(np.linalg.norm(drawn - q, axis=1))[:_LINES]
+                for k in nearest:
+                    if self._over():
+                        return False
+                    if self._monotone(q, drawn[k]):
+                        path.append(drawn[k])
+                        return True
+        return False
+
+    def _simplified(self, path: list[Array]) -> Array:
+        """Return a path without waypoints that straight lines can do without."""
+        kept, i = [path[0]], 0
+        while i < len(path) - 1:
+            j = len(path) - 1
+            while j > i + 1 and not self._monotone(path[i], path[j]):
+                j = i + (j - i + 1) // 2
+            i = j
+            kept.append(path[i])
+        return np.array(kept)
+
+    # ---- conditions
+
+    def _step_bounds(self, q: Array) -> tuple[Array, Array]:
+        """Return how far joints may move in a step, down and up, shape (n,) each."""
+        limits, most = self._limits, 5.0 * _INWARD
+        low = np.clip(limits.lower - q, -most, _INWARD)
+        high = np.clip(limits.upper - q, -_INWARD, most)
+        return np.minimum(low, high), np.maximum(low, high)
+
+    def _tidied(self, q: Array) -> Array:
+        """Return joints that are outside their limits by no more than rounding at the limit."""
+        inside = self._limits.clip(q)
+        return np.where(np.abs(inside - q) < _ROUNDING, inside, q)
+
+    def _valid(self, q: Array) -> bool:
+        return self._limits.within(q) and self._goal.is_free(q)
+
+    def _acceptable(self, q: Array) -> bool:
+        """Return whether it will do where there is no room for the margin."""
+        return self._limits.within(q) and self._checker.is_free(q)
+
+    def _lack(self, q: Array) -> float:
+        """Return what is left to do: depths below the margin and excess of limits, summed."""
+        wanted = self._clearance + self._settings.margin
+        centres = self._pairs.centres(q[np.newaxis])[0]
+        apart = self._pairs.distances(centres, wanted)
+        excess = float(limit_excess(self._limits, q).sum())
+        return sum(wanted - distance for distance in apart.values()) + excess
+
+    def _depths(self, Q: Array) -> list[dict[object, float]]:
+        """Return the depths of pairs in collision and the excess of joints outside limits."""
+        found: list[dict[object, float]] = []
+        for q, centres in zip(Q, self._pairs.centres(Q), strict=True):
+            close = self._pairs.distances(centres, self._clearance)
+            depths: dict[object, float] = {
+                pair: self._clearance - distance for pair, distance in close.items()
+            }
+            excess = limit_excess(self._limits, q)
+            for joint in np.flatnonzero(excess):
+                depths[self._limits.names[joint]] = float(excess[joint])
+            found.append(depths)
+        return found
+
+    def _monotone(self, a: Array, b: Array) -> bool:
+        monotone = MonotonePath(self._depths, self._checker.resolution)
+        monotone.begin(a)
+        return monotone.extend(a, b)
+
+    def _max_depths(self, path: Array) -> Array:
+        return np.array(
+            [
+                max((d for pair, d in depths.items() if isinstance(pair, int)), default=0.0)
+                for depths in self._depths(path)
+            ]
+        )
+
+    def _over(self) -> bool:
+        spent = time.perf_counter() - self._began
+        return spent > self._settings.timeout or self._cancelled()
+
+    # ---- results
+
+    def _why_none(self, note: str) -> str:
+        if self._cancelled():
+            return "cancelled"
+        spent = f" in {self._settings.timeout:.3g} s" if self._over() else ""
+        return f"no path out of it was found{spent}: {note}"
+
+    def _failed(self, start: Array, reason: str, note: str = "") -> Recovery:
+        spent = time.perf_counter() - self._began
+        return Recovery(False, start[np.newaxis], reason, note or reason, np.zeros(1), spent)
+
+    def _result(self, path: Array, note: str, depths: Array) -> Recovery:
+        return Recovery(True, path, "", note, depths, time.perf_counter() - self._began)
+
+
+def _least_motion(A: Array, b: Array, low: Array, high: Array) -> Array:
+    """Return the shortest x with A x >= b and low <= x <= high, as nearly as there is one.
+
+    The dual, maximize -|A' y|^2 / 2 + b' y over y >= 0, is solved by coordinate ascent
+    (C. Hildreth, "A quadratic programming procedure", 1957). Rows that contradict each other end in
+    a compromise, for the number of sweeps is bounded.
+
+    Args:
+        A: rows, shape (k, n).
+        b: shape (k,).
+        low: bounds of x, shape (n,).
+        high: the same.
+    """
+    n = A.shape[1]
+    rows = np.concatenate([A, np.eye(n), -np.eye(n)])
+    wanted = np.concatenate([b, low, -high])
+    norm = np.einsum("ij,ij->i", rows, rows)
+    active = np.flatnonzero(norm > 1e-12)
+    x, y = np.zeros(n), np.zeros(len(rows))
+    for _ in range(_SWEEPS):
+        largest = 0.0
+        for i in active:
+            change = max(-y[i], (wanted[i] - rows[i] @ x) / norm[i])
+            if change:
+                y[i] += change
+                x += change * rows[i]
+                largest = max(largest, abs(change) * norm[i])
+        if largest < 1e-7:
+            break
+    return np.clip(x, low, high)

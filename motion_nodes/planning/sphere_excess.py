@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ends of a motion that true shapes allow and collision spheres do not.
+
+Spheres reach some millimetres beyond the shapes, so planners cannot begin or end everywhere the
+robot may stand. From such a configuration a short, verified line leads to one that they accept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.goals import is_exact
+from motion_nodes.planning.pose_samples import PoseSampler
+from motion_nodes.planning.problem import JointGoal, PlanRequest, PoseGoal
+from motion_nodes.planning.start import check_start
+from motion_nodes.planning.verify import PathVerifier
+from motion_nodes.scene.checker import CollisionChecker
+
+_REACHES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+"""How far away configurations are drawn, in steps of the checker's default resolution."""
+_DRAWS, _TRIES = 128, 4
+"""Configurations drawn at each distance, and lines of them that are verified."""
+_POSE_DRAWS = 8
+"""Configurations drawn for a pose that spheres call in collision."""
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """A request that planners can search, and the lines that join it to what was asked for."""
+
+    request: PlanRequest
+    start: Array | None = None
+    """The start that was asked for, where another one is searched from."""
+    goals: dict[int, Array] | None = None
+    """The goals that were asked for, by index, where others are searched for."""
+
+    def joined(self, path: Array, goal_index: int | None) -> Array:
+        """Return a path that was found, with the lines at its ends."""
+        goal = (self.goals or {}).get(-1 if goal_index is None else goal_index)
+        ends = ((self.start, 0), (goal, len(path)))
+        for q, index in reversed(ends):
+            path = path if q is None else np.insert(path, index, q, axis=0)
+        return path
+
+    @property
+    def note(self) -> str:
+        """What a client should know; empty if the request is as it was."""
+        names = [name for name, x in (("start", self.start is not None), ("goal", self.goals)) if x]
+        if not names:
+            return ""
+        return f"only collision spheres touch at the {' and the '.join(names)}, true shapes do not"
+
+
+def searchable(request: PlanRequest) -> Ends:
+    """Return a request whose start and joint goals are outside of all spheres, where possible.
+
+    Raises:
+        BadCommand: wrong numbers of joint values.
+    """
+    checker = request.checker
+    begin = check_start(checker, request.start)
+    start = None
+    if begin.status is None and not checker.is_free(begin.q):
+        near = _nearby(checker, begin.q, request.random_seed)
+        if near is not None:
+            start, request = begin.q, replace(request, start=near)
+    goals, asked = list(request.goals), {}
+    for number, goal in enumerate(goals):
+        if not isinstance(goal, JointGoal) or not is_exact(goal):
+            continue
+        q = np.asarray(goal.q, np.float64)
+        usable = q.shape == (len(checker.joint_names),) and checker.limits.within(q)
+        if not usable or checker.is_free(q) or not checker.exact.is_free(q):
+            continue
+        near = _nearby(checker, q, request.random_seed)
+        if near is not None:
+            goals[number], asked[number] = replace(goal, q=near), q
+    return Ends(replace(request, goals=tuple(goals)), start, asked)
+
+
+def with_joint_goals(request: PlanRequest, timeout: float) -> PlanRequest | None:
+    """Return a request with joint goals for its poses, that true shapes allow; None without any.
+
+    For poses at which spheres are always in collision.
+
+    Args:
+        request: with poses among its goals.
+        timeout: max duration [s].
+
+    Raises:
+        BadCommand, BadConfig, UnknownFrame: as ``goal_configurations``.
+    """
+    start = check_start(request.checker, request.start)
+    found = []
+    for number, goal in enumerate(request.goals):
+        if isinstance(goal, PoseGoal):
+            rng = np.random.default_rng([request.random_seed, number])
+            sampler = PoseSampler(request.checker, goal, start.q, rng, spheres=False)
+            drawn = (
+                sampler.draw(first=k == 0, timeout=timeout / _POSE_DRAWS)
+                for k in range(_POSE_DRAWS)
+            )
+            found += [JointGoal(q) for q in drawn if q is not None]
+    return replace(request, goals=tuple(found)) if found else None
+
+
+def _nearby(checker: CollisionChecker, q: Array, seed: int) -> Array | None:
+    """Return a configuration near to one that spheres and the line to it allow, or None."""
+    rng, verifier = np.random.default_rng(seed), PathVerifier(checker)
+    for reach in _REACHES:
+        directions = rng.normal(size=(_DRAWS, len(q)))
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        lengths = reach * rng.uniform(0.2, 1.0, (_DRAWS, 1))
+        drawn = checker.limits.clip(q + lengths * directions * checker.resolution)
+        order = np.argsort(lengths[:, 0])
+        free = order[checker.are_free(drawn[order])]
+        for k in free[:_TRIES]:
+            if verifier.verify(np.stack([q, drawn[k]])).free:
+                return np.asarray(drawn[k])
+    return None

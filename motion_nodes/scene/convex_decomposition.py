@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Meshes as convex hulls that contain them: one for a convex mesh, several for any other.
+
+Each connected part of a mesh is cut by planes of its axes; each piece's hull contains what of the
+solid is in it, because the cut faces' corners are on the surface. The piece whose hull reaches
+farthest beyond the surface is cut first, where the hulls of both halves are smallest, until none
+reaches beyond it by more than a tolerance, or there are as many as may be.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.model.tree import Array
+from motion_nodes.scene.shapes import TriangleMesh
+
+if TYPE_CHECKING:
+    from scipy.spatial import cKDTree
+
+TOLERANCE = 2e-3
+"""Hulls that reach beyond the surface by less than that are good enough [m]."""
+PARTS = 32
+"""So many hulls stand for one mesh at most."""
+_SAMPLES = 4000
+"""Points of a mesh's surface that distances are taken from."""
+_SHARES = (0.25, 0.5, 0.75)
+"""Where a part may be cut along each axis."""
+_THIN = 1e-9
+"""Thinner parts are left out [m]."""
+
+
+class _Part(NamedTuple):
+    triangles: Array
+    """Shape (t, 3, 3)."""
+    cell: Array
+    """Planes that it was cut by: minimum and maximum, shape (2, 3); infinite where it was not."""
+
+
+def hull_corners(points: Array) -> Array:
+    """Return the points that span the convex hull; all different ones where they are flat."""
+    # Imported here: it takes most of a second, and many robots and words have no mesh.
+    from scipy.spatial import ConvexHull, QhullError
+
+    different = np.unique(points, axis=0)
+    try:
+        return np.asarray(different[ConvexHull(different).vertices])
+    except (QhullError, ValueError):
+        return different
+
+
+def convex_parts(
+    mesh: TriangleMesh, tolerance: float = TOLERANCE, parts: int = PARTS
+) -> list[Array]:
+    """Return corners of convex hulls that together contain a mesh and what it encloses.
+
+    Args:
+        mesh: closed or not.
+        tolerance: how far hulls should reach beyond the surface at most [m].
+        parts: how many hulls there may be; then some reach farther.
+
+    Returns:
+        Corners [m], shape (c, 3) each.
+    """
+    from scipy.spatial import cKDTree
+
+    triangles = mesh.vertices[mesh.triangles]
+    samples, spacing = _samples(triangles)
+    surface = cKDTree(samples)
+    limit = tolerance + spacing
+    numbers = itertools.count()
+    uncut = np.array([[-np.inf] * 3, [np.inf] * 3])
+    wholes = (_Part(triangles[rows], uncut) for rows in _components(mesh, parts))
+    heap = [(-_excess(whole, surface), next(numbers), whole) for whole in wholes]
+    heapq.heapify(heap)
+    while len(heap) < parts and -heap[0][0] > limit:
+        worst = heapq.heappop(heap)
+        halves = _halves(worst[2])
+        if len(halves) < 2:
+            heapq.heappush(heap, (0.0, *worst[1:]))
+            continue
+        for half in halves:
+            heapq.heappush(heap, (-_excess(half, surface), next(numbers), half))
+    return [hull_corners(part.triangles.reshape(-1, 3)) for _, _, part in heap]
+
+
+def _components(mesh: TriangleMesh, most: int) -> list[NDArray[np.intp]]:
+    """Return the triangles of each connected part of a mesh; of the whole where those are too many.
+
+    Files keep parts together by shared corners, or repeat all corners for each triangle.
+    """
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    same = np.unique(mesh.vertices.round(9), axis=0, return_inverse=True)[1].reshape(-1)
+    for faces in (mesh.triangles, same[mesh.triangles]):
+        a, b = faces[:, :2].reshape(-1), faces[:, 1:].reshape(-1)
+        shape = (len(mesh.vertices), len(mesh.vertices))
+        label = connected_components(coo_matrix((np.ones(len(a)), (a, b)), shape), directed=False)[
+            1
+        ]
+        parts = np.unique(label[faces[:, 0]], return_inverse=True)[1].reshape(-1)
+        count = int(parts.max()) + 1
+        if count <= min(most, len(faces) // 4):
+            return [np.flatnonzero(parts == k) for k in range(count)]
+    return [np.arange(len(mesh.triangles))]
+
+
+def _halves(part: _Part) -> list[_Part]:
+    """Return the two parts of a cut, where their hulls are smallest; one if it cannot be cut."""
+    points = part.triangles.reshape(-1, 3)
+    low, high = points.min(axis=0), points.max(axis=0)
+    longest = float((high - low).max())
+    best, least = [part], np.inf
+    for axis, share in itertools.product(range(3), _SHARES):
+        if high[axis] - low[axis] < max(_THIN, 0.1 * longest):
+            continue
+        at = float(low[axis] + share * (high[axis] - low[axis]))
+        halves = [
+            _Part(_clipped(part.triangles, axis, at, side), _cell(part.cell, axis, at, side))
+            for side in (1.0, -1.0)
+        ]
+        if any(not len(half.triangles) for half in halves):
+            continue
+        # Of equal ones, that which makes the part shortest.
+        size = sum(map(_volume, halves)) * (1.0 + 1e-3 * (share - 0.5) ** 2)
+        size *= 1.0 - 1e-3 * (high[axis] - low[axis]) / longest
+        if size < least:
+            best, least = halves, size
+    return best
+
+
+def _cell(cell: Array, axis: int, at: float, side: float) -> Array:
+    halved = cell.copy()
+    halved[0 if side > 0.0 else 1, axis] = at
+    return halved
+
+
+def _clipped(triangles: Array, axis: int, at: float, side: float) -> Array:
+    """Return what of triangles is on one side of a plane, as triangles."""
+    heights = side * (triangles[:, :, axis] - at)
+    # What only touches the plane belongs to the other side, or has its edges in others' triangles.
+    beyond = heights.max(axis=1) > _THIN
+    triangles, heights = triangles[beyond], heights[beyond]
+    inside = (heights >= 0.0).sum(axis=1)
+    kept = [triangles[inside == 3]]
+    for count in (1, 2):
+        some, h = triangles[inside == count], heights[inside == count]
+        # The corner that is alone on its side comes first.
+        alone = np.argmax((h >= 0.0) == (count == 1), axis=1)
+        order = (alone[:, None] + np.arange(3)) % 3
+        rows = np.arange(len(some))[:, None]
+        some, h = some[rows, order], h[rows, order]
+        a = some[:, 0]
+        cuts = [a + (h[:, 0] / (h[:, 0] - h[:, k]))[:, None] * (some[:, k] - a) for k in (1, 2)]
+        if count == 1:
+            kept.append(np.stack([a, *cuts], axis=1))
+        else:
+            kept.append(np.stack([cuts[0], some[:, 1], some[:, 2]], axis=1))
+            kept.append(np.stack([cuts[0], some[:, 2], cuts[1]], axis=1))
+    return np.concatenate(kept)
+
+
+def _volume(part: _Part) -> float:
+    from scipy.spatial import ConvexHull, QhullError
+
+    try:
+        return float(ConvexHull(part.triangles.reshape(-1, 3)).volume)
+    except QhullError:
+        return 0.0
+
+
+def _excess(part: _Part, surface: cKDTree) -> float:
+    """Return how far the hull of a part reaches beyond the surface, cut faces left out [m]."""
+    from scipy.spatial import ConvexHull, QhullError
+
+    points = part.triangles.reshape(-1, 3)
+    try:
+        hull = ConvexHull(points)
+    except QhullError:
+        return 0.0
+    corners = points[hull.simplices]
+    weights = np.array(
+        [[1, 1, 1], [4, 1, 1], [1, 4, 1], [1, 1, 4], [2, 2, 0], [2, 0, 2], [0, 2, 2]]
+    )
+    at = np.einsum("wk,tkj->twj", weights / weights.sum(axis=1, keepdims=True), corners)
+    at = at.reshape(-1, 3)
+    on_cut = (np.abs(at[:, None] - part.cell) < 1e-9).any(axis=(1, 2))
+    if on_cut.all():
+        return 0.0
+    return float(surface.query(at[~on_cut])[0].max())
+
+
+def _samples(triangles: Array) -> tuple[Array, float]:
+    """Return points of a surface, and how far any other is from one of them [m]."""
+    a, b, c = (triangles[:, k] for k in range(3))
+    areas = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
+    spacing = float(np.sqrt(areas.sum() / _SAMPLES))
+    edges = np.stack([np.linalg.norm(x - y, axis=1) for x, y in ((a, b), (b, c), (c, a))])
+    counts = np.maximum(1, np.ceil(edges.max(axis=0) / spacing)).astype(int)
+    points = []
+    for n in np.unique(counts):
+        some = triangles[counts == n]
+        i, j = np.triu_indices(n + 1)
+        weights = np.stack((i, j - i, n - j), axis=1) / n
+        points.append(np.einsum("wk,tkj->twj", weights, some).reshape(-1, 3))
+    return np.concatenate(points), spacing

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Solids as convex pieces, exactly: what distances of true shapes are computed from.
+
+Every primitive and every convex mesh is one piece. A mesh that is not convex stands in the world as
+its triangles, and, if it is closed, as boxes that fill its inside; where it moves with a robot it
+is cut into convex pieces that contain it (:mod:`motion_nodes.scene.convex_decomposition`).
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from motion_nodes.kernels.collision.piece_arrays import (
+    BOX,
+    CONE,
+    CYLINDER,
+    HALF_SPACE,
+    POINTS,
+    Pieces,
+)
+from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.scene.convex_decomposition import convex_parts, hull_corners
+from motion_nodes.scene.leaves import filling_boxes
+from motion_nodes.scene.mesh_distance import surface_of
+from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
+
+
+def pieces_of(solids: Sequence[Solid], moving: bool = False) -> tuple[Pieces, NDArray[np.intp]]:
+    """Return the pieces of solids, each in its solid's frame, and of which solid each one is.
+
+    Args:
+        solids: any shapes.
+        moving: whether they belong to a robot or are carried: then meshes are few convex pieces.
+    """
+    rows: list[tuple[float, ...]] = []
+    heights: list[float] = []
+    firsts, owners = [0], []
+    meshes: list[Pieces] = []
+    mesh_owners: list[NDArray[np.intp]] = []
+    for number, solid in enumerate(solids):
+        if isinstance(solid, TriangleMesh):
+            meshes.append(_mesh(solid, moving))
+            mesh_owners.append(np.full(len(meshes[-1].kind), number))
+            continue
+        row, ends = _primitive(solid)
+        rows.append(row)
+        heights += ends
+        owners.append(number)
+        firsts.append(len(heights))
+    table = np.array(rows, np.float64).reshape(-1, 6)
+    points = np.zeros((len(heights), 3))
+    points[:, 2] = heights
+    X = _at(np.zeros((len(rows), 3)))
+    kind = table[:, 0].astype(np.int32)
+    simple = Pieces(kind, table[:, 1:5], X, table[:, 5], np.array(firsts, np.int32), points)
+    return joined([simple, *meshes]), np.concatenate([np.array(owners, np.intp), *mesh_owners])
+
+
+def sphere_pieces(spheres: Array) -> Pieces:
+    """Return spheres as pieces; rows of centre and radius, shape (s, 4)."""
+    return _hulls([row[None, :3] for row in spheres], spheres[:, 3])
+
+
+def _primitive(solid: Solid) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return kind, sizes, radius and reach of a core, and the heights of its points."""
+    if isinstance(solid, Sphere):
+        return (POINTS, 0.0, 0.0, 0.0, solid.radius, solid.radius), (0.0,)
+    if isinstance(solid, Capsule):
+        half = 0.5 * solid.length
+        return (POINTS, 0.0, 0.0, 0.0, solid.radius, half + solid.radius), (half, -half)
+    if isinstance(solid, Box):
+        x, y, z = (0.5 * edge for edge in solid.size)
+        return (BOX, x, y, z, 0.0, math.sqrt(x * x + y * y + z * z)), ()
+    if isinstance(solid, HalfSpace):
+        return (HALF_SPACE, 0.0, 0.0, 0.0, 0.0, math.inf), ()
+    assert isinstance(solid, Cylinder | Cone)
+    kind, height = (CYLINDER, solid.length) if isinstance(solid, Cylinder) else (CONE, solid.height)
+    half = 0.5 * height
+    return (kind, solid.radius, half, 0.0, 0.0, math.hypot(solid.radius, half)), ()
+
+
+def _mesh(mesh: TriangleMesh, moving: bool) -> Pieces:
+    """Return a mesh as pieces; worked out once for each."""
+    known = _known[moving].get(mesh)
+    if known is None:
+        if mesh.convex:
+            known = _hulls([hull_corners(mesh.vertices)])
+        elif moving:
+            known = _hulls(convex_parts(mesh))
+        else:
+            known = _surface(mesh)
+        _known[moving][mesh] = known
+    return known
+
+
+_known: tuple[weakref.WeakKeyDictionary[TriangleMesh, Pieces], ...] = tuple(
+    weakref.WeakKeyDictionary() for _ in range(2)
+)
+
+
+def _surface(mesh: TriangleMesh) -> Pieces:
+    surface = surface_of(mesh)
+    boxes = filling_boxes(surface)
+    size = np.zeros((len(boxes), 4))
+    size[:, :3] = 0.5 * (boxes[:, 1] - boxes[:, 0])
+    inside = Pieces(
+        np.full(len(boxes), BOX, np.int32),
+        size,
+        _at(0.5 * (boxes[:, 0] + boxes[:, 1])),
+        np.linalg.norm(size, axis=1),
+        np.zeros(len(boxes) + 1, np.int32),
+        np.empty((0, 3)),
+    )
+    return joined([_hulls(list(surface.corners)), inside])
+
+
+def _hulls(cores: Sequence[Array], radius: ArrayLike = 0.0) -> Pieces:
+    """Return hulls of points with a radius; each in a frame in the middle of its points."""
+    lengths = [len(core) for core in cores]
+    first = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    points = np.concatenate(cores)
+    low, high = (f.reduceat(points, first[:-1]) for f in (np.minimum, np.maximum))
+    middles = 0.5 * (low + high)
+    points = points - np.repeat(middles, lengths, axis=0)
+    size = np.zeros((len(cores), 4))
+    size[:, 3] = radius
+    reach = np.sqrt(np.maximum.reduceat((points**2).sum(axis=1), first[:-1])) + size[:, 3]
+    kind = np.full(len(cores), POINTS, np.int32)
+    return Pieces(kind, size, _at(middles), reach, first, points)
+
+
+def _at(places: Array) -> Array:
+    X = np.zeros((len(places), 3, 4))
+    X[:, :, :3] = np.eye(3)
+    X[:, :, 3] = places
+    return X
+
+
+def joined(parts: Sequence[Pieces]) -> Pieces:
+    """Return pieces of several, one at least, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    counts = np.cumsum([0, *(len(part.points) for part in parts)])
+    firsts = [part.first[:-1] + start for part, start in zip(parts, counts[:-1], strict=True)]
+    stacked = (np.concatenate([part[k] for part in parts]) for k in range(4))
+    first = np.concatenate([*firsts, counts[-1:]]).astype(np.int32)
+    return Pieces._make([*stacked, first, np.concatenate([part.points for part in parts])])
+
+
+def placed(pieces: Pieces, X: Array) -> Pieces:
+    """Return pieces as seen from another frame.
+
+    Args:
+        pieces: in frames of their own.
+        X: pose of these in the other one, shape (4, 4); or of each piece's, shape (k, 4, 4).
+    """
+    moved = X[..., :3, :3] @ pieces.X
+    moved[:, :, 3] += X[..., :3, 3]
+    return pieces._replace(X=moved)
+
+
+def chosen(pieces: Pieces, order: NDArray[np.intp]) -> Pieces:
+    """Return some of the pieces, in the order of their indices."""
+    lengths = np.diff(pieces.first)[order]
+    first = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    rows = np.repeat(pieces.first[:-1][order] - first[:-1], lengths) + np.arange(first[-1])
+    some = (np.ascontiguousarray(array[order]) for array in pieces[:4])
+    return Pieces._make([*some, first, np.ascontiguousarray(pieces.points[rows])])
+
+
+def shrunk(pieces: Pieces, depth: float) -> Pieces:
+    """Return pieces whose surfaces are moved inwards by no more than ``depth`` [m].
+
+    So what touches a piece and not the smaller one is less than ``depth`` deep in it.
+    """
+    size, points = pieces.size.copy(), pieces.points
+    # Balls around points lose their radius; hulls of bare points are scaled about their middle.
+    size[:, 3] = np.maximum(size[:, 3] - depth, 0.0)
+    cores = pieces.kind != POINTS
+    size[cores, :3] = np.maximum(size[cores, :3] - depth / math.sqrt(3.0), 0.0)
+    bare = (pieces.kind == POINTS) & (pieces.size[:, 3] == 0.0)
+    scale = np.where(bare, 1.0 - np.minimum(depth / np.maximum(pieces.reach, 1e-12), 1.0), 1.0)
+    scaled = points * np.repeat(scale, np.diff(pieces.first))[:, None]
+    return pieces._replace(size=size, points=scaled)
+
+
+def boxes_around(pieces: Pieces) -> Array:
+    """Return the axis-aligned box of each piece: minimum and maximum x y z [m], shape (k, 6)."""
+    R, t, size = pieces.X[:, :, :3], pieces.X[:, :, 3], pieces.size
+    low, high = np.zeros((2, len(t), 3))
+    hulls = np.flatnonzero(pieces.kind == POINTS)
+    if len(hulls):
+        owner = np.repeat(np.arange(len(t)), np.diff(pieces.first))
+        turned = np.einsum("kij,kj->ki", R[owner], pieces.points)
+        low[hulls] = np.minimum.reduceat(turned, pieces.first[:-1][hulls])
+        high[hulls] = np.maximum.reduceat(turned, pieces.first[:-1][hulls])
+    boxes = pieces.kind == BOX
+    high[boxes] = np.einsum("kij,kj->ki", np.abs(R[boxes]), size[boxes, :3])
+    round_ones = (pieces.kind == CYLINDER) | (pieces.kind == CONE)
+    # A disc with normal z reaches r sqrt(1 - z_i^2) along axis i.
+    z = R[round_ones, :, 2]
+    disc = size[round_ones, :1] * np.sqrt(np.maximum(0.0, 1.0 - z**2))
+    half = size[round_ones, 1:2] * z
+    apex = (pieces.kind[round_ones] == CONE)[:, None]
+    high[round_ones] = np.maximum(-half + disc, np.where(apex, half, half + disc))
+    low[round_ones] = np.minimum(-half - disc, np.where(apex, half, half - disc))
+    low[boxes] = -high[boxes]
+    endless = pieces.kind == HALF_SPACE
+    low[endless], high[endless] = -np.inf, np.inf
+    radius = size[:, 3:]
+    return np.concatenate([t + low - radius, t + high + radius], axis=1)

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixed scenery of a robot's cell: the floor, and the fixed parts of other arms.
+
+Scenery is part of the planning scene from the start. A link that rests on it by construction may
+touch it: links that no joint moves against the robot's root, wheels and casters, and links that
+touch it in every configuration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.placement import Placement
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, frozen
+from motion_nodes.scene.allowed import AllowedCollisions, Pair, pair_of
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.robot_spheres import link_bodies, link_parts, rigid_links
+from motion_nodes.scene.scene import Part, Scene, WorldObject, world_object
+from motion_nodes.scene.shapes import HalfSpace
+
+FLOOR = "floor"
+"""Name of the floor in a planning scene."""
+SCENERY = "scenery"
+"""Kind of these objects, by which followers of a scene know them."""
+_FLOOR_RGBA = (0.6, 0.63, 0.67, 0.25)
+_PART_RGBA = (0.55, 0.57, 0.6, 1.0)
+_SAMPLES = 32
+"""Configurations in which a link must touch the floor to count as resting on it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scenery:
+    """Objects that stay when a client replaces the scene, and what may touch them."""
+
+    objects: Mapping[str, WorldObject] = field(default_factory=lambda: MappingProxyType({}))
+    allowed: frozenset[Pair] = frozenset()
+    """Pairs of a link and an object that touch by construction."""
+
+    def scene(self) -> Scene:
+        """Return a scene that holds nothing else."""
+        return Scene(self.objects, allowed=AllowedCollisions().with_pairs(self.allowed))
+
+    def allowed_in(self, objects: Iterable[str], allowed: AllowedCollisions) -> AllowedCollisions:
+        """Return what is allowed in a scene with some objects: scenery pairs always are."""
+        present = set(objects)
+        pairs = [
+            pair
+            for pair in self.allowed
+            if not present.isdisjoint(pair) and allowed.pairs.get(pair) is not True
+        ]
+        return allowed.with_pairs(pairs) if pairs else allowed
+
+
+def floor_of(robot: Robot, height: float = 0.0) -> Scenery:
+    """Return the floor that a robot stands on or above, in the robot's base frame.
+
+    Args:
+        robot: whose root link stands upright.
+        height: of the floor in the frame of the root link [m].
+
+    Raises:
+        BadConfig: for a height that is not finite, or a base frame that joints move.
+    """
+    if not np.isfinite(height):
+        raise BadConfig(f"the floor's height is {height} m; it must be a finite number.")
+    X_RF = np.eye(4)
+    X_RF[2, 3] = height
+    item = world_object(
+        FLOOR,
+        HalfSpace(),
+        _root_in_base(robot) @ X_RF,
+        static=True,
+        rgba=_FLOOR_RGBA,
+        kind=SCENERY,
+    )
+    resting = _fixed_links(robot) | _rolling_links(robot) | _always_touching(robot, item)
+    return Scenery(
+        MappingProxyType({FLOOR: item}), frozenset(pair_of(link, FLOOR) for link in resting)
+    )
+
+
+def neighbours_of(
+    robot: Robot, place: Placement, others: Mapping[str, tuple[Robot, Placement]]
+) -> tuple[Scenery, list[str]]:
+    """Return the fixed parts of other arms as obstacles, in the robot's base frame.
+
+    Args:
+        robot: an arm; what drives gets no scenery, for its base frame moves.
+        place: where its root link stands.
+        others: robots by the name that their parts begin with.
+
+    Returns:
+        The scenery, and in words what was left out: parts inside the robot's home configuration.
+    """
+    if robot.base is not None:
+        return Scenery(), []
+    X_BW = _root_in_base(robot) @ inverse(place.X_WR)
+    objects: dict[str, WorldObject] = {}
+    for name, (other, where) in others.items():
+        if other.base is None:
+            X_BR = X_BW @ where.X_WR
+            objects |= {item.name: item for item in _fixed_parts(name, other, X_BR)}
+    pairs = frozenset(pair_of(link, item) for link in _fixed_links(robot) for item in objects)
+    scenery = Scenery(MappingProxyType(objects), pairs)
+    inside = _touched_at_home(robot, scenery)
+    kept = {name: item for name, item in objects.items() if name not in inside}
+    notes = [
+        f"'{name}' is left out of the planning scene: {link} is inside it at home"
+        for name, link in inside.items()
+    ]
+    pairs = frozenset(pair for pair in pairs if inside.keys().isdisjoint(pair))
+    return Scenery(MappingProxyType(kept), pairs), notes
+
+
+def joined(*parts: Scenery) -> Scenery:
+    """Return several as one."""
+    objects = {name: item for part in parts for name, item in part.objects.items()}
+    return Scenery(MappingProxyType(objects), frozenset().union(*(p.allowed for p in parts)))
+
+
+def _root_in_base(robot: Robot) -> Array:
+    """Return ``X_BR`` of the root link."""
+    if rigid_links(robot.tree)[robot.base_frame] != robot.tree.root:
+        raise BadConfig(
+            f"{robot.name}: joints move the base frame '{robot.base_frame}' against the root link "
+            f"'{robot.tree.root}', so nothing fixed can stand in its planning scene."
+        )
+    kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+    return kinematics.pose(robot.home, robot.tree.root)
+
+
+def _fixed_links(robot: Robot) -> set[str]:
+    top = rigid_links(robot.tree)
+    return {link for link in robot.tree.frame_names if top[link] == robot.tree.root}
+
+
+def _rolling_links(robot: Robot) -> set[str]:
+    """Return the links that wheels and passive joints carry."""
+    rolling = {*(robot.base.wheel_names if robot.base else ()), *robot.passive_joints}
+    found: set[str] = set()
+    for link in robot.tree.frame_names:
+        joint = robot.tree.parent_joint.get(link)
+        if joint is not None and (joint.name in rolling or joint.parent in found):
+            found.add(link)
+    return found
+
+
+def _always_touching(robot: Robot, floor: WorldObject) -> set[str]:
+    """Return the links whose spheres reach into the floor in every configuration."""
+    bodies = {body.name: body.spheres for body in link_bodies(robot)}
+    kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+    limits, rng = robot.limits, np.random.default_rng(1)
+    low, high = np.maximum(limits.lower, -np.pi), np.minimum(limits.upper, np.pi)
+    for q in (robot.home, *rng.uniform(low, np.maximum(low, high), (_SAMPLES, len(low)))):
+        X_FB = inverse(floor.X_WO)
+        for name, spheres in list(bodies.items()):
+            X_FL = X_FB @ kinematics.pose(q, name)
+            heights = spheres[:, :3] @ X_FL[2, :3] + X_FL[2, 3] - spheres[:, 3]
+            if heights.min() > 0.0:
+                del bodies[name]
+    return set(bodies)
+
+
+def _fixed_parts(name: str, robot: Robot, X_BR: Array) -> list[WorldObject]:
+    """Return the links of an arm that no joint moves, those with collision geometry."""
+    kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.tree.root)
+    found = []
+    for link in robot.tree.frame_names:
+        parts: tuple[Part, ...] = link_parts(robot, link) if link in _fixed_links(robot) else ()
+        if parts:
+            X_BL = frozen(X_BR @ kinematics.pose(robot.home, link))
+            item = world_object(
+                f"{name}/{link}",
+                tuple(part.solid for part in parts),
+                X_BL,
+                poses=tuple(part.X_OS for part in parts),
+                static=True,
+                rgba=_PART_RGBA,
+                kind=SCENERY,
+            )
+            found.append(item)
+    return found
+
+
+def _touched_at_home(robot: Robot, scenery: Scenery) -> dict[str, str]:
+    """Return the objects that the robot's home configuration touches, each with a link."""
+    if not scenery.objects:
+        return {}
+    checker = CollisionChecker(robot, robot.joint_names, scene=scenery.scene())
+    found: dict[str, str] = {}
+    for contact in checker.explain(robot.home):
+        for link, item in (contact.pair, contact.pair[::-1]):
+            if item in scenery.objects:
+                found[item] = link
+    return found

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Signed distances of all pairs of spheres that must not touch, and their gradients; plain NumPy.
+
+A robot's own pairs are compared sphere by sphere, all at once; the world's solids with all spheres
+at once. Gradients are those of the spheres' centres by central differences, so mimic joints and
+prismatic joints need no case of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.tree import Array
+from motion_nodes.scene.robot_spheres import Body
+from motion_nodes.scene.scene import Scene
+from motion_nodes.scene.shapes import bounding_radius
+from motion_nodes.scene.signed_distance import signed_distance
+
+Indices = NDArray[np.intp]
+
+_STEP = 1e-6
+"""[rad or m] Of the central differences."""
+
+
+@dataclass(frozen=True, eq=False)
+class SphereGaps:
+    """Pairs of a sphere with another sphere or a solid that are close to each other."""
+
+    distance: Array
+    """Signed distance of the surfaces [m], shape (k,)."""
+    normal: Array
+    """Unit vector towards the first, along which the distance grows, in the world, shape (k, 3)."""
+    first: Indices
+    """Index of the sphere, shape (k,)."""
+    second: Indices
+    """Index of the other sphere, -1 for a solid of the world, shape (k,)."""
+    pair: Indices
+    """Index of the pair of bodies in :attr:`SpherePairs.names`, shape (k,)."""
+
+
+class SpherePairs:
+    """Distances of one robot's spheres to each other and to one scene."""
+
+    names: tuple[tuple[str, str], ...]
+    """Pairs of bodies that must not touch: link or carried body, then link, carried body or object;
+    those of the robot itself first."""
+
+    def __init__(
+        self,
+        bodies: Sequence[Body],
+        pairs: Sequence[tuple[int, int]],
+        scene: Scene,
+        poses: Callable[[Array], Array],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            bodies: with their spheres.
+            pairs: indices of bodies that must not touch each other.
+            scene: the world, and which of it may be touched.
+            poses: returns for configurations, shape (m, n), the poses of the bodies' links in the
+                world, shape (m, bodies, 4, 4).
+        """
+        self._poses = poses
+        counts = [len(body.spheres) for body in bodies]
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        self._body = np.repeat(np.arange(len(bodies)), counts)
+        spheres = np.concatenate([body.spheres for body in bodies] or [np.empty((0, 4))])
+        self._centres, self._radii = spheres[:, :3], spheres[:, 3]
+        names = [(bodies[i].name, bodies[j].name) for i, j in pairs]
+        grids = [
+            np.meshgrid(
+                np.arange(starts[i], starts[i + 1]), np.arange(starts[j], starts[j + 1])
+            )
+            for i, j in pairs
+        ]  # fmt: skip
+        sizes = [grid[0].size for grid in grids]
+        none = np.empty(0, np.intp)
+        self._first = np.concatenate([none, *(grid[0].ravel() for grid in grids)])
+        self._second = np.concatenate([none, *(grid[1].ravel() for grid in grids)])
+        self._pair = np.repeat(np.arange(len(pairs)), sizes)
+        self._apart = self._radii[self._first] + self._radii[self._second]
+        self._solids = []
+        radii, centres = [], []
+        objects = [item for item in scene.objects.values() if item.enabled]
+        for item in objects:
+            checked = [not scene.allowed.allows(body.name, item.name) for body in bodies]
+            base = len(names)
+            names += [(body.name, item.name) for body in bodies]
+            for part in item.parts:
+                X = item.X_WO @ part.X_OS
+                self._solids.append((part.solid, X, np.array(checked)[self._body], base))
+                radii.append(bounding_radius(part.solid))
+                centres.append(X[:3, 3])
+        self._reach = np.array(radii)
+        self._middles = np.array(centres).reshape(-1, 3)
+        self.names = tuple(names)
+
+    def centres(self, Q: Array) -> Array:
+        """Return the spheres' centres in the world [m], shape (m, s, 3).
+
+        Args:
+            Q: configurations [rad or m], shape (m, n).
+        """
+        X = self._poses(Q)[:, self._body]
+        return np.asarray(np.einsum("mnij,nj->mni", X[..., :3, :3], self._centres) + X[..., :3, 3])
+
+    def gaps(self, centres: Array, within: float) -> SphereGaps:
+        """Return all pairs that are closer than ``within`` [m].
+
+        Args:
+            centres: of the spheres in the world [m], shape (s, 3).
+            within: threshold of the distance [m].
+        """
+        offset = centres[self._first] - centres[self._second]
+        length = np.linalg.norm(offset, axis=1)
+        near = length < self._apart + within
+        offset, length = offset[near], length[near]
+        apart = length[:, None] > 0.0
+        normal = np.where(apart, offset / np.where(apart, length[:, None], 1.0), [0.0, 0.0, 1.0])
+        found = [
+            SphereGaps(
+                length - self._apart[near], normal, self._first[near], self._second[near],
+                self._pair[near],
+            )
+        ]  # fmt: skip
+        found += self._world_gaps(centres, within)
+        return SphereGaps(
+            *(
+                np.concatenate([getattr(part, name) for part in found])
+                for name in ("distance", "normal", "first", "second", "pair")
+            )
+        )
+
+    def distances(self, centres: Array, within: float) -> dict[int, float]:
+        """Return the distance of each pair of bodies closer than ``within`` [m], by its index."""
+        gaps = self.gaps(centres, within)
+        least: dict[int, float] = {}
+        for pair, distance in zip(gaps.pair.tolist(), gaps.distance.tolist(), strict=True):
+            least[pair] = min(distance, least.get(pair, np.inf))
+        return least
+
+    def gradients(self, q: Array, gaps: SphereGaps) -> Array:
+        """Return how the distances change with the joints [m/rad or m/m], shape (k, n).
+
+        Args:
+            q: the configuration the gaps are of, shape (n,).
+            gaps: as :meth:`gaps` returned them.
+        """
+        n = len(q)
+        step = _STEP * np.eye(n)
+        moved = self.centres(np.concatenate([q + step, q - step]))
+        J = (moved[:n] - moved[n:]) / (2.0 * _STEP)  # (n, s, 3)
+        velocity = J[:, gaps.first]
+        of_robot = gaps.second >= 0
+        velocity = velocity - np.where(of_robot[:, None], J[:, gaps.second], 0.0)
+        return np.asarray(np.einsum("nkj,kj->kn", velocity, gaps.normal))
+
+    def _world_gaps(self, centres: Array, within: float) -> list[SphereGaps]:
+        if not self._solids or not len(centres):
+            return []
+        middle = 0.5 * (centres.min(axis=0) + centres.max(axis=0))
+        span = float((np.linalg.norm(centres - middle, axis=1) + self._radii).max())
+        away = np.linalg.norm(self._middles - middle, axis=1) - self._reach - span
+        found = []
+        for k in np.flatnonzero(away < within):
+            solid, X, checked, base = self._solids[k]
+            reach = self._reach[k] + self._radii + within
+            mask = checked & (np.linalg.norm(centres - X[:3, 3], axis=1) < reach)
+            if not mask.any():
+                continue
+            index = np.flatnonzero(mask)
+            X_SW = inverse(X)
+            local = centres[index] @ X_SW[:3, :3].T + X_SW[:3, 3]
+            distance, direction = signed_distance(solid, local)
+            gap = distance - self._radii[index]
+            near = gap < within
+            index = index[near]
+            normal = direction[near] @ X[:3, :3].T
+            none = np.full(len(index), -1, np.intp)
+            found.append(SphereGaps(gap[near], normal, index, none, base + self._body[index]))
+        return found

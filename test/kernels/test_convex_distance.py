@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distances of convex pieces against coal: bounds that are tight, and never too great."""
+
+from __future__ import annotations
+
+import coal
+import numpy as np
+from scene.random_scenes import coal_shape, random_pose, random_solid
+
+from motion_nodes.kernels.collision.convex_distance import separations
+from motion_nodes.model.tree import Array, Box, Cylinder
+from motion_nodes.scene.convex_pieces import pieces_of, placed
+from motion_nodes.scene.shapes import HalfSpace, Solid
+
+KINDS = ("sphere", "box", "cylinder", "capsule", "cone", "hull")
+COUNT = 4000
+
+
+def by_coal(a: Solid, X_A: Array, b: Solid, X_B: Array) -> float:
+    request, result = coal.DistanceRequest(), coal.DistanceResult()
+    request.gjk_tolerance, request.gjk_max_iterations = 1e-10, 1000
+    shapes = [coal_shape(solid) for solid in (a, b)]
+    poses = [coal.Transform3s(X[:3, :3], X[:3, 3]) for X in (X_A, X_B)]
+    return float(coal.distance(shapes[0], poses[0], shapes[1], poses[1], request, result))
+
+
+def test_distances_are_those_of_coal_and_never_above() -> None:
+    rng = np.random.default_rng(11)
+    solids = [random_solid(rng, KINDS[k], 0.1) for k in rng.integers(len(KINDS), size=2 * COUNT)]
+    X = np.stack([random_pose(rng, 0.0, 0.6) for _ in solids])
+    pieces, owner = pieces_of(solids)
+    order = np.argsort(owner)  # one piece each
+    pieces = placed(pieces, X[owner])
+    pairs = order.reshape(-1, 2).astype(np.int32)
+    work, out = np.zeros((6, 3)), np.empty((COUNT, 2))
+    separations(*pieces[:2], pieces.first, pieces.points, pieces.X, pairs, work, out)
+    expected = np.array([
+        by_coal(solids[i], X[i], solids[i + 1], X[i + 1]) for i in range(0, 2 * COUNT, 2)
+    ])  # fmt: skip
+    apart = expected > 1e-6
+    assert apart.sum() > 0.5 * COUNT
+    assert (~apart).sum() > 100
+    assert (out[apart, 0] <= expected[apart] + 1e-9).all()
+    np.testing.assert_allclose(out[apart], expected[apart, None].repeat(2, axis=1), rtol=1e-6)
+    # Where coal sees an overlap, there is one, and nothing is said to be apart.
+    assert (out[~apart, 1] < 1e-6).all()
+
+
+def test_touching_parallel_faces_and_thin_shapes_have_exact_distances() -> None:
+    cases = [
+        (Box((0.2, 0.2, 0.2)), Box((0.2, 0.2, 0.2)), 0.3, 0.1),
+        (Box((0.2, 0.2, 0.2)), Box((1e-6, 5.0, 5.0)), 0.3, 0.2 - 0.5e-6),
+        (Cylinder(0.1, 0.2), Cylinder(0.1, 0.2), 0.3, 0.1),
+        (Box((1e-9, 1e-9, 1e-9)), Box((1e-9, 1e-9, 1e-9)), 0.3, 0.3 - 1e-9),
+        (Box((20.0, 20.0, 0.1)), Box((20.0, 20.0, 0.1)), 30.0, 10.0),
+    ]
+    for a, b, offset, expected in cases:
+        pieces, _ = pieces_of([a, b])
+        X = np.stack([np.eye(4)] * 2)
+        X[1, 0, 3] = offset
+        pieces = placed(pieces, X)
+        work, out = np.zeros((6, 3)), np.empty((1, 2))
+        pairs = np.array([[0, 1]], np.int32)
+        separations(*pieces[:2], pieces.first, pieces.points, pieces.X, pairs, work, out)
+        np.testing.assert_allclose(out[0], expected, rtol=1e-9)
+    pieces, _ = pieces_of([Box((0.2, 0.2, 0.2)), HalfSpace()])
+    pieces.X[0, 2, 3] = 0.35
+    separations(*pieces[:2], pieces.first, pieces.points, pieces.X, pairs, work, out)
+    np.testing.assert_allclose(out[0], 0.25, rtol=1e-12)

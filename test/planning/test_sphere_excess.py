@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where spheres and true shapes disagree: the shapes have the last word, either way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from barrier_scene import at, franka
+from scene.coal_robot import CoalRobot
+from scene.slider_robot import slider_robot
+
+from motion_nodes.model.tree import Array, Box
+from motion_nodes.planning.cartesian import CartesianStop, cartesian_path
+from motion_nodes.planning.path_watch import PathWatch
+from motion_nodes.planning.pipeline import PlanOptions, plan
+from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanStatus
+from motion_nodes.planning.start import check_start
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import world_object
+from motion_nodes.scene.world import World
+
+READY = franka().named_state("ready", "arm")
+
+
+RADIUS = 0.1
+"""Of the robot that slides between two walls at x = 0, with a gap from y = -1 to 1."""
+
+
+def with_spheres_larger_by(more: float, folder: Path) -> CollisionChecker:
+    """Return a planar robot whose collision sphere is that much larger than its shape [m]."""
+    robot = slider_robot(folder, f'<sphere radius="{RADIUS}"/>', RADIUS + more)
+    world = World()
+    for name, y in (("below", -3.0), ("above", 3.0)):
+        world.add(world_object(name, Box((0.2, 4.0, 1.0)), at(0.0, y, 0.0)))
+    return CollisionChecker(robot, scene=world.scene, resolution=0.02)
+
+
+def depth(checker: CollisionChecker, path: Array) -> float:
+    oracle = CoalRobot(checker)
+    return -min(oracle.distance(q) for q in path)
+
+
+def test_what_spheres_leave_out_is_refused_and_found_anew_with_larger_ones(tmp_path: Path) -> None:
+    checker = with_spheres_larger_by(-0.002, tmp_path)
+    request = PlanRequest(checker, [-4.0, -0.901], (JointGoal([4.0, -0.901]),), timeout=90.0)
+    unverified = plan(request, PlanOptions(verify=False))
+    assert unverified.trajectory is not None
+    assert depth(checker, unverified.trajectory.positions) == pytest.approx(1e-3, abs=1e-5)
+    found = plan(request)
+    assert found.success, found.reason
+    assert found.trajectory is not None
+    assert depth(checker, found.trajectory.positions) < 1e-4
+    assert any("3 mm larger" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("end", ["start", "goal", "both"])
+def test_ends_that_only_spheres_touch_are_planned_to(end: str, tmp_path: Path) -> None:
+    checker = with_spheres_larger_by(0.01, tmp_path)
+    near, far = [-4.0, -2.0], [4.0, -2.0]
+    beside = [-0.205, -2.0]  # 5 mm from the wall
+    other = [0.205, -2.0]
+    start = near if end == "goal" else beside
+    goal = far if end == "start" else other
+    assert checker.exact.is_free(beside)
+    assert not checker.is_free(beside)
+    found = plan(PlanRequest(checker, start, (JointGoal(goal),), timeout=20.0))
+    assert found.success, found.reason
+    assert found.path is not None
+    assert found.trajectory is not None
+    np.testing.assert_array_equal(found.path[[0, -1]], [start, goal])
+    assert depth(checker, found.trajectory.positions) < 1e-4
+    assert any("spheres" in note for note in found.notes)
+
+
+def test_true_shapes_in_collision_are_refused_though_spheres_are_free(tmp_path: Path) -> None:
+    checker = with_spheres_larger_by(-0.02, tmp_path)
+    inside = [-0.19, -2.0]  # 10 mm in the wall
+    assert checker.is_free(inside)
+    begin = check_start(checker, inside)
+    assert begin.status is PlanStatus.START_IN_COLLISION
+    assert "10.0 mm deep in below" in begin.reason
+    found = plan(PlanRequest(checker, [-4.0, -2.0], (JointGoal(inside),), timeout=5.0))
+    assert found.status is PlanStatus.GOAL_IN_COLLISION
+
+
+def test_cartesian_steps_find_a_sheet_between_two_configurations() -> None:
+    world = World()
+    world.add(world_object("sheet", Box((0.5, 2e-5, 0.3)), at(0.3, 0.2, 0.6)))
+    checker = CollisionChecker(franka(), "arm", scene=world.scene)
+    from motion_nodes.model.kinematics import Kinematics
+
+    X = Kinematics(franka().tree, franka().group("arm").joints).pose(READY, "panda_hand")
+    X[1, 3] += 0.3
+    found = cartesian_path(checker, READY, "panda_hand", [X])
+    assert found.stop is CartesianStop.COLLISION
+    assert "sheet" in found.reason
+
+
+def test_a_path_beside_a_wall_within_the_spheres_excess_is_not_blocked(tmp_path: Path) -> None:
+    checker = with_spheres_larger_by(0.01, tmp_path)
+    path = np.array([[-0.205, -3.0], [-0.205, -2.0]])
+    watch = PathWatch(checker.snapshot(), [0.0, 1.0], path)
+    assert watch.obstacle(checker.scene) == ""
+    world = World(checker.scene)
+    world.add(world_object("pin", Box((0.001, 0.001, 1.0)), at(-0.205, -2.5, 0.0)))
+    assert "pin" in watch.obstacle(world.scene)

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot that slides in a plane and has whatever collision geometry a test gives it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.robot import Robot
+
+
+def slider_robot(folder: Path, geometry: str, radius: float | None = None) -> Robot:
+    """Return a robot whose link ``point`` moves along ``x`` and ``y`` from -10 to 10 m.
+
+    Args:
+        folder: for its files.
+        geometry: of the link, what stands in the URDF's <geometry>.
+        radius: of its collision sphere [m]; None: its geometry is covered.
+    """
+    joints = "".join(
+        f'<joint name="{axis}" type="prismatic"><parent link="{parent}"/><child link="{child}"/>'
+        f'<axis xyz="{way}"/><limit lower="-10" upper="10" velocity="1" effort="1"/></joint>'
+        for axis, parent, child, way in (
+            ("x", "plane", "rail", "1 0 0"),
+            ("y", "rail", "point", "0 1 0"),
+        )
+    )
+    (folder / "slider.urdf").write_text(
+        '<robot name="slider"><link name="plane"/><link name="rail"/><link name="point"><collision>'
+        f"<geometry>{geometry}</geometry></collision></link>{joints}</robot>"
+    )
+    data = {
+        "format": 1,
+        "name": "slider",
+        "kind": "arm",
+        "urdf": "slider.urdf",
+        "frames": {"base": "plane", "tool": "point"},
+        "groups": {"point": {"joints": ["x", "y"], "base": "plane", "tip": "point"}},
+        "limits": {"acceleration": {"x": 2.0, "y": 2.0}, "jerk": {"x": 20.0, "y": 20.0}},
+        "named_states": {"home": {"x": 0.0, "y": 0.0}},
+        "drives": [{"joints": ["x", "y"], "mode": "position", "stiffness": 100.0, "damping": 20.0}],
+        "sources": {"limits": "a test", "drives": "a test"},
+    }
+    (folder / "robot.yaml").write_text(yaml.safe_dump(data))
+    robot = load_robot(str(folder))
+    return (
+        robot if radius is None else replace(robot, spheres={"point": ((0.0, 0.0, 0.0, radius),)})
+    )

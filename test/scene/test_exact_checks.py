@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks of true shapes against coal: whole robots, paths, carried bodies, meshes, reports."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scene.coal_robot import NEAR, CoalRobot
+from scene.random_scenes import (
+    KINDS,
+    coal_distance,
+    l_shaped_mesh,
+    random_pose,
+    random_scene,
+    random_solid,
+)
+from scene.slider_robot import slider_robot
+from scipy.spatial import ConvexHull
+
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_quat
+from motion_nodes.model.tree import Array, Box, Sphere
+from motion_nodes.planning.verify import PathVerifier
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.convex_decomposition import convex_parts
+from motion_nodes.scene.convex_pieces import boxes_around, chosen, pieces_of, placed, shrunk
+from motion_nodes.scene.exact_checks import ROUNDING
+from motion_nodes.scene.penetration import overlap
+from motion_nodes.scene.robot_spheres import link_parts
+from motion_nodes.scene.scene import world_object
+from motion_nodes.scene.shapes import HalfSpace
+from motion_nodes.scene.world import World
+
+DEEP = 1e-4
+"""Deeper than this nothing may be passed [m]."""
+
+
+def checker_of(name: str, objects: int, seed: int, clearance: float = 0.0) -> CollisionChecker:
+    rng = np.random.default_rng(seed)
+    kinds = tuple(kind for kind in KINDS if kind != "mesh")
+    scene = random_scene(rng, objects, kinds, size=0.05, low=0.4, high=1.0)
+    return CollisionChecker(load_robot(name), "arm", scene=scene, clearance=clearance)
+
+
+def random_configurations(checker: CollisionChecker, count: int, seed: int = 0) -> Array:
+    rng = np.random.default_rng(seed)
+    low, high = (np.clip(x, -np.pi, np.pi) for x in (checker.limits.lower, checker.limits.upper))
+    return rng.uniform(low, high, (count, len(low)))
+
+
+@pytest.mark.parametrize(("name", "clearance"), [("franka", 0.0), ("ur10e", 0.005)])
+def test_verdicts_are_those_of_coal(name: str, clearance: float) -> None:
+    checker = checker_of(name, 10, 3, clearance)
+    oracle, Q = CoalRobot(checker), random_configurations(checker, 150)
+    distances = np.array([oracle.distance(q) for q in Q]) - clearance
+    free = checker.exact.are_free(Q)
+    assert 10 < free.sum() < len(Q) - 10
+    assert not free[distances < -DEEP].any()
+    assert free[distances > 1e-6].all()
+    assert (distances < NEAR).sum() > 20
+
+
+@pytest.mark.parametrize(("name", "objects"), [("franka", 8), ("ur10e", 8)])
+def test_a_path_that_passes_touches_nothing_by_coal(name: str, objects: int) -> None:
+    checker = checker_of(name, objects, 5)
+    oracle, verifier = CoalRobot(checker), PathVerifier(checker)
+    Q = random_configurations(checker, 400, 1)
+    Q = Q[checker.exact.are_free(Q)]
+    passed = refused = 0
+    for a, b in itertools.pairwise(Q):
+        b = a + 0.35 * (b - a)
+        found = verifier.verify(np.stack([a, b]))
+        line = a + np.linspace(0.0, 1.0, 12)[:, None] * (b - a)
+        depth = min(oracle.distance(q) for q in line)
+        assert depth > -DEEP or not found.free
+        passed, refused = passed + found.free, refused + (not found.free)
+        if not found.free:
+            assert found.reason
+        if min(passed, refused) >= 5 and passed + refused >= 20:
+            return
+    pytest.fail(f"{passed} paths passed, {refused} were refused: too few to tell")
+
+
+def test_thin_plates_between_configurations_are_found() -> None:
+    """Coarse edges of spheres jump over a plate a tenth of a millimetre thick."""
+    robot = load_robot("franka")
+    world = World()
+    X = np.eye(4)
+    X[:3, 3] = 0.55, 0.0, 0.5
+    world.add(world_object("plate", Box((0.5, 1e-4, 0.5)), X))
+    checker = CollisionChecker(robot, "arm", scene=world.scene)
+    a = robot.home[robot.indices(checker.joint_names)].copy()
+    b = a.copy()
+    a[0], b[0] = -0.7, 0.7
+    assert checker.exact.is_free(a)
+    assert checker.exact.is_free(b)
+    found = PathVerifier(checker).verify(np.stack([a, b]))
+    assert not found.free
+    assert "plate" in found.reason
+
+
+def test_far_from_everything_few_configurations_prove_a_path() -> None:
+    robot = load_robot("franka")
+    checker = CollisionChecker(robot, "arm")
+    a = robot.home[robot.indices(checker.joint_names)].copy()
+    b = a.copy()
+    b[0] += 1.5
+    found = PathVerifier(checker).verify(np.stack([a, b]))
+    assert found.free
+    assert found.certain == 1.0
+    assert found.configurations < 60
+
+
+def test_reports_name_the_pair_the_depth_and_the_direction() -> None:
+    robot = load_robot("franka")
+    checker = CollisionChecker(robot, "arm")
+    q = robot.home[robot.indices(checker.joint_names)]
+    X_WH = Kinematics(robot.tree, base=robot.base_frame).pose(robot.home, "panda_link0")
+    low = float(shapes_low(robot, "panda_link0") + X_WH[2, 3])
+    world = World()
+    world.add(world_object("floor", HalfSpace(), from_xyz_quat((0, 0, low + 0.01), (0, 0, 0, 1))))
+    checker.set_scene(world.scene)
+    contact = checker.exact.explain(q)[0]
+    assert contact.pair == ("panda_link0", "floor")
+    assert contact.kind == "world"
+    assert contact.depth == pytest.approx(0.01, abs=2 * ROUNDING)
+    np.testing.assert_allclose(contact.normal, [0.0, 0.0, 1.0], atol=1e-9)
+    assert "10.0 mm deep in floor" in checker.exact.problems(q)[0]
+    assert not checker.exact.is_free(q * np.nan)
+    assert not checker.exact.is_free(q + 1e300)
+
+
+def shapes_low(robot, link: str) -> float:
+    parts = link_parts(robot, link)
+    pieces, owner = pieces_of([part.solid for part in parts], moving=True)
+    X = np.stack([part.X_OS for part in parts])[owner]
+    return float(boxes_around(placed(pieces, X))[:, 2].min())
+
+
+def test_depths_are_those_of_coal() -> None:
+    rng = np.random.default_rng(4)
+    kinds = ("sphere", "box", "capsule", "hull")
+    compared = 0
+    for k in range(60):
+        a, b = (random_solid(rng, kinds[n], 0.1) for n in (k % 4, (k // 4) % 4))
+        X = np.stack([random_pose(rng, 0.0, 0.1), random_pose(rng, 0.0, 0.1)])
+        pieces, owner = pieces_of([a, b])
+        order = np.argsort(owner)
+        pieces = placed(pieces, X[owner])
+        found, expected = overlap(chosen(pieces, order)), -coal_distance(a, X[0], b, X[1])
+        if expected > 1e-3:
+            compared += 1
+            assert found.depth == pytest.approx(expected, abs=2e-3)
+            # Moved along the normal by the depth, the shapes only just touch.
+            X[0, :3, 3] += (found.depth + 1e-5) * found.normal
+            assert coal_distance(a, X[0], b, X[1]) > -1e-4
+    assert compared > 30
+
+
+def test_what_rests_on_something_is_not_in_collision() -> None:
+    robot, world = load_robot("franka"), World()
+    home = robot.home[robot.indices(robot.group("arm").joints)]
+    X_WH = Kinematics(robot.tree, base=robot.base_frame).pose(robot.home, "panda_hand")
+    X = np.eye(4)
+    X[:3, 3] = X_WH[:3, 3] + (0.0, 0.0, -0.3)
+    touching = ("panda_leftfinger", "panda_rightfinger", "panda_hand")
+    world.add(world_object("cube", Box((0.05, 0.05, 0.05)), X))
+    below = X.copy()
+    below[2, 3] -= 0.075
+    world.add(world_object("table", Box((1.0, 1.0, 0.1)), below))
+    world.attach_object("cube", "panda_hand", X_WH, touching)
+    checker = CollisionChecker(robot, "arm", scene=world.scene)
+    contacts = [c for c in checker.exact.explain(home) if "cube" in c.pair]
+    assert not contacts
+    below[2, 3] += 3e-4
+    world.move({"table": below})
+    checker.set_scene(world.scene)
+    assert ("cube", "table") in [c.pair for c in checker.exact.explain(home)]
+
+
+def test_convex_parts_contain_the_mesh_and_little_else() -> None:
+    mesh = l_shaped_mesh(0.3)
+    parts = convex_parts(mesh)
+    assert len(parts) == 2
+    volume = sum(ConvexHull(part).volume for part in parts)
+    assert volume == pytest.approx(0.75 * 0.3**3, rel=1e-6)
+    inside = mesh.vertices.mean(axis=0) * 0.0 - 0.05
+    assert any((ConvexHull(p).equations @ np.append(inside, 1.0) <= 1e-9).all() for p in parts)
+
+
+def test_shrinking_moves_no_surface_farther_than_asked() -> None:
+    rng = np.random.default_rng(9)
+    solids = [random_solid(rng, kind, 0.1) for kind in KINDS for _ in range(5) if kind != "mesh"]
+    pieces, _ = pieces_of(solids)
+    depth = 1e-3
+    smaller = shrunk(pieces, depth)
+    before, after = boxes_around(pieces), boxes_around(smaller)
+    assert (after[:, :3] >= before[:, :3] - 1e-12).all()
+    assert (after[:, 3:] <= before[:, 3:] + 1e-12).all()
+    assert np.abs(after - before).max() <= depth + 1e-12
+    assert np.abs(after - before).max(axis=1).min() > 0.1 * depth
+
+
+def test_a_robot_with_a_mesh_that_is_not_convex_is_its_mesh(tmp_path: Path) -> None:
+    """Between the arms of an L there is room, which neither its hull nor coarse spheres leave."""
+    mesh = l_shaped_mesh(0.3)
+    lines = [f"v {x} {y} {z}" for x, y, z in mesh.vertices]
+    lines += [f"f {a + 1} {b + 1} {c + 1}" for a, b, c in mesh.triangles]
+    (tmp_path / "l.obj").write_text("\n".join(lines))
+    robot = slider_robot(tmp_path, '<mesh filename="l.obj"/>')
+    world = World()
+    # The L spans -0.09 to 0.21; its notch is beyond 0.06 in x and y.
+    world.add(
+        world_object("ball", Sphere(0.04), from_xyz_quat((0.14, 0.14, 0.06), (0.0, 0.0, 0.0, 1.0)))
+    )
+    checker = CollisionChecker(robot, ["x"], scene=world.scene)
+    assert checker.exact.is_free([0.0])
+    assert not checker.exact.is_free([0.06])
+    assert not checker.exact.is_free([0.2])
+    verifier = PathVerifier(checker)
+    assert verifier.verify([[0.0], [0.03]]).free
+    refused = verifier.verify([[-1.0], [1.0]])
+    assert not refused.free
+    assert "point" in refused.reason

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The floor and other robots' fixed parts: where they stand, and what may touch them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from motion_nodes.bases.described import root_height
+from motion_nodes.errors import BadConfig
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import available_robots, load_robot
+from motion_nodes.model.placement import parse_placement
+from motion_nodes.model.robot import Robot
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.robot_spheres import link_bodies
+from motion_nodes.scene.scenery import FLOOR, SCENERY, floor_of, joined, neighbours_of
+
+ARMS = [name for name in sorted(available_robots()) if load_robot(name).kind == "arm"]
+DRIVING = [name for name in sorted(available_robots()) if load_robot(name).kind != "arm"]
+
+
+class Heights:
+    """How high the spheres of links are over the root link: an oracle without the checker."""
+
+    def __init__(self, robot: Robot) -> None:
+        self.kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.tree.root)
+        self.spheres = {body.name: body.spheres for body in link_bodies(robot)}
+
+    def lowest(self, link: str, q: np.ndarray) -> float:
+        spheres, X = self.spheres[link], self.kinematics.pose(q, link)
+        return float((spheres[:, :3] @ X[2, :3] + X[2, 3] - spheres[:, 3]).min())
+
+
+@pytest.mark.parametrize("name", ARMS)
+@pytest.mark.parametrize("height", [0.0, 0.1])
+def test_a_configuration_is_free_of_the_floor_where_no_moving_sphere_is_below_it(
+    name: str, height: float
+) -> None:
+    robot = load_robot(name)
+    floor = floor_of(robot, height)
+    checker = CollisionChecker(robot, robot.joint_names, scene=floor.scene())
+    links = [
+        body.name
+        for body in link_bodies(robot)
+        if tuple(sorted((body.name, FLOOR))) not in floor.allowed
+    ]
+    heights = Heights(robot)
+    rng = np.random.default_rng(3)
+    count = {False: 0, True: 0}
+    for q in rng.uniform(robot.limits.lower, robot.limits.upper, (60, len(robot.home))):
+        depth = {link: height - heights.lowest(link, q) for link in links}
+        below = {link for link, d in depth.items() if d > 1e-6}
+        if any(abs(d) < 1e-6 for d in depth.values()):
+            continue
+        named = {c.pair[0] for c in checker.explain(q) if c.kind == "world"}
+        assert named == below
+        count[bool(below)] += 1
+    assert min(count.values()) > 0
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_only_what_no_joint_moves_may_touch_the_floor_and_all_named_states_are_free(
+    name: str,
+) -> None:
+    robot = load_robot(name)
+    floor = floor_of(robot)
+    fixed = {pair[0] if pair[1] == FLOOR else pair[1] for pair in floor.allowed}
+    kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.tree.root)
+    other = np.clip(robot.home + 0.3, robot.limits.lower, robot.limits.upper)
+    for link in fixed:
+        moved = kinematics.pose(other, link) - kinematics.pose(robot.home, link)
+        assert np.abs(moved).max() < 1e-12
+    checker = CollisionChecker(robot, robot.joint_names, scene=floor.scene())
+    index = {joint: i for i, joint in enumerate(robot.joint_names)}
+    for state in robot.states.values():
+        q = robot.home.copy()
+        for joint, value in state.items():
+            q[index[joint]] = value
+        assert checker.is_free(q)
+    assert floor.objects[FLOOR].kind == SCENERY
+
+
+@pytest.mark.parametrize("name", DRIVING)
+def test_a_driving_robot_stands_on_the_floor_with_its_wheels(name: str) -> None:
+    robot = load_robot(name)
+    floor = floor_of(robot, -root_height(robot))
+    checker = CollisionChecker(robot, robot.joint_names, scene=floor.scene())
+    assert not [c for c in checker.explain(robot.home) if FLOOR in c.pair]
+
+
+def test_fixed_parts_of_another_arm_stand_where_it_stands() -> None:
+    franka, ur = load_robot("franka"), load_robot("ur10e")
+    place, other = parse_placement("franka@1,2,0.5"), parse_placement("ur10e@1.5,2,-0.4")
+    scenery, notes = neighbours_of(franka, place, {"b": (ur, other)})
+    assert not notes
+    assert list(scenery.objects) == ["b/base_link_inertia"]
+    item = scenery.objects["b/base_link_inertia"]
+    X_WL = other.X_WR @ Kinematics(ur.tree, ur.joint_names, base=ur.tree.root).pose(
+        ur.home, "base_link_inertia"
+    )
+    np.testing.assert_allclose(place.X_WR @ item.X_WO, X_WL, atol=1e-12)
+    # The Franka's hand goes down on it, and is refused.
+    X = item.X_WO[:3, 3]
+    q = franka.home.copy()
+    q[0] = np.arctan2(X[1], X[0])
+    q[1], q[3] = 1.0, -2.2
+    checker = CollisionChecker(franka, franka.joint_names, scene=scenery.scene())
+    assert "b/base_link_inertia" in {c.pair[1] for c in checker.explain(q)}
+    both = joined(floor_of(franka), scenery)
+    assert set(both.objects) == {FLOOR, "b/base_link_inertia"}
+
+
+def test_parts_inside_the_home_configuration_are_left_out_and_named() -> None:
+    franka = load_robot("franka")
+    place = parse_placement("franka")
+    scenery, notes = neighbours_of(franka, place, {"b": (franka, place)})
+    assert not scenery.objects
+    assert not scenery.allowed
+    assert len(notes) == 1
+    assert "b/panda_link0" in notes[0]
+
+
+@pytest.mark.parametrize("height", [np.nan, np.inf])
+def test_a_height_that_is_no_number_is_refused(height: float) -> None:
+    with pytest.raises(BadConfig, match="finite"):
+        floor_of(load_robot("franka"), height)
