@@ -15,11 +15,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from motion_nodes.control.stream_resampler import ResamplerSettings, StreamSample
 from motion_nodes.errors import BadConfig, BadDescription, MotionError, did_you_mean
+from motion_nodes.model.bounds import repeated
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.sim.drive_targets import DriveTargets, JointTargets
+from motion_nodes.sim.reference_tracks import ReferenceTracks
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -102,11 +106,12 @@ class RobotBackend(ABC):
         if not placements:
             raise BadConfig("a simulated cell needs at least one robot.")
         names = [placement.name for placement in placements]
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = repeated(names)
         if twice:
             raise BadConfig(f"two robots of the simulated cell have the name '{twice[0]}'.")
         self.placements = tuple(placements)
         self._targets = {p.name: DriveTargets(p.name, p.robot) for p in placements}
+        self.set_resampling(ResamplerSettings())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -143,8 +148,75 @@ class RobotBackend(ABC):
             UnknownRobot: lists the robots there are.
             BadCommand: names joint and value; the message is rejected whole.
         """
-        if self.targets(name).accept(targets, self.time):
+        standing = self.targets(name)
+        channels = standing.check(targets)
+        given = _commanded(channels)
+        if given.any():
+            self._tracks[name].drop(given)
+            standing.merge(*channels)
+            standing.renew(given, self.time)
             self._targets_changed(name)
+
+    def stream(self, name: str, targets: JointTargets, stamp_ns: int) -> None:
+        """Take a message of a stamped stream, in force from its stamp on, later by the latency.
+
+        :meth:`advance` plays the streams back. Joints that are given an effort alone take it at
+        once, for whoever computes it has closed a loop over the robot.
+
+        Args:
+            name: the robot.
+            targets: as for :meth:`command`.
+            stamp_ns: of the message [ns], on the clock of :meth:`advance`.
+
+        Raises:
+            UnknownRobot: lists the robots there are.
+            BadCommand: names joint and value; the message is rejected whole.
+        """
+        standing = self.targets(name)
+        channels = standing.check(targets)
+        led = _commanded(channels[:2])
+        given = _commanded(channels)
+        pushed = given & ~led
+        if pushed.any():
+            self._tracks[name].drop(pushed)
+            standing.merge(*np.where(pushed, channels, np.nan))
+            self._targets_changed(name)
+        if led.any():
+            sample = StreamSample(*np.where(led, channels, np.nan))
+            self._tracks[name].push(stamp_ns, sample, led)
+        standing.renew(given, self.time)
+
+    def advance(self, count: int, begin_ns: int, pace: float = 1.0) -> None:
+        """Advance by ``count`` steps, each led by the streams as they are at its end.
+
+        Args:
+            count: of steps; none when it is less than one.
+            begin_ns: time on the clock of the streams' stamps at the beginning [ns].
+            pace: seconds of simulated time per second of that clock.
+
+        Raises:
+            SimulationDiverged: see :meth:`step`.
+        """
+        for k in range(1, count + 1):
+            moment = begin_ns + round(1e9 * k * self.time_step / pace)
+            led = False
+            for name, tracks in self._tracks.items():
+                sample = tracks.sample(moment)
+                if sample is not None:
+                    self._targets[name].merge(*sample)
+                    self._targets_changed(name)
+                    led = True
+            if not led and not any(tracks.streaming for tracks in self._tracks.values()):
+                self.step(count - k + 1)
+                return
+            self.step()
+
+    def set_resampling(self, settings: ResamplerSettings) -> None:
+        """Take other settings for the streams; those under way are forgotten."""
+        self._tracks = {
+            name: ReferenceTracks(len(targets.joint_names), settings)
+            for name, targets in self._targets.items()
+        }
 
     def release(self, name: str, joints: Collection[str] | None = None) -> None:
         """Zero the velocity and effort targets of joints now; position targets stay.
@@ -157,7 +229,10 @@ class RobotBackend(ABC):
             UnknownRobot: lists the robots there are.
             UnknownJoint: lists the joints there are; nothing is released.
         """
-        if self.targets(name).release(joints):
+        chosen = self.joint_names(name) if joints is None else joints
+        released = self.targets(name).release(joints)
+        self._tracks[name].drop(np.isin(self.joint_names(name), list(chosen)))
+        if released:
             self._targets_changed(name)
 
     def release_stale(self, name: str, timeout: float) -> tuple[str, ...]:
@@ -173,7 +248,10 @@ class RobotBackend(ABC):
         Raises:
             UnknownRobot: lists the robots there are.
         """
-        released = self.targets(name).release_stale(self.time, timeout)
+        targets, tracks = self.targets(name), self._tracks[name]
+        if tracks.streaming:
+            tracks.drop(targets.stale(self.time, timeout))
+        released = targets.release_stale(self.time, timeout)
         if released:
             self._targets_changed(name)
         return released
@@ -182,6 +260,8 @@ class RobotBackend(ABC):
         """Put everything back to the state of a new cell, time included."""
         for targets in self._targets.values():
             targets.reset()
+        for tracks in self._tracks.values():
+            tracks.clear()
         self._reset_state()
         for name in self._targets:
             self._targets_changed(name)
@@ -237,6 +317,11 @@ class RobotBackend(ABC):
     @abstractmethod
     def _targets_changed(self, name: str) -> None:
         """Bring new targets of a robot into force."""
+
+
+def _commanded(channels: Array) -> NDArray[np.bool_]:
+    """Return which joints have a value in one of the channels, shape (k, n)."""
+    return np.asarray(~np.isnan(channels).all(axis=0))
 
 
 def root_to_base(robot: Robot) -> Array:

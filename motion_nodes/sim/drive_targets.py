@@ -15,14 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.model.bounds import EFFORT, JOINT_POSITION, VELOCITY
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
 
-_FREE_POSITION = 1e6
+_FREE_POSITION = JOINT_POSITION.max
 """Largest position target of a joint without limits [rad or m]: no wheel turns that far."""
-_FREE_VELOCITY = 1e4
+_FREE_VELOCITY = VELOCITY.max
 """Largest speed target of a joint without a speed limit [rad/s or m/s]."""
-_FREE_EFFORT = 1e6
+_FREE_EFFORT = EFFORT.max
 """Largest effort target of a joint without an effort limit [N m or N]."""
 _LIMIT_FACTOR = 10.0
 """Speed and effort targets may exceed a limit (the drive saturates), but not absurdly."""
@@ -166,26 +167,48 @@ class DriveTargets:
         Raises:
             BadCommand: names joint, value and what is allowed; nothing has changed then.
         """
-        position, velocity, effort = (
-            self._channel(field, values)
-            for field, values in zip(JointTargets._fields, command, strict=True)
+        checked = self.check(command)
+        given = ~np.isnan(checked).all(axis=0)
+        if not given.any():
+            return False
+        self.merge(*checked)
+        self._stamp[given] = time
+        return True
+
+    def check(self, command: JointTargets) -> Array:
+        """Return a command's channels, shape (3, n), NaN where nothing is commanded.
+
+        Raises:
+            BadCommand: see :meth:`accept`.
+        """
+        channels = np.array(
+            [
+                self._channel(field, values)
+                for field, values in zip(JointTargets._fields, command, strict=True)
+            ]
         )
+        if self._some_gain_is_zero:
+            has_position, has_velocity, has_effort = ~np.isnan(channels)
+            mode = np.where(has_position, _POSITION, np.where(has_velocity, _VELOCITY, _EFFORT))
+            self._check_drivable(mode, has_position | has_velocity | has_effort)
+        return channels
+
+    def merge(self, position: Array, velocity: Array, effort: Array) -> None:
+        """Put checked values into the targets, NaN where a channel stays; shape (n,) each."""
         has_position, has_velocity = ~np.isnan(position), ~np.isnan(velocity)
         has_effort = ~np.isnan(effort)
         given = has_position | has_velocity | has_effort
-        if not given.any():
-            return False
         mode = np.where(has_position, _POSITION, np.where(has_velocity, _VELOCITY, _EFFORT))
-        if self._some_gain_is_zero:
-            self._check_drivable(mode, given)
         changed = given & (mode != self._mode)
         if changed.any():
             self._drop_stale(mode, changed)
         np.copyto(self._position, position, where=has_position)
         np.copyto(self._velocity, velocity, where=has_velocity)
         np.copyto(self._effort, effort, where=has_effort)
-        self._stamp[given] = time
-        return True
+
+    def renew(self, joints: NDArray[np.bool_], time: float) -> None:
+        """Note that some joints were commanded at a time [s]."""
+        self._stamp[joints] = time
 
     def release(self, joints: Collection[str] | None = None) -> bool:
         """Zero the velocity and effort targets of some joints (all when None).
@@ -211,8 +234,12 @@ class DriveTargets:
         Returns:
             Joints whose targets changed.
         """
-        released = self._release(time - self._stamp > timeout)
+        released = self._release(self.stale(time, timeout))
         return tuple(self.joint_names[i] for i in np.flatnonzero(released))
+
+    def stale(self, time: float, timeout: float) -> NDArray[np.bool_]:
+        """Return which joints' last command is older than ``timeout`` [s], shape (n,)."""
+        return np.asarray(time - self._stamp > timeout)
 
     def _release(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Zero velocity and effort of the chosen joints; return which of them changed."""

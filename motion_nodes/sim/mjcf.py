@@ -42,6 +42,8 @@ class WorldConfig:
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
     """[m/s^2] in the world."""
     obstacles: tuple[Obstacle, ...] = ()
+    floor_height: float = 0.0
+    """[m] in the world."""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -49,6 +51,8 @@ class WorldConfig:
             raise BadConfig(f"time_step {self.time_step} s is not within 0 to 0.02 s.")
         if len(self.gravity) != 3 or not np.isfinite(self.gravity).all():
             raise BadConfig(f"gravity {self.gravity} must be three finite numbers [m/s^2].")
+        if not np.isfinite(self.floor_height):
+            raise BadConfig(f"floor_height {self.floor_height} m must be a finite number.")
         names = [obstacle.name for obstacle in self.obstacles]
         if len(set(names)) != len(names):
             raise BadConfig(f"two obstacles have the same name: {', '.join(sorted(names))}.")
@@ -71,7 +75,7 @@ def build_model(
     """
     spec = mujoco.MjSpec()
     _set_options(spec, config, placements)
-    add_scenery(spec, config.obstacles)
+    add_scenery(spec, config.obstacles, config.floor_height)
     for placement in placements:
         _add_robot(spec, placement)
         exclude_neighbours(spec, placement)

@@ -24,6 +24,9 @@ _READABLE = (".stl", ".obj")
 COLLISION_GROUP = 3
 """Geom group of collision shapes; viewers of MuJoCo hide it unless asked."""
 VISUAL_GROUP = 2
+SURROUNDINGS, ROBOTS = 4, 3
+"""Contact type of what stands in the world, and the types that it touches: links and rollers, and
+nothing else that stands."""
 _DEFAULT_RGBA = (0.7, 0.72, 0.75, 1.0)
 
 
@@ -206,8 +209,16 @@ class MeshLibrary:
         return name
 
 
-def add_scenery(spec: mujoco.MjSpec, obstacles: tuple[Obstacle, ...]) -> None:
-    """Add a chequered floor at z = 0, light from above and the obstacles."""
+def add_scenery(
+    spec: mujoco.MjSpec, obstacles: tuple[Obstacle, ...], floor_height: float = 0.0
+) -> None:
+    """Add a chequered floor, light from above and the obstacles.
+
+    Args:
+        spec: of the cell.
+        obstacles: that stand still.
+        floor_height: of the floor in the world [m].
+    """
     spec.add_texture(
         name="sky",
         type=mujoco.mjtTexture.mjTEXTURE_SKYBOX,
@@ -231,7 +242,10 @@ def add_scenery(spec: mujoco.MjSpec, obstacles: tuple[Obstacle, ...]) -> None:
     spec.worldbody.add_geom(
         name="floor",
         type=mujoco.mjtGeom.mjGEOM_PLANE,
+        pos=(0.0, 0.0, floor_height),
         size=(0, 0, 1),
+        contype=SURROUNDINGS,
+        conaffinity=ROBOTS,
         material="floor",
         friction=(1.0, 0.005, 0.0001),
         solref=contact_reference(spec.option.timestep),
@@ -254,6 +268,8 @@ def add_scenery(spec: mujoco.MjSpec, obstacles: tuple[Obstacle, ...]) -> None:
             name=f"obstacle/{obstacle.name}",
             type=_KIND[type(obstacle.geometry)],
             size=(*size, *(0.0,) * (3 - len(size))),
+            contype=SURROUNDINGS,
+            conaffinity=ROBOTS,
             pos=obstacle.X_WO[:3, 3],
             quat=quat_wxyz(obstacle.X_WO[:3, :3]),
             rgba=obstacle.rgba,

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from motion_nodes.bases.described import base_of
+from motion_nodes.bases.described import base_of, root_height
 from motion_nodes.bases.odometry import Odometry
 from motion_nodes.errors import BadConfig
-from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.sim.backend import JointSample, RobotBackend, RobotPlacement, root_to_base
 from motion_nodes.sim.drive_targets import DriveMode, DriveTargets
@@ -110,8 +109,7 @@ class _MockRobot:
         ]
         X_WR = np.array(placement.X_WR)
         if self._base is not None:
-            wheel, radius = self._base.wheel_names[0], self._base.wheel_radii[0]
-            X_WR[:3, 3] += X_WR[:3, 2] * _root_height(placement.robot, wheel, radius)
+            X_WR[:3, 3] += X_WR[:3, 2] * root_height(placement.robot)
         self._X_WB0 = X_WR @ root_to_base(placement.robot)
         self.reset()
 
@@ -158,12 +156,3 @@ class _MockRobot:
             self.odometry.twist = self._base.twist_from_wheels(
                 self.v[self._wheels], self.q[self._steering]
             )
-
-
-def _root_height(robot: Robot, wheel: str, radius: float) -> float:
-    """Return how high the root link is when a wheel stands on the ground [m]."""
-    tree = robot.tree
-    X_RJ = np.eye(4)
-    for joint in robot.chain(tree.root, tree.joint(wheel).child):
-        X_RJ = X_RJ @ joint.X_PJ
-    return radius - float(X_RJ[2, 3])

@@ -8,7 +8,7 @@ One step takes about 12 us for the Franka, 8 us for a JetBot, 50 us for a Kaya o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import mujoco
@@ -23,8 +23,11 @@ from motion_nodes.sim.backend import (
     SimulationDiverged,
     root_to_base,
 )
+from motion_nodes.sim.cell_contacts import CellContact, ContactRules, standing_bodies
 from motion_nodes.sim.drive_targets import DriveTargets
 from motion_nodes.sim.mjcf import WorldConfig, build_model, is_floating, set_home
+from motion_nodes.sim.scene_bodies import SceneBody
+from motion_nodes.sim.scene_cell import SceneCell
 
 _RUNAWAY_SPEED = 1e5
 """No robot of ours moves this fast [rad/s or m/s]: the physics has run away."""
@@ -62,11 +65,63 @@ class MujocoWorld(RobotBackend):
             BadDescription: when a robot cannot be simulated.
         """
         super().__init__(placements)
-        self.spec, self.model = build_model(placements, config or WorldConfig())
+        spec, self.model = build_model(placements, config or WorldConfig())
+        self._scene = SceneCell(spec, self.placements)
         self.data = mujoco.MjData(self.model)
         self._addresses = {p.name: _addresses(self.model, p) for p in placements}
         self._diverged = ""
         self.reset()
+        self._standing = standing_bodies(self.model, self.data)
+        self._rules = self._contact_rules()
+
+    @property
+    def spec(self) -> mujoco.MjSpec:
+        """What the model was compiled from."""
+        return self._scene.spec
+
+    @property
+    def bodies(self) -> Mapping[str, SceneBody]:
+        """The bodies of planning scenes in the world, by name."""
+        return self._scene.bodies
+
+    @property
+    def body_faults(self) -> dict[str, str]:
+        """Bodies that have no contacts, each with the reason in words."""
+        inside = {
+            name: f"it is inside {link}; it has no contacts until that has left it"
+            for name, link in self._scene.inactive.items()
+        }
+        return {**self._scene.refused, **inside}
+
+    def set_bodies(self, bodies: Mapping[str, SceneBody]) -> None:
+        """Have the objects of planning scenes as bodies; the motion of robots goes on.
+
+        A body that physics cannot have, or that begins inside a robot, is a fault and no error:
+        :attr:`body_faults` says why.
+
+        Args:
+            bodies: all there are to be, by name; from
+                :func:`motion_nodes.sim.scene_bodies.bodies_of`.
+
+        Raises:
+            UnknownRobot: a body is of a robot that is not in the cell.
+        """
+        for body in bodies.values():
+            self.targets(body.robot)
+        model = self.model
+        self.model, self.data = self._scene.change(bodies, model, self.data, self.base_pose)
+        self._rules = self._contact_rules()
+
+    def revive_bodies(self) -> None:
+        """Give bodies contacts that no robot is inside of any more."""
+        self._scene.revive(self.model, self.data)
+
+    def contacts(self) -> tuple[CellContact, ...]:
+        """Return who touches whom as of the last step, without what stands on the floor."""
+        return self._rules.find(self.data)
+
+    def _contact_rules(self) -> ContactRules:
+        return ContactRules(self.model, self.placements, self._scene.bodies, self._standing)
 
     @property
     def time(self) -> float:
@@ -142,6 +197,7 @@ class MujocoWorld(RobotBackend):
         self._diverged = ""
         mujoco.mj_resetData(self.model, self.data)
         set_home(self.model, self.data, self.placements)
+        self._scene.restore(self.model, self.data)
 
     def reset(self) -> None:
         """Put everything back to the state of a new world, time included."""

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects of planning scenes as bodies of a MuJoCo model.
+
+What stands in the world is a mocap body: it moves where it is put, and nothing pushes it. What a
+link carries is a body that is welded to the link and has no mass. A mesh counts as its convex hull,
+so one that is not convex is refused; a cone is a hull inscribed into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import mujoco
+import numpy as np
+
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.scene.allowed import AllowedCollisions
+from motion_nodes.scene.robot_spheres import link_bodies
+from motion_nodes.scene.scene import Part, Scene
+from motion_nodes.scene.scenery import SCENERY
+from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh
+from motion_nodes.sim.backend import RobotPlacement
+from motion_nodes.sim.mjcf_shapes import (
+    ROBOTS,
+    SURROUNDINGS,
+    contact_reference,
+    geom_size,
+    quat_wxyz,
+)
+
+PREFIX = "scene/"
+"""Of the names of these bodies."""
+MAX_BODIES = 1000
+"""Bodies of one cell: a step of the physics takes 0.1 to 0.2 ms longer with so many."""
+CONVEX_TOLERANCE = 1e-3
+"""Part of a mesh's size by which its vertices may stand out of a face's plane."""
+OBJECT_GROUP = 0
+"""Geom group of these bodies: viewers of MuJoCo show it."""
+_CONE_SIDES = 32
+_RGBA = (0.85, 0.55, 0.25, 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class SceneBody:
+    """One object of a planning scene, as the physics has it."""
+
+    robot: str
+    """Name of the robot in the cell whose planning scene it is of."""
+    parts: tuple[Part, ...]
+    X: Array
+    """Pose in the robot's base frame, or in the link that carries it, shape (4, 4)."""
+    link: str = ""
+    """Link of the robot that carries it; empty: it stands in the world."""
+    touching: frozenset[str] = frozenset()
+    """Links of the robot that may touch it: a contact with them is expected."""
+    rgba: tuple[float, float, float, float] = _RGBA
+
+    def same_geometry(self, other: SceneBody) -> bool:
+        """Return whether only the pose in the world differs."""
+        return (
+            self.parts is other.parts
+            and (self.robot, self.link, self.rgba) == (other.robot, other.link, other.rgba)
+            and (not self.link or (self.X is other.X and self.touching == other.touching))
+        )
+
+
+def bodies_of(scene: Scene, placement: RobotPlacement, prefix: str = "") -> dict[str, SceneBody]:
+    """Return the bodies of a robot's planning scene by name.
+
+    Left out are scenery, which the cell has by itself, what is disabled, and what every link of the
+    robot is allowed to touch.
+
+    Args:
+        scene: in the robot's base frame.
+        placement: the robot in the cell.
+        prefix: of the objects' names: the robot's namespace, so that robots may use equal names.
+    """
+    links = [body.name for body in link_bodies(placement.robot)]
+    allowed = scene.allowed
+    found: dict[str, SceneBody] = {}
+    for name, item in scene.objects.items():
+        touching = _touching(allowed, name, links)
+        if item.enabled and item.kind != SCENERY and len(touching) < len(links):
+            found[_name(prefix, name)] = SceneBody(
+                placement.name, item.parts, item.X_WO, touching=touching, rgba=item.rgba or _RGBA
+            )
+    for name, body in scene.attached.items():
+        touching = _touching(allowed, name, links) | body.touch_links | {body.link}
+        found[_name(prefix, name)] = SceneBody(
+            placement.name, body.parts, body.X_LO, body.link, touching, body.rgba or _RGBA
+        )
+    return found
+
+
+def add_body(
+    spec: mujoco.MjSpec, name: str, body: SceneBody, X_WO: Array, robot_bodies: Mapping[str, str]
+) -> None:
+    """Add a body to a specification.
+
+    Args:
+        spec: of the cell.
+        name: of the body.
+        body: what to add.
+        X_WO: where it stands in the world, shape (4, 4); not used for what a link carries.
+        robot_bodies: of the robot that carries it, name in the model by link.
+
+    Raises:
+        BadCommand: for a shape that physics cannot have.
+    """
+    if body.link:
+        above = spec.body(robot_bodies[body.link])
+        made = above.add_body(name=name, pos=body.X[:3, 3], quat=quat_wxyz(body.X[:3, :3]))
+        for link in body.touching:
+            if link in robot_bodies and link != body.link:
+                spec.add_exclude(
+                    name=f"{name}|{link}", bodyname1=name, bodyname2=robot_bodies[link]
+                )
+    else:
+        made = spec.worldbody.add_body(
+            name=name, mocap=True, pos=X_WO[:3, 3], quat=quat_wxyz(X_WO[:3, :3])
+        )
+    for index, part in enumerate(body.parts):
+        geom = made.add_geom(name=f"{name}/{index}", group=OBJECT_GROUP, rgba=body.rgba)
+        geom.pos = part.X_OS[:3, 3]
+        geom.quat = quat_wxyz(part.X_OS[:3, :3])
+        geom.solref = contact_reference(spec.option.timestep)
+        geom.contype, geom.conaffinity = contact_types(body)
+        _shape(spec, geom, part, f"{name}/{index}")
+
+
+def contact_types(body: SceneBody) -> tuple[int, int]:
+    """Return MuJoCo's contype and conaffinity of a body's geoms."""
+    return (1, 1) if body.link else (SURROUNDINGS, ROBOTS)
+
+
+def check_body(name: str, body: SceneBody) -> None:
+    """Refuse what physics cannot have; hulls are compiled by themselves.
+
+    Raises:
+        BadCommand: says why.
+    """
+    if body.link and any(isinstance(part.solid, HalfSpace) for part in body.parts):
+        raise BadCommand("a link cannot carry a plane")
+    hulls = tuple(part for part in body.parts if isinstance(part.solid, Cone | TriangleMesh))
+    if not hulls:
+        return
+    spec = mujoco.MjSpec()
+    try:
+        add_body(spec, name, replace(body, parts=hulls, link=""), np.eye(4), {})
+        spec.compile()
+    except ValueError as error:
+        raise BadCommand(str(error)) from error
+
+
+def _name(prefix: str, name: str) -> str:
+    return f"{PREFIX}{prefix}/{name}" if prefix else f"{PREFIX}{name}"
+
+
+def _touching(allowed: AllowedCollisions, name: str, links: Iterable[str]) -> frozenset[str]:
+    return frozenset(link for link in links if allowed.allows(link, name))
+
+
+def _shape(spec: mujoco.MjSpec, geom: mujoco.MjsGeom, part: Part, name: str) -> None:
+    """Give a geom its type and size."""
+    solid, kind = part.solid, mujoco.mjtGeom
+    if isinstance(solid, Box | Sphere | Cylinder):
+        types = {Box: kind.mjGEOM_BOX, Sphere: kind.mjGEOM_SPHERE, Cylinder: kind.mjGEOM_CYLINDER}
+        geom.type = types[type(solid)]
+        size = geom_size(solid)
+        geom.size[: len(size)] = size
+    elif isinstance(solid, Capsule):
+        geom.type = kind.mjGEOM_CAPSULE
+        geom.size[:2] = (solid.radius, 0.5 * solid.length)
+    elif isinstance(solid, HalfSpace):
+        geom.type = kind.mjGEOM_PLANE
+        geom.size[:] = (0.0, 0.0, 1.0)
+    else:
+        geom.type = kind.mjGEOM_MESH
+        geom.meshname = name
+        corners = _cone_corners(solid) if isinstance(solid, Cone) else _convex_corners(solid)
+        spec.add_mesh(
+            name=name, uservert=corners.ravel(), inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_CONVEX
+        )
+
+
+def _cone_corners(cone: Cone) -> Array:
+    """Return the corners of a hull inscribed into a cone, shape (k, 3)."""
+    angles = np.linspace(0.0, 2.0 * np.pi, _CONE_SIDES, endpoint=False)
+    ring = np.column_stack((cone.radius * np.cos(angles), cone.radius * np.sin(angles)))
+    base = np.column_stack((ring, np.full(_CONE_SIDES, -0.5 * cone.height)))
+    return np.vstack((base, (0.0, 0.0, 0.5 * cone.height)))
+
+
+def _convex_corners(mesh: TriangleMesh) -> Array:
+    """Return the corners of a convex mesh, shape (v, 3).
+
+    Raises:
+        BadCommand: it is not convex, and its hull would block what is free.
+    """
+    vertices = mesh.vertices[np.unique(mesh.triangles)] if not mesh.convex else mesh.vertices
+    if not mesh.convex:
+        a, b, c = (mesh.vertices[mesh.triangles[:, k]] for k in range(3))
+        normals = np.cross(b - a, c - a)
+        normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+        offsets = np.einsum("ij,ij->i", normals, a)
+        size = float(np.ptp(vertices, axis=0).max())
+        for normal, offset in zip(normals, offsets, strict=True):
+            heights = vertices @ normal - offset
+            if heights.max() > CONVEX_TOLERANCE * size and heights.min() < -CONVEX_TOLERANCE * size:
+                raise BadCommand("its mesh is not convex; physics has convex meshes only")
+    return np.asarray(vertices)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stamped streams lead simulated joints smoothly; what has no stamp acts at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from motion_nodes.control.stream_resampler import ResamplerSettings
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.robot import Robot
+from motion_nodes.sim.backend import RobotBackend, RobotPlacement, UnknownRobot
+from motion_nodes.sim.drive_targets import DriveMode, JointTargets
+from motion_nodes.sim.mock import MockWorld
+from motion_nodes.sim.mujoco_world import MujocoWorld
+
+both = pytest.mark.parametrize("backend", [MujocoWorld, MockWorld])
+PERIOD, LATENCY = 0.004, 0.008  # [s]
+ARM = 7
+"""How many joints are streamed; the fingers are left alone."""
+
+
+def ns(t: float) -> int:
+    return round(t * 1e9)
+
+
+def arm(backend: type[RobotBackend], franka: Robot) -> RobotBackend:
+    world = backend([RobotPlacement(franka, "arm")])
+    world.set_resampling(ResamplerSettings(latency=LATENCY))
+    return world
+
+
+def only_arm(values: np.ndarray) -> np.ndarray:
+    return np.concatenate((values, np.full(2, np.nan)))
+
+
+def sine(t: float) -> tuple[np.ndarray, np.ndarray]:
+    phases = np.arange(ARM)
+    return 0.1 * np.sin(4.0 * t + phases), 0.4 * np.cos(4.0 * t + phases)
+
+
+def stream(
+    world: RobotBackend, home: np.ndarray, ticks: int, arrives: Callable[[int], int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Stream a sine; message k comes in tick ``arrives(k)``. Return times and arm positions."""
+    times, positions, sent = [], [], 0
+    for tick in range(ticks):
+        while sent <= tick and arrives(sent) <= tick:
+            q, v = sine(sent * PERIOD)
+            targets = JointTargets(only_arm(home[:ARM] + q), only_arm(v))
+            world.stream("arm", targets, ns(sent * PERIOD))
+            sent += 1
+        for _ in range(2):
+            world.advance(1, ns(world.time))
+            times.append(world.time)
+            positions.append(world.targets("arm").position[:ARM] - home[:ARM])
+    return np.array(times), np.array(positions)
+
+
+@both
+def test_every_step_has_its_own_reference(backend: type[RobotBackend], franka: Robot) -> None:
+    times, positions = stream(arm(backend, franka), franka.home, 100, lambda k: k)
+    led = times > LATENCY + PERIOD
+    expected = np.array([sine(t - LATENCY)[0] for t in times[led]])
+    np.testing.assert_allclose(positions[led], expected, atol=1e-6)
+
+
+@both
+def test_late_bunches_are_not_seen(backend: type[RobotBackend], franka: Robot) -> None:
+    """Messages that come two at a time are in time for the latency."""
+    _, even = stream(arm(backend, franka), franka.home, 100, lambda k: k)
+    _, bunched = stream(arm(backend, franka), franka.home, 100, lambda k: k + k % 2)
+    np.testing.assert_allclose(even[10:], bunched[10:], atol=1e-9)
+
+
+@both
+def test_acceleration_stays_that_of_the_reference(
+    backend: type[RobotBackend], franka: Robot
+) -> None:
+    _, positions = stream(arm(backend, franka), franka.home, 100, lambda k: k)
+    second = np.abs(np.diff(positions[10:], 2, axis=0)) / 0.002**2
+    assert second.max() < 1.05 * 0.1 * 4.0**2
+
+
+@both
+def test_without_stamp_and_with_effort_alone_it_is_at_once(
+    backend: type[RobotBackend], franka: Robot
+) -> None:
+    world = arm(backend, franka)
+    n = len(franka.home)
+    world.command("arm", JointTargets(franka.home + 0.01 * (franka.home < 0)))
+    np.testing.assert_array_equal(
+        world.targets("arm").position, franka.home + 0.01 * (franka.home < 0)
+    )
+    world.stream("arm", JointTargets(effort=np.full(n, 0.5)), ns(5.0))
+    np.testing.assert_array_equal(world.targets("arm").effort, 0.5)
+    assert (world.targets("arm").mode == DriveMode.EFFORT).all()
+
+
+@both
+def test_a_command_takes_joints_from_their_stream(
+    backend: type[RobotBackend], franka: Robot
+) -> None:
+    world = arm(backend, franka)
+    stream(world, franka.home, 20, lambda k: k)
+    held = franka.home.copy()
+    held[0] = 0.3
+    world.command("arm", JointTargets(np.where(np.arange(len(held)) == 0, held, np.nan)))
+    before = world.targets("arm").position
+    world.advance(4, ns(world.time))
+    after = world.targets("arm").position
+    assert after[0] == 0.3
+    assert np.all(after[1:ARM] != before[1:ARM]), "the others go on"
+
+
+@both
+def test_two_streams_share_a_robot(backend: type[RobotBackend], franka: Robot) -> None:
+    world = arm(backend, franka)
+    n = len(franka.home)
+    first, second = (np.arange(n) < 3), (np.arange(n) >= 3) & (np.arange(n) < 6)
+    for k in range(10):
+        for mask, rate in ((first, 0.1), (second, -0.2)):
+            q = np.where(mask, franka.home + rate * k * PERIOD, np.nan)
+            v = np.where(mask, rate, np.nan)
+            world.stream("arm", JointTargets(q, v), ns(k * PERIOD))
+        world.advance(2, ns(world.time))
+    way = world.targets("arm").position - franka.home
+    t = world.time - LATENCY
+    np.testing.assert_allclose(
+        way, np.where(first, 0.1, np.where(second, -0.2, 0.0)) * t, atol=1e-9
+    )
+
+
+@both
+def test_a_stream_that_ends_is_released(backend: type[RobotBackend], franka: Robot) -> None:
+    world = arm(backend, franka)
+    velocity = only_arm(np.full(ARM, 0.1))
+    world.stream("arm", JointTargets(velocity=velocity), 0)
+    world.advance(100, 0)
+    np.testing.assert_array_equal(world.targets("arm").velocity[:ARM], 0.1)
+    assert world.release_stale("arm", 0.1)
+    world.advance(10, ns(world.time))
+    np.testing.assert_array_equal(world.targets("arm").velocity[:ARM], 0.0)
+
+
+@both
+def test_reset_forgets_streams(backend: type[RobotBackend], franka: Robot) -> None:
+    world = arm(backend, franka)
+    stream(world, franka.home, 20, lambda k: k)
+    world.reset()
+    world.advance(20, 0)
+    np.testing.assert_array_equal(world.targets("arm").position, franka.home)
+
+
+@both
+def test_a_bad_message_is_refused_whole(backend: type[RobotBackend], franka: Robot) -> None:
+    world = arm(backend, franka)
+    bad = np.full(len(franka.home), 0.1)
+    bad[2] = np.inf
+    with pytest.raises(BadCommand, match="joint3"):
+        world.stream("arm", JointTargets(bad), 0)
+    with pytest.raises(UnknownRobot, match="arm"):
+        world.stream("am", JointTargets(franka.home), 0)
+    world.advance(20, 0)
+    np.testing.assert_array_equal(world.targets("arm").position, franka.home)
+
+
+@both
+def test_time_may_run_faster_than_the_stamps(backend: type[RobotBackend], franka: Robot) -> None:
+    world = arm(backend, franka)
+    for k in range(12):
+        q, v = sine(k * PERIOD)
+        world.stream(
+            "arm", JointTargets(only_arm(franka.home[:ARM] + q), only_arm(v)), ns(k * PERIOD)
+        )
+    # Twenty steps of 2 ms are 20 ms of the stamps' clock.
+    world.advance(20, 0, pace=2.0)
+    q = world.targets("arm").position[:ARM] - franka.home[:ARM]
+    np.testing.assert_allclose(q, sine(0.020 - LATENCY)[0], atol=1e-6)
