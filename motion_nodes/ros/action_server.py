@@ -19,6 +19,8 @@ from rclpy.task import Future
 from motion_nodes.ros import qos
 from motion_nodes.ros.executor_jobs import ExecutorJobs
 from motion_nodes.ros.goal_clock import GoalNode
+from motion_nodes.ros.messages.failures import fill_failure
+from motion_nodes.ros.messages.message_bounds import fault_of
 from motion_nodes.ros.node import MotionNode
 
 RESULT_TIMEOUT = 10
@@ -111,6 +113,7 @@ class GoalServer:
             cancel_service_qos_profile=qos.ACTION_REQUESTS,
         )
         self._name = name
+        node.goal_servers.append(self)
 
     @property
     def goals(self) -> list[Goal]:
@@ -119,9 +122,16 @@ class GoalServer:
 
     def destroy(self) -> None:
         """Take the server down; whoever works on goals has finished them before."""
+        if self in self._node.goal_servers:
+            self._node.goal_servers.remove(self)
         self._server.destroy()
 
     # ---- in the executor
+
+    def abort_all(self, text: str) -> None:
+        """Abort the goals that have no result yet; whoever works on them is not asked."""
+        for goal in self.goals:
+            goal.finish(Outcome.ABORTED, fill_failure(goal.result, text))
 
     def answer(self, goal: Goal, outcome: Outcome, result: Any) -> None:
         """Send a result."""
@@ -155,7 +165,19 @@ class GoalServer:
         self._goals[_key(handle)] = (goal, handle, future)
         self._results[_key(handle)] = future
         handle.execute()
-        self._begin(goal)
+        fault = fault_of(goal.request)
+        if fault:
+            self._node.warn(f"refused {self._name}", f"goal of {self._name} refused: {fault}")
+            goal.finish(Outcome.ABORTED, fill_failure(goal.result, fault, rejected=True))
+            return
+        try:
+            self._begin(goal)
+        except MemoryError:
+            raise
+        except Exception as error:
+            self._node.fault_in(f"action {self._name}", error)
+            text = f"fault of the node: {error!r}"
+            goal.finish(Outcome.ABORTED, fill_failure(self.kind.Result(), text))
 
     def _on_cancel(self, handle: Any) -> CancelResponse:
         found = self._goals.get(_key(handle))

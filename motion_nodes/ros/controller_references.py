@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a joint controller leads its joints, from its ~/controller_state."""
+"""What a joint controller tells: where it leads its joints, and which streams it has preempted."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ from collections.abc import Sequence
 
 import numpy as np
 from control_msgs.msg import JointTrajectoryControllerState
+from diagnostic_msgs.msg import DiagnosticStatus
 
 from motion_nodes.model.tree import Array
 from motion_nodes.ros.messages.cdr import UnreadableMessage
 from motion_nodes.ros.messages.joint_samples import JointSampleReader
 from motion_nodes.ros.polled import PolledSubscription
+
+PREEMPTED = "preempted "
+"""With a stream's sender it is the key under which ~/status says to whom that lost joints."""
+
+BLOCKED = "blocked"
+"""Word in that text where a contact stopped the joints."""
 
 OLDEST = 0.25
 """[s] What the controller said longer ago tells nothing of now."""
@@ -64,3 +71,22 @@ class ControllerReferences:
         if len(sample.velocity) == count:
             qd = np.nan_to_num(sample.velocity[columns])
         return (q, qd) if np.isfinite(q).all() else None
+
+
+class Preemptions:
+    """What a controller's ~/status says of a stream."""
+
+    def __init__(self, subscription: PolledSubscription[DiagnosticStatus]) -> None:
+        """Read from a subscription."""
+        self._subscription = subscription
+        self._lost: dict[str, str] = {}
+
+    def of(self, sender: str) -> str:
+        """Return by whom a sender's stream was preempted, in words, or nothing."""
+        for message in self._subscription.all():
+            self._lost = {
+                pair.key.removeprefix(PREEMPTED): pair.value
+                for pair in message.values
+                if pair.key.startswith(PREEMPTED)
+            }
+        return self._lost.get(sender, "")

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import math
+import re
+import threading
 import time
 from dataclasses import dataclass, field
 
@@ -81,26 +84,73 @@ class DiagnosticsPublisher:
 
 
 class Warnings:
-    """Says each kind of warning once, then again only after a pause, with the count between."""
+    """Logs each problem at most once per pause, with the number of repeats in between.
+
+    A problem is a kind of warning together with its text without the numbers in it: another joint
+    or another reason is another problem, another value of the same one is not. Each kind may log
+    :data:`MAX_PROBLEMS` problems per pause, so that a stream of ever new names stays limited.
+    """
+
+    MAX_PROBLEMS = 16
+    """Different problems of one kind that are logged per pause; all others count as one more."""
+    MAX_REMEMBERED = 256
+    """Problems that are remembered over all kinds; the oldest are forgotten."""
 
     def __init__(self, node: Node, pause: float = 10.0) -> None:
-        """Log through ``node``; repeat a kind at most every ``pause`` [s]."""
+        """Log through ``node``; repeat a problem at most every ``pause`` [s]."""
         self._logger = node.get_logger()
         self._pause = pause
-        self._said: dict[str, tuple[float, int]] = {}
+        self._logged: dict[tuple[str, str], tuple[float, int]] = {}
+        self._lock = threading.Lock()
         self.total = 0
-        """How many warnings there were, said or not."""
+        """Number of warnings, logged or not."""
         self.last = ""
-        """The newest warning's text."""
+        """Text of the newest warning, logged or not."""
 
     def __call__(self, kind: str, text: str) -> None:
-        """Warn of ``kind``; the text of the first and of the repeats is logged."""
-        self.total += 1
-        self.last = text
-        now = time.monotonic()
-        said, missed = self._said.get(kind, (-float("inf"), 0))
-        if now - said < self._pause:
-            self._said[kind] = (said, missed + 1)
-            return
-        self._said[kind] = (now, 0)
-        self._logger.warning(f"{text} ({missed} more like this)" if missed else text)
+        """Warn.
+
+        Args:
+            kind: what the warning is about, such as a topic; few different ones per node.
+            text: what is logged.
+        """
+        # The loop, the executor and request threads all warn.
+        with self._lock:
+            self.total += 1
+            self.last = text
+            repeats = self._count(kind, text, time.monotonic())
+        if repeats is not None:
+            self._logger.warning(f"{text} ({repeats} more like this)" if repeats else text)
+
+    def _count(self, kind: str, text: str, now: float) -> int | None:
+        """Return how many like this were not logged; None where this one is not logged, either."""
+        key = self._key(kind, _problem(text), now)
+        logged, repeats = self._logged.pop(key, (-math.inf, 0))
+        if now - logged < self._pause:
+            self._logged[key] = (logged, repeats + 1)
+            return None
+        self._logged[key] = (now, 0)
+        if len(self._logged) > self.MAX_REMEMBERED:
+            del self._logged[next(iter(self._logged))]
+        return repeats
+
+    def _key(self, kind: str, problem: str, now: float) -> tuple[str, str]:
+        """Return under which key a warning is counted: its own, or the one for the overflow."""
+        key = (kind, problem)
+        logged = self._logged.get(key)
+        if logged is not None and now - logged[0] < self._pause:
+            return key
+        recent = sum(
+            name == kind and now - logged < self._pause
+            for (name, _), (logged, _) in self._logged.items()
+        )
+        return key if recent < self.MAX_PROBLEMS else (kind, "")
+
+
+_NUMBERS = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?(?:,? +(?=[-+.\d]))?")
+"""Numbers that are not part of a name such as ``joint1``, and what separates them in lists."""
+
+
+def _problem(text: str) -> str:
+    """Return the text of a warning with its numbers left out, at most 300 characters."""
+    return _NUMBERS.sub("", text)[:300]

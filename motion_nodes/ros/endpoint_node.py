@@ -8,11 +8,17 @@ import traceback
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from rcl_interfaces.msg import SetParametersResult
+from rcl_interfaces.srv import SetParameters
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile
 
+from motion_nodes.model.bounds import Bound
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Warnings
+from motion_nodes.ros.messages.cdr import UnreadableMessage, message_in
+from motion_nodes.ros.messages.failures import fill_failure
+from motion_nodes.ros.messages.message_bounds import fault_of
 from motion_nodes.ros.polled import PolledGroup, PolledSubscription
 from motion_nodes.ros.ros_time import RosTime
 
@@ -53,10 +59,17 @@ class EndpointNode(LifecycleNode):
         return self._time.stands
 
     def poll(
-        self, kind: type[M], topic: str, profile: QoSProfile = qos.NEWEST
+        self,
+        kind: type[M],
+        topic: str,
+        profile: QoSProfile = qos.NEWEST,
+        lengths: Bound | None = None,
     ) -> PolledSubscription[M]:
-        """Subscribe to a topic whose messages the loop takes; ends with the configuration."""
-        subscription = PolledSubscription(self, kind, topic, profile)
+        """Subscribe to a topic whose messages the loop takes; ends with the configuration.
+
+        ``lengths`` is the bound of coordinates where it is not that of the type.
+        """
+        subscription = PolledSubscription(self, kind, topic, profile, lengths=lengths)
         self._polled.append(subscription)
         return subscription
 
@@ -75,43 +88,97 @@ class EndpointNode(LifecycleNode):
         return publisher
 
     def listen(
-        self, kind: type[Any], topic: str, profile: QoSProfile, handler: Callable[[Any], None]
+        self,
+        kind: type[Any],
+        topic: str,
+        profile: QoSProfile,
+        handler: Callable[[Any], None],
+        lengths: Bound | None = None,
+        size_fault: Callable[[bytes], str] | None = None,
     ) -> None:
         """Subscribe to one-shot messages that the slow part hands to ``handler``.
 
-        Ends with the configuration. While the node is not active they are dropped. A handler that
-        raises is logged.
+        Ends with the configuration. While the node is not active they are dropped, and those
+        beyond their bounds always, with a warning. A handler that raises is logged.
+
+        Args:
+            kind: type of the messages.
+            topic: its name.
+            profile: quality of service.
+            handler: takes a message.
+            lengths: bound of coordinates where it is not that of the type.
+            size_fault: says what is wrong with the bytes of a message before it is made an object
+                of, or nothing; for types that can be so large that this takes long.
         """
+
+        def checked(message: Any) -> tuple[Any, str]:
+            if size_fault is not None:
+                fault = size_fault(message)
+                if fault:
+                    return None, fault
+                message = message_in(message, kind)
+            return message, fault_of(message, lengths)
 
         def hear(message: Any) -> None:
             if not self.active:
                 self.warn(topic, f"message on {topic} dropped: the node is not active")
                 return
             try:
+                message, fault = checked(message)
+            except UnreadableMessage as error:
+                fault = str(error)
+            if fault:
+                self.warn(f"refused {topic}", f"message on {topic} refused: {fault}")
+                return
+            try:
                 handler(message)
-            except Exception:
-                self.get_logger().error(f"topic {topic} failed:\n{traceback.format_exc()}")
+            except MemoryError:
+                raise
+            except Exception as error:
+                self.fault_in(f"topic {topic}", error)
 
-        subscription = self.create_subscription(kind, topic, hear, profile)
+        raw = size_fault is not None
+        subscription = self.create_subscription(kind, topic, hear, profile, raw=raw)
         self._entities.append((self.destroy_subscription, subscription))
 
     def serve(self, kind: type[Any], name: str, handler: Callable[[Any, Any], Any]) -> None:
         """Create a service, run by the slow part, that ends with the configuration.
 
-        A handler that raises is logged and answers with what the response holds until then. It may
-        be a coroutine function; the node's other services wait until it has ended.
+        A request beyond its bounds, and a handler that raises, are answered with a failure as far
+        as the type has words for it. The handler may be a coroutine function; the node's other
+        services wait until it has ended.
         """
+        service = self.create_service(kind, name, handler)
+        self._entities.append((self.destroy_service, service))
+
+    def create_service(
+        self, srv_type: Any, srv_name: str, callback: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Create a service that always answers: a failure where its handler raises."""
 
         async def answer(request: Any, response: Any) -> Any:
+            fault = fault_of(request)
+            if fault:
+                self.warn(f"refused {srv_name}", f"request of {srv_name} refused: {fault}")
+                if srv_type is SetParameters:
+                    failed = SetParametersResult(successful=False, reason=fault)
+                    response.results = [failed] * len(request.parameters)
+                return fill_failure(response, f"refused: {fault}", rejected=True)
             try:
-                answered = handler(request, response)
+                answered = callback(request, response)
                 return await answered if inspect.isawaitable(answered) else answered
-            except Exception:
-                self.get_logger().error(f"service {name} failed:\n{traceback.format_exc()}")
-                return response
+            except MemoryError:
+                raise
+            except Exception as error:
+                self.fault_in(f"service {srv_name}", error)
+                return fill_failure(srv_type.Response(), f"fault of the node: {error!r}")
 
-        service = self.create_service(kind, name, answer)
-        self._entities.append((self.destroy_service, service))
+        return super().create_service(srv_type, srv_name, answer, *args, **kwargs)
+
+    def fault_in(self, where: str, error: BaseException) -> None:
+        """Log an unforeseen exception of a callback; the node goes on."""
+        text = "".join(traceback.format_exception(error))
+        self.get_logger().error(f"{where} failed:\n{text}")
 
     def create_subscription(self, *args: Any, **kwargs: Any) -> Any:
         """Create a subscription; that of the time source to /clock is polled instead of spun."""

@@ -24,6 +24,7 @@ class ExecutorJobs:
         """Run jobs in the executor that spins ``node``."""
         self._node = node
         self._jobs: deque[Job] = deque()
+        self._running = False
         # In a group of its own, so that a service handler that awaits something does not hold it.
         self._waiting = node.create_guard_condition(self.run, ReentrantCallbackGroup())
 
@@ -33,13 +34,24 @@ class ExecutorJobs:
         self._waiting.trigger()
 
     def run(self) -> None:
-        """Run what waits; in the executor. A job that raises is logged."""
-        while self._jobs:
-            job = self._jobs.popleft()
-            try:
-                job()
-            except Exception:
-                self._node.get_logger().error(f"a job failed:\n{traceback.format_exc()}")
+        """Run what waits; in the executor. A job that raises is logged.
+
+        Within a job this does nothing: what waits is run after that job, however many there are.
+        """
+        if self._running:
+            return
+        self._running = True
+        try:
+            while self._jobs:
+                job = self._jobs.popleft()
+                try:
+                    job()
+                except MemoryError:
+                    raise
+                except Exception:
+                    self._node.get_logger().error(f"a job failed:\n{traceback.format_exc()}")
+        finally:
+            self._running = False
 
     def destroy(self) -> None:
         """Run what waits, and take no more."""

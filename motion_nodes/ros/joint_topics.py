@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
 
+from motion_nodes.model.bounds import JOINT_STATE, NAMES, VELOCITY
 from motion_nodes.ros.messages.cdr import UnreadableMessage
 from motion_nodes.ros.messages.joint_samples import JointSample, JointSampleReader, JointStateBuffer
 from motion_nodes.ros.polled import PolledSubscription
@@ -30,6 +31,8 @@ def stamp_ns(message: object) -> int:
     stamp = message.header.stamp  # type: ignore[attr-defined]
     return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
 
+
+_NONE: Array = np.empty(0)
 
 LAST_WORD = 0.2
 """[s] How long a stopping node waits until its last command has arrived."""
@@ -80,6 +83,8 @@ class JointStateReader:
         """Measured positions [rad or m], NaN before the first message."""
         self.velocity: Array = np.zeros(n)
         """Measured velocities [rad/s or m/s], 0 where the message has none."""
+        self.effort: Array = np.full(n, np.nan)
+        """Measured efforts [N m or N], NaN where the message has none."""
         self.stamp_ns = 0
         """Time of the newest measurement [ns]."""
         self.problem = ""
@@ -148,6 +153,8 @@ class JointStateReader:
     def _take(self, sample: JointSample, fresh: NDArray[np.bool_]) -> None:
         """Use what a message says of joints that no newer message spoke of."""
         layout = self._layout(sample)
+        if layout is None:
+            return
         count, positions, velocities = layout.count, len(sample.position), len(sample.velocity)
         without = 0 if self._some_by_velocity else count
         if positions not in (count, without) or velocities not in (0, count):
@@ -158,9 +165,10 @@ class JointStateReader:
         if not len(layout.places):
             return
         position, velocity = _values(sample.position, layout), _values(sample.velocity, layout)
+        effort = _values(sample.effort if len(sample.effort) == count else _NONE, layout)
         by_velocity = layout.by_velocity
         needed = position if by_velocity is None else np.where(by_velocity, velocity, position)
-        good = np.isfinite(needed)
+        good = np.abs(needed) <= JOINT_STATE.max
         all_good = bool(good.all())
         if not all_good:
             first = int(np.argmin(good))
@@ -169,24 +177,30 @@ class JointStateReader:
             self.problem = f"the {what} of {joint} is {needed[first]}"
         first_of_all = not fresh.any()
         places = layout.places
-        velocity = np.where(np.isfinite(velocity), velocity, 0.0)
+        velocity = np.where(np.abs(velocity) <= VELOCITY.max, velocity, 0.0)
         if not (all_good and first_of_all):
             usable = good & ~fresh[places]
             places, position, velocity = places[usable], position[usable], velocity[usable]
+            effort = effort[usable]
             if not len(places):
                 return
         if first_of_all:
             self.stamp_ns = sample.stamp_ns
             self.problem = self.problem if not all_good else ""
         self.position[places], self.velocity[places] = position, velocity
+        self.effort[places] = effort
         fresh[places] = True
 
-    def _layout(self, sample: JointSample) -> _Layout:
+    def _layout(self, sample: JointSample) -> _Layout | None:
+        """Return where a message's joints are; None for one that names too many."""
         layout = self._layouts.get(sample.names)
         if layout is None:
             if len(self._layouts) >= MOST_LAYOUTS:
                 self._layouts.clear()
             names = sample.joint_names()
+            if len(names) > NAMES:
+                self.problem = f"a message names {len(names)} joints; allowed are {NAMES}"
+                return None
             where = {name: i for i, name in enumerate(names)}
             pairs = [(i, where[n]) for i, n in enumerate(self.joint_names) if n in where]
             places = np.array([place for place, _ in pairs], dtype=np.intp)
@@ -224,7 +238,12 @@ class JointStateWriter:
         """Prepare a message over ``joints`` with the channels that are wanted."""
         wanted = {"position": position, "velocity": velocity, "effort": effort}
         self._publisher = publisher
-        self._buffer = JointStateBuffer(joints, [name for name, has in wanted.items() if has])
+        self._joints, self._channels = joints, [name for name, has in wanted.items() if has]
+        self.name_sender("")
+
+    def name_sender(self, sender: str) -> None:
+        """Have the messages bear a name; their numbers are NaN until they are written."""
+        self._buffer = JointStateBuffer(self._joints, self._channels, sender)
         self.position: Array = self._buffer.channel("position")
         self.velocity: Array = self._buffer.channel("velocity")
         self.effort: Array = self._buffer.channel("effort")

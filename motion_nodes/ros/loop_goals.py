@@ -13,8 +13,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from rclpy.clock import Clock, ClockType
 
-from motion_nodes.ros.action_server import Goal, GoalServer
+from motion_nodes.ros.action_server import Goal, GoalServer, Outcome
 from motion_nodes.ros.executor_jobs import ExecutorJobs
+from motion_nodes.ros.messages.failures import fill_failure
 from motion_nodes.ros.node import MotionNode
 
 
@@ -51,6 +52,8 @@ class LoopGoals(ABC, Generic[W]):
         """
         self._node = node
         self._works: list[W] = []
+        self._finishing = False
+        """Whether the executor was asked and has not come to it yet."""
         self._jobs = ExecutorJobs(node)
         self._timer = None
         if feedback_rate is not None:
@@ -84,11 +87,13 @@ class LoopGoals(ABC, Generic[W]):
 
     def look(self) -> None:
         """Wake the executor when work has ended; called in the loop."""
-        if any(work.ended for work in self._works):
+        if not self._finishing and any(work.ended for work in self._works):
+            self._finishing = True
             self._jobs.ask(self.finish)
 
     def finish(self) -> None:
         """Answer the goals whose work has ended; in the executor."""
+        self._finishing = False
         for work in list(self._works):
             if work.ended:
                 self._end(work)
@@ -122,17 +127,29 @@ class LoopGoals(ABC, Generic[W]):
             self._node.in_loop(lambda: self.stop(work))
         except TimeoutError:
             return False
+        except Exception as error:
+            self._node.fault_in("canceling a goal", error)
+            return False
         self._jobs.ask(self.finish)
         return True
 
     def _end(self, work: W) -> None:
-        self.answer(work)
         self._works.remove(work)
+        try:
+            self.answer(work)
+        except Exception as error:
+            self._node.fault_in("answering a goal", error)
+            text = f"fault of the node: {error!r}"
+            work.goal.finish(Outcome.ABORTED, fill_failure(work.goal.result, text))
         if self._timer is not None and not self._works:
             self._timer.cancel()
 
     def _send_feedback(self) -> None:
         for work in self._works:
-            message = None if work.ended else self.feedback(work)
+            try:
+                message = None if work.ended else self.feedback(work)
+            except Exception as error:
+                self._node.fault_in("feedback of a goal", error)
+                continue
             if message is not None:
                 work.goal.feedback(message)

@@ -24,11 +24,14 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
+from rclpy.parameter import Parameter
 
 from motion_nodes.errors import MotionError
 from motion_nodes.ros.clients.change_state import ChangeStateService
 from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report, report_period
 from motion_nodes.ros.endpoint_node import EndpointNode
+from motion_nodes.ros.executor_jobs import ExecutorJobs
+from motion_nodes.ros.fault_recovery import FaultRecovery
 from motion_nodes.ros.instance_lock import InstanceLock
 from motion_nodes.ros.loop_jobs import LoopJobs
 from motion_nodes.ros.node_findings import TwinWatch, report_loop
@@ -46,7 +49,7 @@ class NodeParams:
     """Parameters that every node has."""
 
     update_rate: float = param(
-        50.0, doc="Rate of the node's loop.", unit="Hz", gt=0.0, le=2000.0, read_only=True
+        50.0, doc="Update rate of the node's loop.", unit="Hz", gt=0.0, le=2000.0, read_only=True
     )
 
 
@@ -81,7 +84,9 @@ class MotionNode(EndpointNode, Generic[P]):
         self.failure: str | None = None
         """Why the last transition failed, in words."""
         self.on_crash: Callable[[], None] | None = None
-        """Called after the loop has crashed."""
+        """Called where the process has to end: memory ran out, or the loop was told to exit."""
+        self.goal_servers: list[Any] = []
+        """Those of the node's actions."""
         self._parameters_set: ParameterSet[P] | None = None
         self._loop: RateLoop | None = None
         self.step = Step(0.0, 0.0, 0.0, None)
@@ -93,6 +98,7 @@ class MotionNode(EndpointNode, Generic[P]):
         self._diagnostics = DiagnosticsPublisher(self, name)
         self._readiness = Readiness(self, self._report)
         self._in_transition = threading.RLock()
+        self._recovery = FaultRecovery(self, ExecutorJobs(self))
         ChangeStateService(self, self.say_goodbye)
         self._reporting = RegularCall(self._report, period)
         self._looking = RegularCall(self._look_whether_ready, LOOK)
@@ -117,8 +123,10 @@ class MotionNode(EndpointNode, Generic[P]):
     def tick(self, dt: float) -> None:
         """Do one step of work.
 
-        ``dt`` is the ROS time since the last tick [s], never negative; after a delay it is cut to
-        a few periods, so that nothing driven makes up for it in one leap.
+        ``dt`` is how far the loop's deadlines moved on in ROS time since the last tick [s]: whole
+        periods, 0 where none has come. After a delay it is cut to a few periods, so that nothing
+        driven makes up for it in one leap. What leads a robot sends one reference for each of
+        :attr:`deadlines`.
         """
         raise NotImplementedError
 
@@ -167,14 +175,41 @@ class MotionNode(EndpointNode, Generic[P]):
         return self._parameters_set is not None
 
     @property
+    def leaving(self) -> bool:
+        """True once the node was stopped for good."""
+        return self._leaving
+
+    @property
     def state_label(self) -> str:
         """The lifecycle state's name."""
         return str(self._state_machine.current_state[1])
 
     @property
+    def deadlines(self) -> tuple[int, ...]:
+        """Stamps of the references that are due in the tick under way [ns], one period apart."""
+        return self.step.stamps
+
+    def input_ns(self) -> int:
+        """Return the time [ns] at which what came for this tick counts.
+
+        That is the first deadline that it can be answered at, else now; so a command is never
+        younger than the reference that follows from it.
+        """
+        return self.step.stamps[0] if self.step.stamps else self.now_ns()
+
+    @property
+    def period(self) -> float:
+        """Time between two deadlines of the loop [s]."""
+        return 1.0 / self.params.update_rate
+
+    @property
     def wall_dt(self) -> float:
         """Wall time between the last two ticks [s], for what must go on when ROS time stands."""
         return self.step.wall_dt
+
+    def deadline_while_time_stands(self) -> int:
+        """Return the stamp [ns] of a reference that must go on while ROS time does not."""
+        return self._steps.take_deadline()
 
     def in_loop(self, job: Callable[[], T], timeout: float = 1.0) -> T:
         """Run ``job`` between two ticks and return its result; at once where no loop runs.
@@ -229,6 +264,7 @@ class MotionNode(EndpointNode, Generic[P]):
     def destroy_node(self) -> None:
         """Halt, release, and leave the graph."""
         self.stop()
+        self._recovery.end()
         self._looking.end()
         self._reporting.end()
         self._guarded("shut down", self._shut_down)
@@ -290,9 +326,10 @@ class MotionNode(EndpointNode, Generic[P]):
             loop = RateLoop(
                 self.params.update_rate, self._tick, self._crashed, name=self.get_name()
             )
-            self._steps = StepClock(self._time, loop.period)
+            self._steps = StepClock(self._time, loop.period, lambda: loop.deadline)
             self.step = Step(0.0, 0.0, 0.0, None)
             self._loop = loop
+            self._recovery.settle()
             loop.start()
 
     def _deactivate(self) -> None:
@@ -331,6 +368,7 @@ class MotionNode(EndpointNode, Generic[P]):
         self.tick(step.dt)
 
     def _crashed(self, error: BaseException) -> None:
+        """Halt after the tick raised; in the loop's thread. The node comes back by itself."""
         text = "".join(traceback.format_exception(error))
         self.failure = f"the loop stopped: {type(error).__name__}: {error}"
         self.get_logger().fatal(f"{self.failure}\n{text}")
@@ -338,9 +376,39 @@ class MotionNode(EndpointNode, Generic[P]):
         try:
             self.halt()
         except Exception as second:
-            self.get_logger().fatal(f"halting failed too: {second}")
-        if self.on_crash is not None:
+            self.get_logger().fatal(f"halting failed too: {second!r}")
+        # What others wait for is done now, as where no loop runs.
+        self._jobs.run()
+        if isinstance(error, Exception) and not isinstance(error, MemoryError):
+            self._recovery.begin(self.failure)
+        elif self.on_crash is not None:
             self.on_crash()
+
+    def fail(self, error: Exception) -> None:
+        """Halt and restart the node after an exception in another thread of its own."""
+        loop = self._loop
+        if loop is not None:
+            loop.stop()
+            self._crashed(error)
+
+    # ---- what the recovery from faults uses
+
+    def abort_goals(self, text: str) -> None:
+        """Abort the goals of all actions that have no result yet; in the executor."""
+        for server in self.goal_servers:
+            server.abort_all(text)
+
+    def changed_parameters(self) -> list[Parameter]:
+        """Return the parameters that a client may have set, as they are now."""
+        return [] if self._parameters_set is None else self._parameters_set.settable()
+
+    def tell_fault(self, text: str) -> None:
+        """Tell of a fault through the pipe and on /diagnostics, and watch for readiness anew."""
+        self._readiness.fault(text)
+        self._looking.end()
+        if not self._leaving:
+            self._looking = RegularCall(self._look_whether_ready, LOOK)
+        self._report()
 
     # ---- reports, beside loop and executor
 
@@ -368,16 +436,22 @@ class MotionNode(EndpointNode, Generic[P]):
         report = Report()
         report.value("lifecycle state", self.state_label)
         loop = self._loop
-        if self.failure is not None:
+        fault = self._recovery.text
+        if fault:
+            report.note("ERROR", fault)
+        elif self.failure is not None:
             report.note("ERROR", self.failure)
         elif loop is None:
             report.note("OK", self.state_label)
         if loop is not None:
-            report_loop(report, loop)
+            report_loop(report, loop, self._steps.take_skipped())
             report.value("ready", f"no: {lacking}" if (lacking := self.lacks()) else "yes")
             if self.time_stands:
                 report.note("WARN", "time stands still (use_sim_time is set; nothing moves /clock)")
             self.diagnose(report)
+        if self._recovery.count:
+            report.value("faults", self._recovery.count)
+            report.value("last fault", self._recovery.last)
         self._twins.look(report)
         if self.warn.total:
             report.value("warnings", self.warn.total)

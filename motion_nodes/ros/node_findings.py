@@ -17,13 +17,14 @@ TWIN_PATIENCE = 30.0
 """[s] A killed process stays in the graph for a while; only after that is a twin another node."""
 
 
-def report_loop(report: Report, loop: RateLoop) -> None:
-    """Add the figures of a loop since the last report."""
+def report_loop(report: Report, loop: RateLoop, skipped: int) -> None:
+    """Add the figures of a loop since the last report; ``skipped`` deadlines were not served."""
     statistics = loop.statistics()
     nominal = 1.0 / loop.period
     report.value("rate [Hz]", statistics.rate)
     report.value("nominal rate [Hz]", nominal)
     report.value("late ticks", statistics.late)
+    report.value("skipped deadlines", skipped)
     report.value("worst lateness [ms]", statistics.worst_lateness * 1e3)
     report.value("busy", statistics.busy)
     if statistics.rate < LEAST_RATE * nominal:

@@ -235,6 +235,12 @@ class ParameterSet(Generic[P]):
         """Call ``callback`` with the new dataclass after each accepted batch."""
         self._changed.append(callback)
 
+    def settable(self) -> list[Parameter]:
+        """Return the parameters that can be set while the node is configured, as they are now."""
+        names = [name for name in self._names if not self._declared[name].rules.read_only]
+        found = [self._node._parameters[name] for name in names]
+        return [p for p in found if p.type_ is not Parameter.Type.NOT_SET]
+
     def undeclare(self) -> None:
         """Take all parameters back, so that a later configure can declare them anew."""
         self._node.remove_pre_set_parameters_callback(self._widen_all)

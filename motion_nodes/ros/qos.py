@@ -21,6 +21,12 @@ NEWEST = _profile(1, reliable=False)
 COMMANDS = _profile(10, reliable=False)
 """Reader of a stream whose partial messages all count (joint commands); accepts any publisher."""
 
+REFERENCES = _profile(100, reliable=False)
+"""Reader of joint_command: a controller that was late sends all that it missed at once."""
+
+REFERENCE_STREAM = _profile(100, reliable=True)
+"""Publisher of joint_command, of which every message counts, in such bunches too."""
+
 STATES = _profile(10, reliable=False)
 """Reader of joint_states, which several publishers may share, each with some of the joints."""
 
@@ -32,6 +38,9 @@ REQUESTS = _profile(10, reliable=True)
 
 ACTION_REQUESTS = _profile(100, reliable=True)
 """Requests to an action; with rcl's depth of 10 some of many goals at once get no answer."""
+
+STATUS = _profile(10, reliable=True, latched=True)
+"""A status that is told at each change; the last ones stay for those who come later."""
 
 LATCHED = _profile(1, reliable=True, latched=True)
 """The last value stays for those who come later (robot_description)."""

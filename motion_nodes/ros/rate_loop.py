@@ -29,9 +29,10 @@ class LoopStatistics:
 class RateLoop:
     """Calls ``tick`` at a fixed rate until stopped.
 
-    Ticks that were missed are not made up for: the deadlines move on by whole periods, and the
-    missed ones are counted. An exception in ``tick`` ends the loop and goes to
-    ``on_crash``, for a control loop that fails must be seen, not repeated.
+    Ticks that were missed are not repeated: the deadlines move on by whole periods, and the missed
+    ones are counted. What has to be done once for each deadline, the tick that comes late does
+    (:class:`~motion_nodes.ros.ros_time.StepClock`). An exception in ``tick`` ends the loop and
+    goes to ``on_crash``, for a control loop that fails must be seen, not repeated.
     """
 
     def __init__(
@@ -51,7 +52,9 @@ class RateLoop:
         self._at_end: Callable[[], None] | None = None
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._lock = threading.Lock()
-        self._clear(time.monotonic())
+        self.deadline = time.monotonic()
+        """When the tick under way should have begun [s of ``time.monotonic()``]."""
+        self._clear(self.deadline)
 
     def start(self) -> None:
         """Begin ticking."""
@@ -106,6 +109,7 @@ class RateLoop:
             if self._sleep_until(deadline):
                 return
             begin = time.monotonic()
+            self.deadline = deadline
             self._tick()
             end = time.monotonic()
             lateness = begin - deadline

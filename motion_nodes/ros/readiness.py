@@ -26,13 +26,16 @@ READY, WAITING, ASLEEP, FAILED = "ready", "waiting", "asleep", "failed"
 """What a node can be: able to do its work; active, but without what it needs; not active, for it
 does not start by itself; not able to start."""
 
+FAULT = "fault"
+"""Halted by an exception; it is restarted, or stays inactive as the text says."""
+
 
 @dataclass(frozen=True)
 class News:
     """How far a node is."""
 
     state: str
-    """READY, WAITING, ASLEEP or FAILED."""
+    """READY, WAITING, ASLEEP, FAILED or FAULT."""
     node: str = ""
     """Full name; empty where a process failed before it had the node."""
     text: str = ""
@@ -80,7 +83,7 @@ class Startable(Protocol):
 
 
 class Readiness:
-    """Watches one node until it is ready for the first time."""
+    """Watches one node until it is ready, for the first time or after a fault."""
 
     def __init__(self, node: Startable, on_ready: Callable[[], None]) -> None:
         """Watch ``node``; ``on_ready`` is called once."""
@@ -88,11 +91,16 @@ class Readiness:
         self._on_ready = on_ready
         self._told: tuple[str, str] | None = None
 
+    def fault(self, text: str) -> None:
+        """Tell of a fault; from now on the node has to become ready anew."""
+        self._told = FAULT, text
+        tell(FAULT, self._node.get_fully_qualified_name(), text)
+
     def look(self) -> bool:
         """Look once, and tell what is new; True when the node is ready."""
         node = self._node
         if not node.active:
-            if node.autostart:
+            if node.autostart or (self._told is not None and self._told[0] == FAULT):
                 return False
             state, text = ASLEEP, node.state_label
         else:

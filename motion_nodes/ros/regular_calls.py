@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+import traceback
 import weakref
 from collections.abc import Callable
 
@@ -68,7 +69,11 @@ class _CallingThread:
 
     def _run(self) -> None:
         while (call := self._next()) is not None:
-            call.run()
+            try:
+                call.run()
+            except Exception:
+                # One report that fails must not end those of all nodes of the process.
+                traceback.print_exc()
 
     def _next(self) -> RegularCall | None:
         """Wait for the next that is due; None when there are no more."""

@@ -19,6 +19,8 @@ from rclpy._rclpy_pybind11 import GuardCondition, InvalidHandle, RCLError, WaitS
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
+from motion_nodes.ros.messages.failures import fill_failure
+from motion_nodes.ros.messages.message_bounds import fault_of
 from motion_nodes.ros.polled import PolledGroup
 
 Handler = Callable[[Any, Any], Any]
@@ -43,8 +45,8 @@ class RequestThreads:
     def serve(self, kind: Any, name: str, handler: Handler, profile: QoSProfile) -> None:
         """Offer a service.
 
-        A handler that raises is logged and answers with what the response holds until then.
-        Handlers run in several threads at once.
+        A request beyond its bounds, and a handler that raises, are answered with a failure as far
+        as the type has words for it. Handlers run in several threads at once.
         """
         service = self._node.create_service(
             kind, name, handler, qos_profile=profile, callback_group=PolledGroup()
@@ -69,10 +71,13 @@ class RequestThreads:
 
     def _work(self) -> None:
         while not self._stopping:
-            with self._leading:
-                taken = None if self._stopping else self._next()
-            if taken is not None:
-                self._answer(*taken)
+            try:
+                with self._leading:
+                    taken = None if self._stopping else self._next()
+                if taken is not None:
+                    self._answer(*taken)
+            except Exception:
+                self._node.get_logger().error(f"a request failed:\n{traceback.format_exc()}")
         # The next in line shall see it too.
         self._wake.trigger_guard_condition()
 
@@ -81,8 +86,7 @@ class RequestThreads:
         try:
             self._wait()
             for service, handler in self._services:
-                with service.handle:
-                    request, header = service.handle.service_take_request(service.srv_type.Request)
+                request, header = self._take(service)
                 if header is not None:
                     return service, handler, request, header
         except (InvalidHandle, RCLError) as error:
@@ -90,6 +94,20 @@ class RequestThreads:
             self._node.get_logger().debug(f"requests end: {error}")
             self._stopping = True
         return None
+
+    def _take(self, service: Any) -> tuple[Any, Any]:
+        """Return a request and its header; None for both where none can be read."""
+        with service.handle:
+            try:
+                request, header = service.handle.service_take_request(service.srv_type.Request)
+                return request, header
+            except (InvalidHandle, RCLError, MemoryError):
+                raise
+            except Exception as error:  # rclpy raises what its converters make of it
+                self._node.get_logger().error(
+                    f"a request of {service.srv_name} cannot be read and has no answer: {error!r}"
+                )
+                return None, None
 
     def _wait(self) -> None:
         waiting = WaitSet(0, 1, 0, 0, len(self._services), 0, self._node.context.handle)
@@ -102,12 +120,21 @@ class RequestThreads:
 
     def _answer(self, service: Any, handler: Handler, request: Any, header: Any) -> None:
         response = service.srv_type.Response()
+        fault = fault_of(request)
         try:
-            response = handler(request, response)
-        except Exception:
+            if fault:
+                text = f"request of {service.srv_name} refused: {fault}"
+                warn = getattr(self._node, "warn", None)
+                if warn is not None:
+                    warn(f"refused {service.srv_name}", text)
+                fill_failure(response, f"refused: {fault}", rejected=True)
+            else:
+                response = handler(request, response)
+        except Exception as error:
             self._node.get_logger().error(
                 f"service {service.srv_name} failed:\n{traceback.format_exc()}"
             )
+            response = fill_failure(service.srv_type.Response(), f"fault of the node: {error!r}")
         try:
             with service.handle:
                 service.send_response(response, header)

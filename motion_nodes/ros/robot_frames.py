@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
 from numpy.typing import NDArray
@@ -10,16 +12,25 @@ from numpy.typing import NDArray
 from motion_nodes.errors import MotionError, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.ros.messages.moveit_messages import Refusal
-from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.transforms import frame_id
 
 Array = NDArray[np.float64]
 
 
+class Transforms(Protocol):
+    """Transforms between frames, as :class:`~motion_nodes.ros.transform_tree.TransformTree`."""
+
+    def update(self) -> None:
+        """Take what has come."""
+
+    def pose(self, parent: str, child: str) -> tuple[Array, int | None]:
+        """Return ``X_PC``, and the stamp of its oldest part [ns]; raise MotionError for none."""
+
+
 class RobotFrames:
     """Finds frames relative to the base of a robot's kinematics."""
 
-    def __init__(self, kinematics: Kinematics, tree: TransformTree, prefix: str) -> None:
+    def __init__(self, kinematics: Kinematics, tree: Transforms, prefix: str) -> None:
         """Look up the robot's links in ``kinematics``, and all else in ``tree``.
 
         Args:

@@ -7,8 +7,8 @@ import dataclasses
 from typing import Any, TypeVar
 
 from motion_nodes.errors import BadConfig
-from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
+from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import declare_early, declared, param
 
@@ -18,7 +18,7 @@ class RobotParams(NodeParams):
     """Parameters of a node that serves one robot."""
 
     robot: str = param(
-        doc="Robot: the name of one that is shipped, or the path of a robot.yaml or its folder.",
+        doc="Robot model: name of a shipped robot, or path of a robot.yaml file or its folder.",
         read_only=True,
     )
 
@@ -28,7 +28,9 @@ class FramedParams(RobotParams):
     """Parameters of a node that names the robot's frames."""
 
     tf_frame_prefix: str = param(
-        "", doc="Put before all frame names; '~' means the node's namespace.", read_only=True
+        "",
+        doc="Prefix of all frame names; '~' is replaced by the node's namespace.",
+        read_only=True,
     )
 
 
@@ -52,5 +54,5 @@ class RobotNode(MotionNode[R]):
         name = self.get_parameter("robot").value
         if not name:
             raise BadConfig("parameter 'robot' must name a robot, such as -p robot:=franka")
-        self.robot = load_robot(name)
+        self.robot = load_description(name)
         return self.robot_defaults(self.robot)

@@ -11,6 +11,7 @@ from typing import Any
 
 from rclpy.node import Node
 
+from motion_nodes.control.deadlines import Deadlines
 from motion_nodes.ros.polled import take_all
 
 STANDS_AFTER = 0.5
@@ -55,7 +56,8 @@ class RosTime:
                 # What the node's clock reads then, at a tenth of the cost.
                 return time.time_ns()
             subscription, feed = self._feed
-            messages = take_all(subscription)
+            # There is no time before 0: rclpy raises on it.
+            messages = [m for m in take_all(subscription) if m.clock.sec >= 0]
             if messages:
                 feed(messages[-1])
             now = int(self._node.get_clock().now().nanoseconds)
@@ -85,35 +87,85 @@ class Step:
     now: float
     """ROS time [s]."""
     dt: float
-    """ROS time since the last tick, not negative and bounded [s]."""
+    """What the loop advances by: whole periods of ROS time, bounded [s]."""
     wall_dt: float
-    """Wall time since the last tick, bounded in the same way [s]."""
+    """Wall time since the last tick, bounded [s]."""
     jump: tuple[float, float] | None
     """Time before and after, where it went back or leapt ahead [s]."""
+    stamps: tuple[int, ...] = ()
+    """[ns] The loop's deadlines in ROS time that this tick has to serve, oldest first.
+
+    What leads a robot computes and sends one reference for each, a period further than the one
+    before: none where the next deadline has not come, several where the loop was late or simulated
+    time ran ahead."""
+    next_ns: int = 0
+    """[ns] The first of them, or the one to come."""
 
 
 class StepClock:
-    """Measures the steps of a loop."""
+    """Measures the steps of a loop: its deadlines in ROS time, each of which is served once.
 
-    def __init__(self, source: RosTime, period: float) -> None:
-        """Begin now, for a loop of ``period`` [s]."""
+    In simulated time they are the multiples of the period; else those of the loop itself.
+    """
+
+    def __init__(
+        self, source: RosTime, period: float, deadline: Callable[[], float] | None = None
+    ) -> None:
+        """Begin now.
+
+        Args:
+            source: ROS time.
+            period: of the loop [s].
+            deadline: returns the deadline of the tick under way [s of ``time.monotonic()``]; None:
+                it is on time.
+        """
         self._source = source
         self._period = period
-        self._before = 0.0
+        self._deadline = deadline
+        self._deadlines = Deadlines(period)
+        self._before = 0
         self._wall_before = time.monotonic()
+        self._skipped = 0
 
     def step(self) -> Step:
         """Return the step from the last call to now."""
-        now, wall = self._source.now_ns() * 1e-9, time.monotonic()
-        before, self._before = self._before, now
+        now_ns, wall = self._source.now_ns(), time.monotonic()
+        simulated = self._source.simulated
+        before, self._before = self._before, now_ns
         wall_dt, self._wall_before = wall - self._wall_before, wall
-        periods = LONGEST_SIMULATED_STEP if self._source.simulated else LONGEST_STEP
-        dt, jump = now - before, None
-        if before == 0.0:
-            # The first tick, or the first /clock: time begins here.
-            dt = 0.0
-        elif dt < 0.0 or dt > JUMP + 2.0 * LONGEST_SIMULATED_STEP * wall_dt:
-            dt, jump = 0.0, (before, now)
+        now, elapsed, jump = now_ns * 1e-9, (now_ns - before) * 1e-9, None
+        # A system clock that is set back by less than a period is waited for.
+        leapt = elapsed > JUMP + 2.0 * LONGEST_SIMULATED_STEP * wall_dt
+        back = elapsed < 0.0 if simulated else elapsed < -self._period
+        if before == 0 or back or leapt:
+            # At the first tick, or the first /clock, time begins; else it begins anew.
+            self._begin(now_ns, wall, simulated=simulated)
+            jump = None if before == 0 else (before * 1e-9, now)
+        pace = elapsed / wall_dt if simulated and wall_dt > 0.0 else 1.0
+        due = self._deadlines.due(now_ns, pace)
+        self._skipped += due.skipped
+        longest = LONGEST_SIMULATED_STEP if simulated else LONGEST_STEP
         return Step(
-            now, min(dt, periods * self._period), min(wall_dt, LONGEST_STEP * self._period), jump
+            now,
+            min(len(due.stamps), longest) * self._period,
+            min(wall_dt, LONGEST_STEP * self._period),
+            jump,
+            due.stamps,
+            due.next_ns,
         )
+
+    def take_deadline(self) -> int:
+        """Return the next deadline [ns] while time stands; it is not due again later."""
+        return self._deadlines.take()
+
+    def take_skipped(self) -> int:
+        """Return how many deadlines were skipped since the last call."""
+        skipped, self._skipped = self._skipped, 0
+        return skipped
+
+    def _begin(self, now_ns: int, wall: float, *, simulated: bool) -> None:
+        origin = 0
+        if not simulated:
+            late = 0.0 if self._deadline is None else max(wall - self._deadline(), 0.0)
+            origin = now_ns - round(late * 1e9)
+        self._deadlines.begin(origin, now_ns)

@@ -27,6 +27,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from motion_nodes.errors import MotionError
 from motion_nodes.ros import signals
+from motion_nodes.ros.guarded_executor import GuardedExecutor
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.readiness import FAILED, tell
 
@@ -45,14 +46,17 @@ USER_ERRORS = (MotionError, RCLError, InvalidNamespaceException, InvalidNodeName
 
 
 def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | None = None) -> int:
-    """Create nodes, start them, serve until a signal comes or one crashes, and stop them.
+    """Create nodes, start them, serve until a signal comes, and stop them.
+
+    A node whose tick raises comes back by itself (``fault_recovery.py``); the others go on.
 
     Args:
         make: one call per node, made after ``rclpy.init``.
         args: ROS arguments of the process; None takes ``sys.argv``.
 
     Returns:
-        Exit code: 0 after a stop that was asked for, 1 when a node could not start or crashed.
+        Exit code: 0 after a stop that was asked for, 1 when a node could not start or memory
+        ran out.
     """
     signals.stop_quietly()
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -77,7 +81,7 @@ def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | N
         traceback.print_exc()
         tell(FAILED, text=f"{type(error).__name__}: {error}")
         _fail(failed)
-    executor = SingleThreadedExecutor() if rclpy.ok() else None
+    executor = GuardedExecutor() if rclpy.ok() else None
     if executor is not None:
         _serve_until_stopped(executor, nodes, failed)
     return 1 if failed.is_set() else 0
@@ -126,6 +130,10 @@ def _serve(
             executor.spin()
             return
         except ExternalShutdownException:
+            return
+        except MemoryError:
+            traceback.print_exc()
+            _fail(failed)
             return
         except Exception:
             if signals.STOP.is_set():

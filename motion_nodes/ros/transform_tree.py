@@ -15,6 +15,7 @@ from motion_nodes.model.poses import from_xyz_quat, inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import stamp_ns
+from motion_nodes.ros.messages.message_bounds import fault_of
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.polled import PolledSubscription
 
@@ -86,6 +87,8 @@ class TransformTree:
 
     def _take(self, transforms: Iterable[Any], *, fixed: bool) -> None:
         for entry in transforms:
+            if fault_of(entry):
+                continue
             t, q = entry.transform.translation, entry.transform.rotation
             values = (t.x, t.y, t.z)
             try:

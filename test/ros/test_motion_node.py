@@ -11,13 +11,17 @@ from typing import Any
 
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
-from rclpy.executors import SingleThreadedExecutor
+from rcl_interfaces.msg import Parameter as ParameterMessage
+from rcl_interfaces.msg import ParameterValue
+from rcl_interfaces.srv import SetParameters
 from ros_processes import RosClient, values_of, wait_until
+from rosgraph_msgs.msg import Clock
 from std_msgs.msg import Int64
 from std_srvs.srv import Trigger
 
 from motion_nodes.errors import BadConfig
 from motion_nodes.ros import qos
+from motion_nodes.ros.guarded_executor import GuardedExecutor
 from motion_nodes.ros.instance_lock import SecondInstance
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
@@ -109,11 +113,11 @@ def make(ros) -> Iterator[Callable[..., Probe]]:
 @pytest.fixture
 def served(make) -> Iterator[Callable[..., Probe]]:
     """Make nodes whose slow part an executor serves, as in a process of the suite."""
-    running: list[tuple[SingleThreadedExecutor, threading.Thread]] = []
+    running: list[tuple[GuardedExecutor, threading.Thread]] = []
 
     def build(*overrides: str) -> Probe:
         node = make(*overrides)
-        executor = SingleThreadedExecutor()
+        executor = GuardedExecutor()
         executor.add_node(node)
         thread = threading.Thread(
             target=_serve, args=(executor, [node], threading.Event()), name="executor"
@@ -208,18 +212,30 @@ def test_an_unforeseen_error_in_configure_is_told_with_its_place(make, capfd):
 
 def test_a_crash_in_the_loop_halts_and_is_reported(make, capfd):
     node = make()
-    crashed = threading.Event()
-    node.on_crash = crashed.set
     active(node)
     node.in_tick = lambda: 1 / 0
-    assert crashed.wait(5.0)
-    assert node.happened()[-1] == "halt"
+    wait_until(lambda: node.happened()[-1] == "halt", "the halt")
     assert not node.active
     assert "the loop stopped: ZeroDivisionError" in str(node.failure)
     assert "the loop stopped" in capfd.readouterr().err
     ticks = node.ticks
     time.sleep(0.05)
     assert node.ticks == ticks
+
+
+@pytest.mark.parametrize("error", [MemoryError(), SystemExit(3), KeyboardInterrupt()])
+def test_what_ends_a_process_still_does(make, error):
+    node = make()
+    crashed = threading.Event()
+    node.on_crash = crashed.set
+    active(node)
+
+    def fail() -> None:
+        raise error
+
+    node.in_tick = fail
+    assert crashed.wait(5.0)
+    assert node.happened()[-1] == "halt"
 
 
 def test_parameters_change_in_the_loop(make):
@@ -405,6 +421,50 @@ def test_a_callback_that_fails_does_not_end_the_executor(served, client, capfd):
     assert failed.wait(5.0)
     assert client.state("/probe") == "active"
     assert "a callback failed" in capfd.readouterr().err
+
+
+def test_a_parameter_of_no_type_is_refused_in_words(served, client):
+    node = served()
+    wait_until(lambda: node.ticks > 2, "ticks")
+    value = ParameterValue(type=77)
+    request = SetParameters.Request(parameters=[ParameterMessage(name="gain", value=value)] * 2)
+    answer = client.call(SetParameters, "/probe/set_parameters", request)
+    assert [result.successful for result in answer.results] == [False, False]
+    assert "type is 77; allowed is 0 to 9" in answer.results[0].reason
+
+
+def test_a_clock_before_zero_is_no_time(make, client):
+    node = active(make("use_sim_time:=true"))
+    clock = client.publisher(Clock, "/clock")
+    for seconds in (5, -7, -(2**31), 6):
+        message = Clock()
+        message.clock.sec = seconds
+        clock.publish(message)
+        ticks = node.ticks
+        wait_until(lambda before=ticks: node.ticks > before + 20, "ticks")
+        assert node.failure is None
+    assert node.now() == 6.0
+
+
+def test_warnings_of_many_threads(make, capfd):
+    node = make()
+    stop = time.monotonic() + 0.3
+    raised = []
+
+    def warn(number: int) -> None:
+        try:
+            while time.monotonic() < stop:
+                for letter in "abcdefghijklmnop":
+                    node.warn(f"{number}{letter}", f"{letter} {number}")
+        except Exception as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=warn, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not raised
 
 
 def test_diagnostics_tell_rate_and_figures(served, client):

@@ -70,7 +70,8 @@ def test_a_handler_that_raises_still_answers(threads, client):
     threads.start()
     for _ in range(3):
         answer = client.call(Trigger, "/requests/half")
-        assert (answer.success, answer.message) == (False, "begun")
+        assert not answer.success
+        assert "fault of the handler" in answer.message
 
 
 def test_a_client_that_leaves_does_no_harm(threads, client):

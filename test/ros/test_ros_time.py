@@ -35,7 +35,8 @@ class World:
         self.time = RosTime(SimpleNamespace(get_clock=lambda: clock))
         if simulated:
             self.time.follow(object(), lambda message: None)
-        self.steps = StepClock(self.time, PERIOD)
+        self.late = 0.0
+        self.steps = StepClock(self.time, PERIOD, lambda: self.wall - self.late)
 
     def step(self, ros: float, wall: float | None = None):
         self.ros += ros
@@ -62,17 +63,61 @@ def test_the_first_step_has_no_length(wall_world):
 
 def test_a_delay_is_not_made_up_for_in_one_leap(wall_world):
     wall_world.step(PERIOD)
-    late = wall_world.step(0.7)
+    late = wall_world.step(5 * PERIOD)
     assert late.dt == pytest.approx(LONGEST_STEP * PERIOD)
     assert late.wall_dt == pytest.approx(LONGEST_STEP * PERIOD)
     assert late.jump is None
+    assert len(late.stamps) == 5, "but each of its deadlines can be served"
+    assert wall_world.steps.take_skipped() == 0
+
+
+def test_a_long_delay_is_given_up(wall_world):
+    first = wall_world.step(PERIOD)
+    late = wall_world.step(0.7)
+    assert late.stamps == (first.next_ns + 69 * 10_000_000,)
+    assert late.dt == pytest.approx(PERIOD)
+    assert wall_world.steps.take_skipped() == 69
+    assert wall_world.steps.take_skipped() == 0
+
+
+def test_stamps_are_the_deadlines_of_the_loop_whenever_it_wakes(wall_world):
+    wall_world.late = 0.003
+    first = wall_world.step(PERIOD)
+    assert first.stamps == ()
+    assert first.next_ns == round((wall_world.ros - 0.003 + PERIOD) * 1e9)
+    wall_world.late = 0.001
+    second = wall_world.step(PERIOD - 0.002)
+    assert second.stamps == (first.next_ns,)
+    third = wall_world.step(2 * PERIOD + 0.0005)
+    assert third.stamps == (first.next_ns + 10_000_000, first.next_ns + 20_000_000)
+    assert third.dt == pytest.approx(2 * PERIOD)
+
+
+def test_a_system_clock_that_is_set_back_a_little_is_waited_for(wall_world):
+    wall_world.step(PERIOD)
+    before = wall_world.step(PERIOD)
+    back = wall_world.step(-0.4 * PERIOD, PERIOD)
+    assert (back.jump, back.stamps) == (None, ())
+    assert wall_world.step(PERIOD).stamps == ()
+    assert wall_world.step(PERIOD).stamps == (before.stamps[-1] + 10_000_000,)
+
+
+def test_simulated_time_has_its_own_deadlines(sim_world):
+    """Bunches of /clock, two between ticks, or none: each multiple of the period once."""
+    sim_world.ros = 3.001
+    sim_world.step(0.0, PERIOD)
+    stamps = [sim_world.step(ros, PERIOD).stamps for ros in (0.004, 0.006, 0.0, 0.024, 0.002)]
+    assert stamps == [(), (3_010_000_000,), (), (3_020_000_000, 3_030_000_000), ()]
 
 
 def test_simulated_time_may_run_ten_times_as_fast(sim_world):
     sim_world.step(PERIOD)
     step = sim_world.step(10 * PERIOD, PERIOD)
     assert step.dt == pytest.approx(10 * PERIOD)
-    assert sim_world.step(1.0, 0.5).dt == pytest.approx(LONGEST_SIMULATED_STEP * PERIOD)
+    late = sim_world.step(1.0, 0.1)
+    assert late.dt == pytest.approx(LONGEST_SIMULATED_STEP * PERIOD)
+    assert len(late.stamps) == 100
+    assert len(sim_world.step(1.0, 0.5).stamps) == 1, "that was a stall"
 
 
 def test_time_that_goes_back_is_a_jump(sim_world):

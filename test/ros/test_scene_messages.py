@@ -275,7 +275,7 @@ CORNERS = [(0, 0, 0), (1, 0, 0), (0, 1, 0)]
         (requests.sphere("box", -1.0, (0.5, 0.0, 0.2)), "radius of a sphere is -1.0 m"),
         (requests.cylinder("box", 0.0, 0.1, (0.5, 0.0, 0.2)), "length of a cylinder is 0.0 m"),
         (requests.box("box", (0.1,) * 3, (nan, 0.0, 0.2)), "not finite"),
-        (requests.box("box", (0.1,) * 3, (1e9, 0.0, 0.2)), "given in metres"),
+        (requests.box("box", (0.1,) * 3, (1e9, 0.0, 0.2)), "position.x is 1e+09; allowed is"),
         (zero_quaternion(), "no rotation"),
         (requests.box("box", (0.1,) * 3, (1.0, 0.0, 0.0), frame="moon"), "'moon' is not known"),
         (requests.primitive("box", SolidPrimitive.PRISM, (0.1,)), "is a prism, which is not"),

@@ -88,9 +88,7 @@ class TwistInputs:
             for message, number in topic.numbered():
                 self.senders.heard(topic.topic, number, now)
                 if hindrance:
-                    # Each kind of hindrance is told by itself: "waiting ...", "no ...", "time ...".
-                    kind = hindrance.split()[0]
-                    self._node.warn(f"refused {kind}", f"command refused: {hindrance}")
+                    self._node.warn("refused", f"command refused: {hindrance}")
                     continue
                 stamped = isinstance(message, TwistStamped)
                 given = self._time_of(message, now, timeout) if stamped else now

@@ -37,6 +37,9 @@ class BaseNode(RobotNode[B]):
         base = self.controller.base
         return SteeringState(self, base.wheel_radii) if base.steering_names else None
 
+    def lead_on(self, dt: float) -> None:
+        """Advance what is asked for by ``dt`` [s], where it changes by itself."""
+
     def check(self, params: B) -> str | None:
         """Refuse parameters that the core refuses."""
         for name in ("pose_covariance_diagonal", "twist_covariance_diagonal"):
@@ -64,7 +67,7 @@ class BaseNode(RobotNode[B]):
             by_velocity=() if params.position_feedback else base.wheel_names,
         )
         self._command = JointStateWriter(
-            self.advertise(JointState, "joint_command"),
+            self.advertise(JointState, "joint_command", qos.REFERENCE_STREAM),
             joints,
             position=bool(base.steering_names),
         )
@@ -81,8 +84,8 @@ class BaseNode(RobotNode[B]):
         self._begin_measuring()
 
     def tick(self, dt: float) -> None:
-        """Measure, command, report."""
-        now_ns = self.now_ns()
+        """Measure, command for each deadline, report."""
+        now_ns = self.input_ns()
         now = now_ns * 1e-9
         if self._state.update():
             self._measure()
@@ -91,16 +94,12 @@ class BaseNode(RobotNode[B]):
             self._take(twist, given)
         if hindrance:
             self.controller.halt()
-        command = self.controller.step(now, dt)
-        self._fill(command)
-        self._command.send(now_ns)
-        if self.params.open_loop:
-            self._odometry_out.publish(self.controller.odometry, now_ns)
-        if self.params.publish_limited_velocity:
-            velocity = self._out.twist
-            velocity.linear.x, velocity.linear.y, velocity.angular.z = command.twist
-            set_stamp(self._out, now_ns)
-            self._twist_out.publish(self._out)
+        for stamp in self.deadlines:
+            self.lead_on(self.period)
+            self._drive(self.controller.step(stamp * 1e-9, self.period), stamp)
+        if hindrance and not self.deadlines:
+            # Time may stand; the wheels must not go on until it does.
+            self._drive(self.controller.driven, now_ns)
 
     def halt(self) -> None:
         """Stop the wheels."""
@@ -151,6 +150,18 @@ class BaseNode(RobotNode[B]):
         rivals = self._inputs.senders.fighting(now)
         if rivals:
             report.note("WARN", f"several senders command by turns on {', '.join(rivals)}")
+
+    def _drive(self, command: BaseCommand, stamp: int) -> None:
+        """Send what the wheels shall do from a deadline [ns] on, and tell of it."""
+        self._fill(command)
+        self._command.send(stamp)
+        if self.params.open_loop:
+            self._odometry_out.publish(self.controller.odometry, stamp)
+        if self.params.publish_limited_velocity:
+            velocity = self._out.twist
+            velocity.linear.x, velocity.linear.y, velocity.angular.z = command.twist
+            set_stamp(self._out, stamp)
+            self._twist_out.publish(self._out)
 
     def _fill(self, command: BaseCommand) -> None:
         """Put speeds of wheels and angles of steering joints into the message."""

@@ -20,14 +20,41 @@ COVARIANCE = (0.001, 0.001, 1e6, 1e6, 1e6, 0.01)
 """Diagonal where nothing better is known: certain in the plane, unknown out of it."""
 
 _LIMITS = {
-    "max_velocity": ("", "Greatest velocity; 0 or NaN: no limit."),
-    "min_velocity": ("", "The same the other way, its sign does not matter; 0 or NaN: as max."),
-    "max_acceleration": ("^2", "While the speed grows; 0 or NaN: no limit."),
-    "max_deceleration": ("^2", "While the speed falls; 0 or NaN: as max_acceleration."),
-    "max_acceleration_reverse": ("^2", "The other way; 0 or NaN: as max_acceleration."),
-    "max_deceleration_reverse": ("^2", "The other way; 0 or NaN: as max_deceleration."),
-    "max_jerk": ("^3", "Change of the acceleration; 0 or NaN: no limit."),
-    "min_jerk": ("^3", "The smaller one of max_jerk and min_jerk holds; 0 or NaN: as max_jerk."),
+    "max_velocity": ("", "Max velocity along this axis; 0 or NaN: unlimited."),
+    "min_velocity": (
+        "",
+        (
+            "Max velocity in the negative direction, as a magnitude (the sign is ignored); 0 or "
+            "NaN: same as max_velocity."
+        ),
+    ),
+    "max_acceleration": ("^2", "Max acceleration while speeding up; 0 or NaN: unlimited."),
+    "max_deceleration": (
+        "^2",
+        "Max deceleration while slowing down; 0 or NaN: same as max_acceleration.",
+    ),
+    "max_acceleration_reverse": (
+        "^2",
+        (
+            "Max acceleration while speeding up in the negative direction; 0 or NaN: same as "
+            "max_acceleration."
+        ),
+    ),
+    "max_deceleration_reverse": (
+        "^2",
+        (
+            "Max deceleration while slowing down from motion in the negative direction; 0 or NaN: "
+            "same as max_deceleration."
+        ),
+    ),
+    "max_jerk": ("^3", "Max jerk; 0 or NaN: unlimited."),
+    "min_jerk": (
+        "^3",
+        (
+            "Max jerk in the negative direction; the smaller of min_jerk and max_jerk is used. 0 "
+            "or NaN: same as max_jerk."
+        ),
+    ),
 }
 
 
@@ -48,62 +75,92 @@ class BaseParams(RobotParams):
     """Parameters of every wheeled base; names as in ros2_controllers."""
 
     cmd_vel_timeout: float = param(
-        0.5, doc="A command older than this counts as a stop.", unit="s", gt=0.0, le=60.0
+        0.5,
+        doc="Commands older than this are treated as a stop command.",
+        unit="s",
+        gt=0.0,
+        le=60.0,
     )
     state_timeout: float = param(
         0.5,
-        doc="Without joint_states for this long the wheels are stopped and the loss is reported.",
+        doc="Timeout of joint_states; when it expires the wheels are stopped and an error is "
+        "reported.",
         unit="s",
         gt=0.0,
         le=60.0,
     )
     stamped_cmd_vel: bool = param(
-        True, doc="The plain cmd_vel topic carries TwistStamped; false: Twist.", read_only=True
+        True,
+        doc="Message type of the topic cmd_vel: true for TwistStamped, false for Twist.",
+        read_only=True,
     )
     publish_limited_velocity: bool = param(
-        True, doc="Publish the twist after all limits on ~/cmd_vel_out."
+        True, doc="Publish the limited twist command on ~/cmd_vel_out."
     )
     publish_rate: float = param(
-        0.0, doc="Rate of odometry and /tf; 0: with each measurement.", unit="Hz", ge=0.0, le=2000.0
+        0.0,
+        doc="Publish rate of odometry and /tf; 0 publishes with every state measurement.",
+        unit="Hz",
+        ge=0.0,
+        le=2000.0,
     )
-    odom_frame_id: str = param("odom", doc="Frame in which the odometry is given.")
-    base_frame_id: str = param("base_link", doc="Frame of the base.")
+    odom_frame_id: str = param("odom", doc="Name of the odometry frame.")
+    base_frame_id: str = param("base_link", doc="Name of the robot's base frame.")
     tf_frame_prefix: str = param(
-        "", doc="Put before all frame names; '~' means the node's namespace."
+        "", doc="Prefix of all frame names; '~' is replaced by the node's namespace."
     )
-    enable_odom_tf: bool = param(True, doc="Publish odom -> base on /tf.")
+    enable_odom_tf: bool = param(
+        True, doc="Publish the transform from the odometry frame to the base frame on /tf."
+    )
     open_loop: bool = param(
         False,
-        doc="Odometry adds up what was commanded after all limits; joint_states are not needed.",
+        doc="Compute odometry by integrating the limited commands instead of joint_states, "
+        "which are then not required.",
         read_only=True,
     )
     position_feedback: bool = param(
         True,
-        doc="Odometry takes wheel angles from joint_states; false: wheel speeds.",
+        doc="Compute odometry from measured wheel positions (true) or wheel velocities (false).",
         read_only=True,
     )
     velocity_rolling_window_size: int = param(
-        1, doc="Measurements over which odometry's velocity is averaged.", ge=1, le=1000
+        1, doc="Number of measurements in the rolling mean of the odometry velocity.", ge=1, le=1000
     )
     pose_covariance_diagonal: tuple[float, ...] = param(
-        COVARIANCE, doc="Diagonal of the pose's covariance, to which grown errors add.", ge=0.0
+        COVARIANCE,
+        doc="Diagonal of the odometry pose covariance [m^2, rad^2]; the accumulated errors "
+        "below are added to it.",
+        ge=0.0,
     )
     twist_covariance_diagonal: tuple[float, ...] = param(
-        COVARIANCE, doc="Diagonal of the twist's covariance.", ge=0.0
+        COVARIANCE, doc="Diagonal of the odometry twist covariance [(m/s)^2, (rad/s)^2].", ge=0.0
     )
     position_error_per_metre: float = _error(
-        "Standard deviation of the position after one metre; errors grow with the square root.", "m"
+        "Standard deviation of the position after travelling 1 m; grows with the square "
+        "root of the distance. 0 adds no error.",
+        "m",
     )
     position_error_per_radian: float = _error(
-        "Standard deviation of the position after turning by one radian.", "m"
+        "Standard deviation of the position after turning by 1 rad; grows with the square "
+        "root of the angle. 0 adds no error.",
+        "m",
     )
-    yaw_error_per_metre: float = _error("Standard deviation of the heading after one metre.", "rad")
+    yaw_error_per_metre: float = _error(
+        (
+            "Standard deviation of the heading after travelling 1 m; grows with the square root "
+            "of the distance. 0 adds no error."
+        ),
+        "rad",
+    )
     yaw_error_per_radian: float = _error(
-        "Standard deviation of the heading after turning by one radian.", "rad"
+        "Standard deviation of the heading after turning by 1 rad; grows with the square "
+        "root of the angle. 0 adds no error.",
+        "rad",
     )
     slip_threshold: float = param(
         0.1,
-        doc="Wheels that contradict each other by more than this are reported; 0: never.",
+        doc="Threshold of the wheel slip estimate (residual rim speed) above which slip is "
+        "reported; 0 disables the report.",
         unit="m/s",
         ge=0.0,
         le=100.0,
@@ -126,17 +183,25 @@ class BaseParams(RobotParams):
     angular_z_min_jerk: float = _limit("angular.z.min_jerk")
     clip_axes: bool = param(
         False,
-        doc="Limit each body axis by itself, which changes the curve driven, instead of all alike.",
+        doc="Limit each axis of the twist separately, which changes the curvature, instead of "
+        "scaling the whole twist.",
     )
     max_wheel_velocity: float = param(
-        math.nan, doc="Speed limit of any wheel; 0 or NaN: none.", unit="rad/s", nan=True
+        math.nan,
+        doc="Max angular velocity of each wheel; 0 or NaN: unlimited.",
+        unit="rad/s",
+        nan=True,
     )
     max_wheel_acceleration: float = param(
-        math.nan, doc="Acceleration limit of any wheel; 0 or NaN: none.", unit="rad/s^2", nan=True
+        math.nan,
+        doc="Max angular acceleration of each wheel; 0 or NaN: unlimited.",
+        unit="rad/s^2",
+        nan=True,
     )
     clip_wheels: bool = param(
         False,
-        doc="Clip each wheel by itself, which changes the curve driven, instead of scaling all.",
+        doc="Limit each wheel separately, which changes the curvature, instead of scaling all "
+        "wheels.",
     )
 
 
@@ -158,16 +223,24 @@ class SidewaysParams:
 class ShapeParams:
     """Parameters of a base with gains, besides :class:`BaseParams`; names as in Isaac Sim."""
 
-    linear_gain: float = param(1.0, doc="Factor on commands in x and y.", ge=0.0, le=1000.0)
-    angular_gain: float = param(1.0, doc="Factor on commands about z.", ge=0.0, le=1000.0)
+    linear_gain: float = param(
+        1.0, doc="Gain applied to the linear velocity command.", ge=0.0, le=1000.0
+    )
+    angular_gain: float = param(
+        1.0, doc="Gain applied to the angular velocity command.", ge=0.0, le=1000.0
+    )
     max_linear_speed: float = param(
         math.nan,
-        doc="Of x and y together; a faster command keeps its direction. 0 or NaN: no limit.",
+        doc="Max norm of the linear velocity; faster commands are scaled down in their "
+        "direction. 0 or NaN: unlimited.",
         unit="m/s",
         nan=True,
     )
     max_angular_speed: float = param(
-        math.nan, doc="About z, whatever x and y are; 0 or NaN: no limit.", unit="rad/s", nan=True
+        math.nan,
+        doc="Max yaw rate, limited separately from the linear velocity; 0 or NaN: unlimited.",
+        unit="rad/s",
+        nan=True,
     )
 
 

@@ -7,6 +7,7 @@ meaning: no frame is the planning frame, no pose the identity, no id with REMOVE
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
@@ -14,6 +15,7 @@ from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
 from motion_nodes.errors import BadCommand, UnknownFrame, did_you_mean
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array, frozen
+from motion_nodes.ros.messages.message_bounds import check_bounds
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
 from motion_nodes.ros.scene.scene_draft import SceneDraft
 from motion_nodes.ros.scene.scene_frames import SceneFrames
@@ -35,6 +37,7 @@ def change_object(draft: SceneDraft, message: CollisionObject, frames: SceneFram
     Raises:
         MotionError: says why nothing was changed.
     """
+    check_bounds(message, f"object '{message.id[:40]}'")
     name = message.id
     if message.operation == REMOVE:
         return _remove(draft, name)
@@ -65,6 +68,7 @@ def change_attached(
         MotionError: says why nothing was changed.
     """
     item = message.object
+    check_bounds(message, f"attached object '{item.id[:40]}'")
     if item.operation == REMOVE:
         return _detach(draft, item.id, message.link_name, frames)
     if item.operation == MOVE:
@@ -166,9 +170,10 @@ def _geometry(
 
 def _remove(draft: SceneDraft, name: str) -> list[str]:
     if not name:
-        draft.drop_words_on(draft.objects)
-        draft.objects.clear()
-        return []
+        before = list(draft.objects)
+        kept = draft.clear()
+        draft.drop_words_on(set(before).difference(kept))
+        return kept_note(kept)
     if name not in draft.objects:
         body = draft.attached.get(name)
         hint = f" (attached to {body.link})" if body else did_you_mean(name, draft.objects)
@@ -176,6 +181,17 @@ def _remove(draft: SceneDraft, name: str) -> list[str]:
     del draft.objects[name]
     draft.drop_words_on([name])
     return []
+
+
+def kept_note(names: Iterable[str]) -> list[str]:
+    """Return the warning that scenery stays where all objects were to be removed."""
+    listed = ", ".join(f"'{name}'" for name in names)
+    if not listed:
+        return []
+    return [
+        f"{listed}: scenery of the bring-up stays when all objects are removed or replaced; "
+        "REMOVE it by its name if it is not there"
+    ]
 
 
 def _move(draft: SceneDraft, message: CollisionObject, frames: SceneFrames) -> list[str]:

@@ -13,15 +13,22 @@ from motion_nodes.errors import BadCommand, did_you_mean
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.allowed import AllowedCollisions
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, WorldObject
+from motion_nodes.scene.scenery import Scenery
 from motion_nodes.scene.shapes import Solid, TriangleMesh
 
 
 class SceneDraft:
     """The parts of a scene, to be changed in place: 10 000 objects cost 10 000 steps."""
 
-    def __init__(self, scene: Scene) -> None:
-        """Begin with what ``scene`` holds."""
+    def __init__(self, scene: Scene, scenery: Scenery | None = None) -> None:
+        """Begin with what ``scene`` holds.
+
+        Args:
+            scene: before the changes.
+            scenery: objects that only a removal by name removes.
+        """
         self._before = scene
+        self.scenery = scenery or Scenery()
         self.objects: dict[str, WorldObject] = dict(scene.objects)
         self.attached: dict[str, AttachedBody] = dict(scene.attached)
         self.allowed = scene.allowed
@@ -59,11 +66,24 @@ class SceneDraft:
             raise BadCommand(f"there is no object '{name}'.{did_you_mean(name, self.objects)}")
         return item
 
+    def clear(self) -> tuple[str, ...]:
+        """Remove all objects but scenery; return the names of what stays."""
+        kept = {name: item for name, item in self.objects.items() if name in self.scenery.objects}
+        self.objects.clear()
+        self.objects.update(kept)
+        return tuple(kept)
+
+    def allow_scenery(self) -> None:
+        """Allow what touches the scenery that is there by construction."""
+        self.allowed = self.scenery.allowed_in(self.objects, self.allowed)
+
     def put(self, item: WorldObject) -> None:
         """Put an object into the world, in place of the one of its name.
 
         What is repeated keeps its identity, so that nobody takes it for a change.
         """
+        if item.name in self.scenery.objects:
+            item = replace(item, static=True)
         old = self.objects.get(item.name) or self._before.objects.get(item.name)
         if old is not None:
             item = replace(item, rgba=item.rgba or old.rgba, parts=_known(old.parts, item.parts))

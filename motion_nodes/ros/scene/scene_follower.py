@@ -148,7 +148,7 @@ class SceneFollower:
             if self._lost:
                 self.synchronised = False
             for text in self._apply(message for message, _ in came):
-                self._node.warn(f"scene: {text}", f"monitored_planning_scene: {text}")
+                self._node.warn("scene", f"monitored_planning_scene: {text}")
             self._take_answer()
             self._ask()
 

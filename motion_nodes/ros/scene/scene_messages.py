@@ -33,6 +33,7 @@ from motion_nodes.ros.scene.collision_objects import (
     change_attached,
     change_object,
     detached_message,
+    kept_note,
     moved_message,
     object_message,
     removed_message,
@@ -44,6 +45,7 @@ from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.scene.allowed import AllowedCollisions, Pair, pair_of
 from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies
 from motion_nodes.scene.scene import Scene, SceneDiff
+from motion_nodes.scene.scenery import Scenery
 
 Components = PlanningSceneComponents
 EVERYTHING = 2**32 - 1
@@ -67,9 +69,19 @@ class Findings:
 class SceneMessages:
     """Reads and writes scene messages for one robot."""
 
-    def __init__(self, robot: Robot, frames: SceneFrames, name: str = "") -> None:
-        """Prepare for ``robot``, with frames as messages name them, and a name of the scene."""
+    def __init__(
+        self, robot: Robot, frames: SceneFrames, name: str = "", scenery: Scenery | None = None
+    ) -> None:
+        """Prepare for ``robot``.
+
+        Args:
+            robot: what the scene is around.
+            frames: as messages name them.
+            name: of the scene; the robot's where empty.
+            scenery: stays when a message replaces or removes all objects.
+        """
         self._robot = robot
+        self._scenery = scenery or Scenery()
         self._name = name or robot.tree.name
         self._frames = frames
         bodies = link_bodies(robot)
@@ -109,7 +121,7 @@ class SceneMessages:
             The scene after, which is the same object if nothing is another, and what to say.
         """
         findings = Findings()
-        draft = SceneDraft(scene)
+        draft = SceneDraft(scene, self._scenery)
         for message in messages:
             if isinstance(message, CollisionObject):
                 _carry_out(draft, message, self._frames, change_object, findings)
@@ -127,6 +139,7 @@ class SceneMessages:
                 self._whole(draft, message, findings)
         for message in early.due(draft) if early is not None else ():
             _carry_out(draft, message, self._frames, change_attached, findings)
+        draft.allow_scenery()
         return (draft.scene() if draft.changed else scene), findings
 
     # ---- messages out
@@ -211,9 +224,9 @@ class SceneMessages:
     def _whole(
         self, draft: SceneDraft, message: PlanningScene | PlanningSceneWorld, findings: Findings
     ) -> None:
-        """Replace all, or nothing if there is anything wrong with it."""
-        fresh, own = SceneDraft(draft.scene()), Findings()
-        fresh.objects.clear()
+        """Replace all but scenery, or nothing if there is anything wrong with it."""
+        fresh, own = SceneDraft(draft.scene(), self._scenery), Findings()
+        kept = fresh.clear()
         if isinstance(message, PlanningScene):
             fresh.allowed = AllowedCollisions()
             if not message.robot_state.is_diff:
@@ -221,6 +234,9 @@ class SceneMessages:
             self._scene(fresh, message, own)
         else:
             self._world(fresh, message, own)
+        world = message.world if isinstance(message, PlanningScene) else message
+        named = {item.id for item in world.collision_objects}
+        own.warnings += kept_note(name for name in kept if name not in named)
         if own.success:
             draft.objects, draft.attached = fresh.objects, fresh.attached
             draft.allowed = fresh.allowed

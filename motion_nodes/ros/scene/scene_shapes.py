@@ -14,6 +14,7 @@ from moveit_msgs.msg import CollisionObject
 from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 
 from motion_nodes.errors import BadCommand
+from motion_nodes.model import bounds
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
@@ -142,7 +143,10 @@ def _solid(message: SolidPrimitive, what: str) -> tuple[Solid, Array]:
 
 
 def _mesh(message: Mesh, what: str) -> tuple[Solid, Array]:
+    bounds.check_count(len(message.vertices), bounds.VERTICES, f"vertices of {what}")
+    bounds.check_count(len(message.triangles), bounds.VERTICES, f"triangles of {what}")
     vertices = [(v.x, v.y, v.z) for v in message.vertices]
+    bounds.check_numbers(vertices, bounds.SIZE, f"vertices of {what}", "xyz")
     triangles = [triangle.vertex_indices for triangle in message.triangles]
     try:
         return triangle_mesh(np.array(vertices), np.array(triangles, dtype=np.int64)), HERE

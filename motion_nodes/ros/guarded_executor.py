@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An executor in which an exception of one callback harms nobody else.
+
+rclpy's executor raises what a callback raised out of ``spin``. And an exception while a message or
+request is being taken, such as a text that is no UTF-8, leaves the callback group of its entity
+busy for ever: the node's services never answer again.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from rclpy._rclpy_pybind11 import InvalidHandle
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.logging import get_logger
+
+
+class GuardedExecutor(SingleThreadedExecutor):
+    """Logs what callbacks raise, in the name of their node, and goes on.
+
+    A MemoryError, and what is no Exception, still ends the spinning.
+    """
+
+    def _make_handler(
+        self, entity: Any, node: Any, take_from_wait_list: Callable[[Any], Any]
+    ) -> Any:
+        """Make a handler that does not raise; overrides rclpy's, the same in Jazzy and Kilted."""
+
+        def take(taken: Any) -> Any:
+            try:
+                work = take_from_wait_list(taken)
+            except (MemoryError, InvalidHandle):
+                raise
+            except Exception as error:
+                _report(node, entity, "what came cannot be read", error)
+                return None
+            return None if work is None else guarded(work)
+
+        def guarded(work: Callable[[], Any]) -> Callable[[], Any]:
+            async def run() -> None:
+                try:
+                    await work()
+                except (MemoryError, InvalidHandle):
+                    raise
+                except Exception as error:
+                    _report(node, entity, "a callback failed", error)
+
+            return run
+
+        return super()._make_handler(entity, node, take)  # type: ignore[misc]
+
+
+def _report(node: Any, entity: Any, what: str, error: Exception) -> None:
+    logger = get_logger("motion_nodes") if node is None else node.get_logger()
+    names = (getattr(entity, name, None) for name in ("srv_name", "topic_name", "topic", "name"))
+    name = next((str(n) for n in names if n), type(entity).__name__)
+    text = "".join(traceback.format_exception(error))
+    logger.error(f"{what} ({name}):\n{text}")
