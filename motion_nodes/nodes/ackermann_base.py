@@ -41,59 +41,79 @@ class AckermannParams(BaseParams):
 
     twist_angular_z: str = param(
         "yaw_rate",
-        doc="What angular.z of a twist means: the yaw rate, or the angle of a steered wheel in the "
-        "middle of its axle, positive to the left turn.",
+        doc="Interpretation of angular.z in twist commands: yaw_rate [rad/s], or "
+        "steering_angle [rad] of a virtual wheel at the centre of the steered axle, "
+        "positive for a left turn.",
         one_of=("yaw_rate", "steering_angle"),
     )
     reduce_wheel_speed_until_steering_reached: bool = param(
         False,
-        doc="Drive slower the farther the measured steering is from the angle that it shall have.",
+        doc="Scale the wheel speeds down while the measured steering angles differ from their "
+        "references.",
     )
     steering_joints_names: tuple[str, ...] = param(
-        doc="Joints that turn the steered wheels, left one first.", read_only=True
+        doc="Names of the steering joints, left then right.", read_only=True
     )
     traction_joints_names: tuple[str, ...] = param(
         (),
-        doc="Joints of driven wheels on the axle that does not steer, left one first.",
+        doc="Names of the driven wheel joints on the fixed axle, left then right; empty if "
+        "they are passive.",
         read_only=True,
     )
     steered_traction_joints_names: tuple[str, ...] = param(
-        (), doc="Joints of driven wheels on the steered axle, left one first.", read_only=True
+        (),
+        doc="Names of the driven wheel joints on the steered axle, left then right; empty if "
+        "they are passive.",
+        read_only=True,
     )
     front_steering: bool = param(
-        True, doc="The front axle steers; false: the rear.", read_only=True
+        True, doc="Steered axle: true for the front axle, false for the rear axle.", read_only=True
+    )
+    rear_steering_angles: str = param(
+        "rolling",
+        doc="Angles of a steered rear axle: 'rolling' without wheel slip, or 'isaac' for the left "
+        "and right angles of Isaac Sim's inverted steering, which are exchanged. No effect with "
+        "front steering.",
+        one_of=("rolling", "isaac"),
+        read_only=True,
     )
     wheelbase: float = param(
-        doc="Distance between the axles; if wrong, curves are wrong.", unit="m", gt=0.0, le=100.0
+        doc="Distance between front and rear axle; affects the curvature and the odometry heading.",
+        unit="m",
+        gt=0.0,
+        le=100.0,
     )
     steering_track_width: float = param(
-        doc="Distance between the steered wheels.", unit="m", gt=0.0, le=100.0
+        doc="Track width of the steered axle, between the tyre centres.", unit="m", gt=0.0, le=100.0
     )
     traction_track_width: float = param(
-        doc="Distance between the wheels of the axle that does not steer.",
+        doc="Track width of the fixed axle, between the tyre centres.",
         unit="m",
         gt=0.0,
         le=100.0,
     )
     steering_wheels_radius: float = param(
-        doc="Radius of the steered wheels; if wrong, distances are wrong.",
+        doc="Radius of the steered wheels; affects the speed and the odometry distance.",
         unit="m",
         gt=0.0,
         le=10.0,
     )
     traction_wheels_radius: float = param(
-        doc="Radius of the wheels that are not steered; if wrong, distances are wrong.",
+        doc="Radius of the wheels on the fixed axle; affects the speed and the odometry distance.",
         unit="m",
         gt=0.0,
         le=10.0,
     )
     fixed_axle_x: float = param(
-        0.0, doc="Where the axle that does not steer is, ahead of base_frame_id.", unit="m"
+        0.0,
+        doc="Position of the fixed axle along the x axis of base_frame_id; 0: the base frame "
+        "is on that axle.",
+        unit="m",
     )
     max_steering_angle: float = param(
         math.nan,
-        doc="Limit of the angle in the middle of the steered axle, besides the joints' own; 0 or "
-        "NaN: none.",
+        doc="Max steering angle of the virtual centre wheel, in addition to the position "
+        "limits of the steering joints; 0 or NaN: no additional limit.",
         unit="rad",
         nan=True,
         ge=0.0,
@@ -101,7 +121,7 @@ class AckermannParams(BaseParams):
     )
     max_steering_velocity: float = param(
         math.nan,
-        doc="How fast the angle in the middle of the steered axle may change; 0 or NaN: no limit.",
+        doc="Max rate of the steering angle of the virtual centre wheel; 0 or NaN: unlimited.",
         unit="rad/s",
         nan=True,
         ge=0.0,
@@ -140,12 +160,11 @@ class AckermannBaseNode(BaseNode[AckermannParams]):
         self._forget()
 
     def tick(self, dt: float) -> None:
-        """Take drive commands, lead their ramps on, then do what every base does."""
-        now, hindrance = self.now(), self._hindrance()
+        """Take drive commands, then do what every base does."""
+        now, hindrance = self.input_ns() * 1e-9, self._hindrance()
         self._take_drives(now, hindrance)
         if hindrance or now - self._given > self.params.cmd_vel_timeout:
             self._forget()
-        self._lead(dt)
         super().tick(dt)
 
     def parameters_changed(self, params: AckermannParams) -> None:
@@ -187,6 +206,7 @@ class AckermannBaseNode(BaseNode[AckermannParams]):
             "traction_joints_names": getattr(spec, f"{fixed}_wheel_names"),
             "steered_traction_joints_names": getattr(spec, f"{steered}_wheel_names"),
             "front_steering": spec.steered_axle == "front",
+            "rear_steering_angles": spec.rear_steering_angles,
             "wheelbase": spec.wheelbase,
             "steering_track_width": getattr(spec, f"{steered}_track_width"),
             "traction_track_width": getattr(spec, f"{fixed}_track_width"),
@@ -219,6 +239,9 @@ class AckermannBaseNode(BaseNode[AckermannParams]):
                     front_wheel_radius=front[2],
                     rear_wheel_radius=rear[2],
                     steered_axle="front" if params.front_steering else "rear",
+                    rear_steering_angles=(
+                        "isaac" if params.rear_steering_angles == "isaac" else "rolling"
+                    ),
                 ),
                 steering_joint_names=params.steering_joints_names,
                 front_wheel_names=front[0],
@@ -255,7 +278,7 @@ class AckermannBaseNode(BaseNode[AckermannParams]):
             return
         self._inputs.senders.heard(self._drives.topic, self._drives.number, now)
         if hindrance:
-            self.warn(f"refused {hindrance.split()[0]}", f"command refused: {hindrance}")
+            self.warn("refused", f"command refused: {hindrance}")
             return
         stamp = stamp_ns(message) * 1e-9
         given, warning = command_time(stamp, now, self.params.cmd_vel_timeout)
@@ -284,10 +307,10 @@ class AckermannBaseNode(BaseNode[AckermannParams]):
             self.warn("command", f"command ignored: {error}")
             return
         self._given = given
-        self._lead(0.0)
+        self.lead_on(0.0)
 
-    def _lead(self, dt: float) -> None:
-        """Tell the controller what the newest command asks for now."""
+    def lead_on(self, dt: float) -> None:
+        """Tell the controller what the newest command asks for by now, on its ramps."""
         twist = self._car.twist(dt, self._steering())
         if twist is None:
             return

@@ -9,6 +9,7 @@ takes it, and who loses it is told to whom.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,11 @@ from motion_nodes.nodes.articulation.articulation_params import (
     modes_of,
     robot_defaults,
 )
+from motion_nodes.nodes.articulation.contact_guard import ContactGuard
+from motion_nodes.nodes.articulation.controller_status import ControllerStatus
 from motion_nodes.nodes.articulation.follow_trajectory import FollowTrajectoryServer
 from motion_nodes.nodes.articulation.gripper_actions import GripperServer
+from motion_nodes.nodes.articulation.guard_defaults import GRIPPER_GROUP
 from motion_nodes.nodes.articulation.joint_outputs import EffortDrives, JointOutputs, MotionLoad
 from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
 from motion_nodes.nodes.trajectory.trajectory_requests import listen_for_trajectories
@@ -47,9 +51,6 @@ STAMP_SLACK_NS = 100_000_000
 
 JUMP_SETTLES = 0.5
 """[s] For so long after a jump of time, states from before it may still arrive."""
-
-GRIPPER_GROUP = "gripper"
-"""Group of a robot's description whose joints the gripper actions move."""
 
 
 class ArticulationControllerNode(RobotNode[ArticulationParams]):
@@ -90,17 +91,22 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         if params.command_interface == "effort":
             law = DriveLaw(joints, gains_of(params), limits.effort, modes)
             drives = EffortDrives(law, limits.effort)
-        load = None
-        if drives is not None or params.feed_forward:
+        load = dynamics = None
+        if drives is not None or params.feed_forward or params.contact_detection:
             armature = [drive.armature for drive in own]
             dynamics = InverseDynamics(self.robot.tree, joints, armature=armature)
+        if dynamics is not None and (drives is not None or params.feed_forward):
             load = MotionLoad(dynamics, params.gravity_compensation, params.inertia_compensation)
+        felt = dynamics if params.contact_detection else None
+        self._guard = ContactGuard(self.robot, self.runner, params, felt)
+        self._told = ""
         self._stiffness = np.array([drive.stiffness for drive in own])
         bounds = self.runner.effort_bounds
         self._outputs = JointOutputs(self, joints, drives, load, self._stiffness, bounds)
         states = self.poll_bytes(JointState, "joint_states", qos.STATES)
         self._state = JointStateReader(states, joints)
         self._streams = StreamInputs(self)
+        self._status = ControllerStatus(self)
         listen_for_trajectories(self)
         self.serve(QueryTrajectoryState, "~/query_state", self._on_query)
         self.serve(Trigger, "~/reset", self._on_reset)
@@ -110,6 +116,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._gripper = self._make_gripper()
         self._since_report = 0.0
         self._silent = True
+        self._fresh = False
 
     def release(self) -> None:
         """Take the actions down."""
@@ -124,22 +131,27 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._jumped_at = -float("inf")
 
     def tick(self, dt: float) -> None:
-        """Measure, take commands, lead the joints."""
+        """Measure, take commands, lead the joints: one reference for each deadline."""
         now_ns = self.now_ns()
-        if self._state.update() and self._silent and not self._before_jump(now_ns):
+        fresh = self._state.update()
+        # It counts for the next reference, which may be that of a later tick.
+        self._fresh = self._fresh or fresh
+        if fresh and self._silent and not self._before_jump(now_ns):
             self._begin()
         self._streams.take(now_ns * 1e-9)
+        self._status.look(self.runner.trouble, self._streams.refused)
         if self._silent:
             return
         if self._lost:
             if self._stop_for_loss():
-                # Time may have gone with the robot, so the wall clock paces the braking.
-                self._lead(self.wall_dt, now_ns)
+                # Time may have gone with the robot; then the loop itself paces the braking.
+                stands = self.time_stands
+                self._lead([self.deadline_while_time_stands()] if stands else self.deadlines)
         elif self.time_stands:
             # The way goes on when time does; until then nothing may run on.
-            self._outputs.wait(self.controller.step(0.0), self._state, now_ns)
+            self._outputs.wait(self.controller.step(0.0), self._state)
         else:
-            self._lead(dt, now_ns)
+            self._lead(self.deadlines)
 
     def halt(self) -> None:
         """Leave the joints holding the last reference; speeds and efforts go to zero."""
@@ -161,6 +173,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         """Take over new modes, gains and limits; what moves goes on under the new limits."""
         limits, modes = limits_of(params, self.robot), modes_of(params)
         self.controller.set_limits(limits)
+        self._guard.set_params(params)
         self.runner.start_tolerance = params.start_tolerance
         if self._gripper is not None:
             self._set_gripper(self._gripper, params)
@@ -198,10 +211,17 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             report.note("ERROR", f"{trouble}; commands are refused")
         elif trouble:
             report.note("WARN", trouble)
+        elif self.runner.trouble:
+            report.note("WARN", self.runner.trouble)
         elif self.runner.runs:
             report.note("OK", f"following {', '.join(run.label for run in self.runner.runs)}")
         else:
             report.note("OK", "moving" if self.controller.moving else "holding")
+        fight = self._streams.fight(self.now())
+        if fight:
+            report.note("WARN", fight)
+        for who, why in list(self._streams.refused.items()):
+            report.note("WARN", f"messages of {who} are dropped: {why}")
         report.value("age of joint_states [s]", self._state.age())
         report.value("commands taken", self._streams.count)
         report.value("speed scaling", self._streams.scaling)
@@ -262,6 +282,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             )
             known[:] = False
         self.controller.reset(np.where(known, led, measured))
+        self._guard.reset()
         self._silent = False
 
     def _stop_for_loss(self) -> bool:
@@ -278,15 +299,31 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self.controller.stop()
         return True
 
-    def _lead(self, dt: float, now_ns: int) -> None:
-        state = self._state
-        reference = self.runner.step(dt, state.position, state.velocity, self._streams.scaling)
-        self._outputs.send(reference, state, dt, now_ns)
-        self._wake_actions(dt)
-        self._since_report += dt
+    def _lead(self, deadlines: Sequence[int]) -> None:
+        """Advance the reference by exactly one period for each deadline [ns], and send it."""
+        if not deadlines:
+            return
+        state, period, scaling = self._state, self.period, self._streams.scaling
+        fresh = self._fresh and not self._lost
+        residual = self._guard.measure(state) if self._fresh else None
+        self._fresh = False
+        for stamp in deadlines:
+            reference = self.runner.step(
+                period, state.position, state.velocity, scaling, fresh=fresh, residual=residual
+            )
+            # A state counts once, however many references follow from it.
+            fresh, residual = False, None
+            self._outputs.send(reference, state, period, stamp)
+        if self.runner.trouble != self._told:
+            self._told = self.runner.trouble
+            if self._told:
+                self.get_logger().error(f"{self._told}; stopped, holding where the robot is")
+        elapsed = len(deadlines) * period
+        self._wake_actions(elapsed)
+        self._since_report += elapsed
         if self._since_report * self.params.state_publish_rate >= 1.0:
             self._since_report = 0.0
-            self._outputs.report(state, self._streams.scaling, now_ns)
+            self._outputs.report(state, scaling, deadlines[-1])
 
     def _wake_actions(self, dt: float) -> None:
         if self._follow is not None:
@@ -327,11 +364,13 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         if refusal is not None:
             raise MotionError(refusal)
         self.runner.abort_all("the controller was reset")
+        self.runner.take(self.controller.joint_names, "a reset of the controller")
         self._wake_actions(0.0)
         self._outputs.forget()
         self.runner.effort_bounds[:] = np.inf
         self._streams.scaling = 1.0
         self.controller.reset(self._state.position)
+        self._guard.reset()
 
 
 def main() -> None:

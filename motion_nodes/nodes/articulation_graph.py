@@ -21,8 +21,8 @@ from motion_nodes.control.graph_inputs import GraphInputs
 from motion_nodes.control.joint_command import CheckedCommand
 from motion_nodes.errors import BadConfig, MotionError
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import parse_placements
+from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import set_stamp
@@ -37,26 +37,38 @@ class ArticulationGraphParams(NodeParams):
     """Parameters of the graph node; those named like inputs are what the inputs hold at first."""
 
     update_rate: float = param(
-        100.0, doc="How often the inputs are looked at.", unit="Hz", gt=0.0, le=1000.0,
+        100.0, doc="Rate at which the inputs are evaluated.", unit="Hz", gt=0.0, le=1000.0,
         read_only=True,
     )  # fmt: skip
     robots: tuple[str, ...] = param(
-        doc="The robots that may be commanded, each as [NAMESPACE:=]ROBOT.", read_only=True
+        doc="Robots that can be commanded, each as [NAMESPACE:=]ROBOT.", read_only=True
     )
-    robot_path: str = param("", doc="Robot to command, by namespace; wins over target_prim.")
-    target_prim: str = param("", doc="Robot to command, by namespace.")
-    joint_names: tuple[str, ...] = param((), doc="Joints to command; wins over joint_indices.")
+    robot_path: str = param(
+        "", doc="Namespace of the robot to command; takes precedence over target_prim."
+    )
+    target_prim: str = param("", doc="Namespace of the robot to command.")
+    joint_names: tuple[str, ...] = param(
+        (), doc="Names of the joints to command; takes precedence over joint_indices."
+    )
     joint_indices: tuple[int, ...] = param(
-        (), doc="Joints to command, by their place in the joint controller; none: all.", ge=0
+        (),
+        doc="Indices of the joints to command, in the joint controller's order; empty: all joints.",
+        ge=0,
     )
     position_command: tuple[float, ...] = param(
-        (), doc="Position of each chosen joint; NaN: none.", unit="rad or m", nan=True
+        (),
+        doc="Position command of each selected joint; NaN: no command.",
+        unit="rad or m",
+        nan=True,
     )
     velocity_command: tuple[float, ...] = param(
-        (), doc="Velocity of each chosen joint; NaN: none.", unit="rad/s or m/s", nan=True
+        (),
+        doc="Velocity command of each selected joint; NaN: no command.",
+        unit="rad/s or m/s",
+        nan=True,
     )
     effort_command: tuple[float, ...] = param(
-        (), doc="Effort of each chosen joint; NaN: none.", unit="N m or N", nan=True
+        (), doc="Effort command of each selected joint; NaN: no command.", unit="N m or N", nan=True
     )
 
 
@@ -95,7 +107,7 @@ class ArticulationGraphNode(MotionNode[ArticulationGraphParams]):
         """Find the robots and create the inputs."""
         self._targets: dict[str, Target] = {}
         for place in parse_placements(self.params.robots):
-            robot = load_robot(place.robot)
+            robot = load_description(place.robot)
             if robot.arm_joints:
                 topic = under(place.namespace, f"{JOINT_CONTROLLER}/reference")
                 limits = robot.limits.select(robot.arm_joints)
@@ -162,7 +174,9 @@ class ArticulationGraphNode(MotionNode[ArticulationGraphParams]):
             return
         self._refusal = ""
         if command is not None:
-            target.publisher.publish(message_of(command, target.limits.names, self.now_ns()))
+            message = message_of(command, target.limits.names, self.now_ns())
+            message.header.frame_id = self.get_name()
+            target.publisher.publish(message)
             self._sent += 1
 
     def _on_reset(self, _request: Any, response: Any) -> Any:

@@ -16,6 +16,7 @@ from motion_nodes.base_motion.navigator import Ending, Navigator, Task
 from motion_nodes.base_motion.pose import Pose2
 from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import BadCommand, BadConfig, MotionError
+from motion_nodes.model.bounds import EARTH_LENGTH
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.navigation.navigation_actions import LOOP_SILENT, NavigationServer
 from motion_nodes.nodes.navigation.navigation_requests import (
@@ -75,7 +76,9 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self._command_out = self.advertise(TwistStamped, f"{controller}/cmd_vel")
         self._plan_out = self.advertise(Path, "plan", qos.LATCHED)
         self.tree = TransformTree(self)
-        self.listen(PoseStamped, "goal_pose", qos.REQUESTS, self._on_goal_pose)
+        self.listen(
+            PoseStamped, "goal_pose", qos.REQUESTS, self._on_goal_pose, lengths=EARTH_LENGTH
+        )
         self._server: NavigationServer | None = NavigationServer(self, params.feedback_rate)
         self._command = TwistStamped()
         frames = self.robot.description.frames

@@ -36,22 +36,23 @@ class BrowserViewerParams(NodeParams):
         30.0, doc="Greatest rate of scene updates.", unit="Hz", gt=0.0, le=120.0, read_only=True
     )
     robots: tuple[str, ...] = param(
-        doc="The robots to show, each as [NAMESPACE:=]ROBOT[@X,Y,YAW].", read_only=True
+        doc="Robots to display, each as [NAMESPACE:=]ROBOT[@X,Y,YAW], in m and rad.", read_only=True
     )
-    port: int = param(8080, doc="TCP port of the page; 0: any free one.", ge=0, le=65535,
+    port: int = param(8080, doc="TCP port of the page; 0 selects any free port.", ge=0, le=65535,
                       read_only=True)  # fmt: skip
     port_search: int = param(
-        10, doc="How many ports after it may be tried when it is in use.", ge=0, le=1000,
+        10, doc="Number of subsequent ports to try if the port is in use; 0: none.", ge=0, le=1000,
         read_only=True,
     )  # fmt: skip
     host: str = param(
         "127.0.0.1",
-        doc="Address to listen on; 0.0.0.0 opens the page, and the robots, to the network.",
+        doc="Network address to listen on; 0.0.0.0 makes the page, and control of the robots, "
+        "available to the whole network.",
         read_only=True,
     )
-    dark: bool = param(False, doc="Dark page.", read_only=True)
+    dark: bool = param(False, doc="Use the dark theme.", read_only=True)
     shadows: bool = param(
-        True, doc="Shadows and reflections; off is easier on pages without a graphics card.",
+        True, doc="Render shadows and reflections; disable on computers without a GPU.",
         read_only=True,
     )  # fmt: skip
 
@@ -93,6 +94,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         self._viewer.on_twist = self._wish("send_twist")
         self._viewer.on_target = self._wish("send_target")
         self._viewer.on_object = self._wish("send_object")
+        self._viewer.on_recover = self._wish("send_recover")
         self.get_logger().info(f"open {self._viewer.url} in a browser")
 
     def activate(self) -> None:

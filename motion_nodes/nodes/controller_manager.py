@@ -66,8 +66,8 @@ class ControllerManagerParams(RobotParams):
         read_only=True,
     )  # fmt: skip
     controller_timeout: float = param(
-        5.0, doc="A controller that does not answer for so long counts as failed; also where a "
-        "request to switch gives no timeout.", unit="s", gt=0.0, le=60.0,
+        5.0, doc="Timeout of requests to a controller, and default timeout of switch_controller "
+            "requests that give none.", unit="s", gt=0.0, le=60.0,
     )  # fmt: skip
 
 

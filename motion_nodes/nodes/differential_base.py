@@ -23,25 +23,31 @@ from motion_nodes.ros.run import run_node
 class DifferentialParams(BaseParams):
     """Parameters of a differential base; names as in ros2_controllers."""
 
-    left_wheel_names: tuple[str, ...] = param(doc="Joints of the left wheels.", read_only=True)
-    right_wheel_names: tuple[str, ...] = param(doc="Joints of the right wheels.", read_only=True)
+    left_wheel_names: tuple[str, ...] = param(doc="Names of the left wheel joints.", read_only=True)
+    right_wheel_names: tuple[str, ...] = param(
+        doc="Names of the right wheel joints.", read_only=True
+    )
     wheel_radius: float = param(
-        doc="Radius of the wheels; if wrong, distances are wrong.", unit="m", gt=0.0, le=10.0
+        doc="Wheel radius; affects the speed and the odometry distance.", unit="m", gt=0.0, le=10.0
     )
     wheel_separation: float = param(
-        doc="Distance between left and right wheels; if wrong, curves are wrong.",
+        doc="Distance between the left and right wheels; affects the yaw rate and the "
+        "odometry heading.",
         unit="m",
         gt=0.0,
         le=100.0,
     )
     wheel_separation_multiplier: float = param(
-        1.0, doc="Correction of wheel_separation, found by turning on the spot.", gt=0.0, le=10.0
+        1.0,
+        doc="Calibration factor of wheel_separation, determined by turning in place.",
+        gt=0.0,
+        le=10.0,
     )
     left_wheel_radius_multiplier: float = param(
-        1.0, doc="Correction of wheel_radius on the left.", gt=0.0, le=10.0
+        1.0, doc="Calibration factor of wheel_radius for the left wheels.", gt=0.0, le=10.0
     )
     right_wheel_radius_multiplier: float = param(
-        1.0, doc="Correction of wheel_radius on the right.", gt=0.0, le=10.0
+        1.0, doc="Calibration factor of wheel_radius for the right wheels.", gt=0.0, le=10.0
     )
 
 

@@ -41,27 +41,35 @@ class HolonomicParams(ShapeParams, SidewaysParams, BaseParams):
     What mecanum_drive_controller has too is named as there; its four wheels are a list here.
     """
 
-    wheel_names: tuple[str, ...] = param(doc="Joints of the wheels.", read_only=True)
+    wheel_names: tuple[str, ...] = param(doc="Names of the wheel joints.", read_only=True)
     wheel_radii: tuple[float, ...] = param(
-        doc="Radius of each wheel, to the outside of the rollers; if wrong, distances are wrong.",
+        doc="Radius of each wheel to the outside of its rollers, in the order of wheel_names; "
+        "affects the speed and the odometry distance.",
         unit="m",
         gt=0.0,
         le=10.0,
     )
     wheel_x: tuple[float, ...] = param(
-        doc="Where each wheel stands, ahead of the base's frame.", unit="m", ge=-100.0, le=100.0
+        doc="x position of each wheel in the base frame, in the order of wheel_names.",
+        unit="m",
+        ge=-100.0,
+        le=100.0,
     )
     wheel_y: tuple[float, ...] = param(
-        doc="Where each wheel stands, left of the base's frame.", unit="m", ge=-100.0, le=100.0
+        doc="y position of each wheel in the base frame, in the order of wheel_names.",
+        unit="m",
+        ge=-100.0,
+        le=100.0,
     )
     wheel_axis_yaw: tuple[float, ...] = param(
-        doc="Direction of each wheel's axis, from straight ahead to the left; pi/2 for a wheel "
-        "that rolls ahead by positive speeds.",
+        doc="Yaw angle of each wheel axis in the base frame, in the order of wheel_names; "
+        "pi/2 for a wheel that rolls forward at positive velocity.",
         unit="rad",
     )
     roller_angle_deg: tuple[float, ...] = param(
-        doc="From each wheel's axis to the axis of the roller on the floor, counter-clockwise as "
-        "seen from above: 90 for omni wheels, 45 or 135 for the usual mecanum wheels.",
+        doc="Angle from each wheel axis to the axis of the roller in contact with the floor, "
+        "counter-clockwise seen from above, in degrees: 90 for omni wheels, 45 or 135 for "
+        "common mecanum wheels.",
         unit="deg",
         ge=-180.0,
         le=180.0,
@@ -69,7 +77,7 @@ class HolonomicParams(ShapeParams, SidewaysParams, BaseParams):
     wheels_radius: float = param(
         math.nan,
         name="kinematics.wheels_radius",
-        doc="Radius of all wheels, in place of wheel_radii; 0 or NaN: not set.",
+        doc="Radius of all wheels, which overrides wheel_radii; 0 or NaN: wheel_radii is used.",
         unit="m",
         nan=True,
         ge=0.0,
@@ -78,19 +86,26 @@ class HolonomicParams(ShapeParams, SidewaysParams, BaseParams):
     base_frame_offset_x: float = param(
         0.0,
         name="kinematics.base_frame_offset.x",
-        doc="Where base_frame_id stands in the frame that the wheels are given in.",
+        doc="x offset of base_frame_id in the frame of the wheel positions.",
         unit="m",
     )
     base_frame_offset_y: float = param(
-        0.0, name="kinematics.base_frame_offset.y", doc="The same to the left.", unit="m"
+        0.0,
+        name="kinematics.base_frame_offset.y",
+        doc="y offset of base_frame_id in the frame of the wheel positions.",
+        unit="m",
     )
     base_frame_offset_theta: float = param(
-        0.0, name="kinematics.base_frame_offset.theta", doc="How it is turned there.", unit="rad"
+        0.0,
+        name="kinematics.base_frame_offset.theta",
+        doc="Yaw offset of base_frame_id in the frame of the wheel positions.",
+        unit="rad",
     )
     solver: str = param(
         "kinematic",
-        doc="kinematic: rolling without slip. qp: the quadratic programme of Isaac Sim, which "
-        "gives its wheel speeds but does not drive the twist that was asked for.",
+        doc="Inverse kinematics of the wheels: kinematic (rolling without slip), or qp (the "
+        "quadratic programme of Isaac Sim; reproduces its wheel speeds, which do not "
+        "realise the commanded twist).",
         one_of=tuple(SOLVERS),
     )
 

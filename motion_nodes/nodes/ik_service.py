@@ -57,31 +57,38 @@ class IkServiceParams(FramedParams):
         le=1000.0,
         read_only=True,
     )
-    kinematics_solver: str = param(
-        DEFAULT, doc="How inverse kinematics is solved.", one_of=solver_names()
-    )
+    kinematics_solver: str = param(DEFAULT, doc="Inverse kinematics solver.", one_of=solver_names())
     kinematics_solver_timeout: float = param(
-        0.05, doc="Longest search where a request says nothing.", unit="s", gt=0.0, le=60.0
+        0.05, doc="Default solver timeout, for requests that give none.", unit="s", gt=0.0, le=60.0
     )
     kinematics_solver_attempts: int = param(
-        100, doc="Starts that are tried before giving up.", ge=1, le=100_000
+        100, doc="Max number of initial guesses (restarts) of the solver.", ge=1, le=100_000
     )
     position_tolerance: float = param(
-        1e-4, doc="How near to the target counts as there.", unit="m", gt=0.0, le=1.0
+        1e-4, doc="Position tolerance of a solution.", unit="m", gt=0.0, le=1.0
     )
     orientation_tolerance: float = param(
-        1e-3, doc="How near to the target's orientation counts.", unit="rad", gt=0.0, le=3.0
+        1e-3, doc="Orientation tolerance of a solution.", unit="rad", gt=0.0, le=3.0
     )
-    position_only_ik: bool = param(False, doc="Any orientation will do.")
-    random_seed: int = param(123456, doc="Equal seeds give equal answers.", ge=0, le=2**31 - 1)
+    position_only_ik: bool = param(
+        False, doc="Solve for the position only and ignore the orientation."
+    )
+    random_seed: int = param(
+        123456,
+        doc="Seed of the random initial guesses; equal seeds give equal solutions.",
+        ge=0,
+        le=2**31 - 1,
+    )
     avoid_collisions: bool = param(
-        True, doc="Refuse a ~/target_pose where the robot would touch itself or the scene."
+        True,
+        doc="Reject a ~/target_pose whose solutions are in collision with the robot itself or "
+        "the planning scene.",
     )
     target_group: str = param(
-        "", doc="Group that ~/target_pose moves; empty: the only one with a tip."
+        "", doc="Planning group moved by ~/target_pose; empty: the only group with a tip."
     )
     request_threads: int = param(
-        2, doc="Requests that are answered side by side.", ge=1, le=16, read_only=True
+        2, doc="Number of requests processed concurrently.", ge=1, le=16, read_only=True
     )
 
 
@@ -168,7 +175,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         if given is not None:
             try:
                 self._follow(message, now_ns)
-            except Refusal as refusal:
+            except MotionError as refusal:
                 self.warn("target", f"target pose refused: {refusal}")
 
     def lacks(self) -> str:
@@ -234,6 +241,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         moved = [(name, q) for name, q in zip(names, result.q.tolist(), strict=True)
                  if name in group.joints]  # fmt: skip
         command = JointState(name=[name for name, _ in moved], position=[q for _, q in moved])
+        command.header.frame_id = self.get_name()
         set_stamp(command, now_ns)
         self._reference.publish(command)
 

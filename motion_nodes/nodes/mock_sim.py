@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from motion_nodes.nodes.simulation import SimulationNode
+from motion_nodes.nodes.simulation import SimulationNode, SimulationParams
 from motion_nodes.ros.run import run_node
 from motion_nodes.sim.backend import RobotBackend, RobotPlacement
 from motion_nodes.sim.mock import MockWorld
 
 
-class MockSimNode(SimulationNode):
+class MockSimNode(SimulationNode[SimulationParams]):
     """Robots without physics."""
+
+    params_type = SimulationParams
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""

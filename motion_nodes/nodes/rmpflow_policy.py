@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 from control_msgs.msg import JointTrajectoryControllerState
+from diagnostic_msgs.msg import DiagnosticStatus
 from sensor_msgs.msg import JointState
 
+from motion_nodes.control.joint_streams import SESSION_MARK
 from motion_nodes.errors import BadConfig, MotionError
 from motion_nodes.model.files.rmpflow_file import read_rmpflow
 from motion_nodes.model.kinematics import Kinematics
@@ -40,7 +42,7 @@ from motion_nodes.rmpflow.onlooker import Onlooker
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.policy_view import PolicyView
 from motion_nodes.ros import qos
-from motion_nodes.ros.controller_references import ControllerReferences
+from motion_nodes.ros.controller_references import BLOCKED, ControllerReferences, Preemptions
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.executor_jobs import ExecutorJobs
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter
@@ -59,6 +61,8 @@ TRANSFORMS_HELD = 5.0
 """[s] So long after a target in a foreign frame /tf is followed beside the loop."""
 IDLE_RATE = 50.0
 """[Hz] At which it is looked for a target while there is none."""
+OWNERS_PERIOD = 0.008
+"""[s] Between two looks at whether the joints were taken from the policy."""
 IDLE_PERIOD = 0.1
 """[s] Between two looks at the robot while nothing is told to it."""
 
@@ -139,6 +143,10 @@ class RmpflowPolicyNode(RobotNode[Any]):
             JointTrajectoryControllerState, f"{params.controller}/controller_state"
         )
         self._led = ControllerReferences(reports, policy.active_joints)
+        self._preemptions = Preemptions(
+            self.poll(DiagnosticStatus, f"{params.controller}/status", qos.STATUS)
+        )
+        self._sender, self._motion, self._owners_at = "", 0, 0.0
         self._transforms_wanted, self._transforms_ready = -np.inf, False
         self._inputs = PolicyInputs(
             self, follower, robot_frames, self._positions, self._want_transforms
@@ -178,17 +186,21 @@ class RmpflowPolicyNode(RobotNode[Any]):
                 # How fast obstacles move is seen in the policy's time.
                 follower.policy.elapse(dt)
                 return
-        now_ns = self.now_ns()
+        now_ns = self.input_ns()
         now = now_ns * 1e-9
+        self._look_at_owners()
         self._inputs.take(now)
         robot = None if follower.silent else self._look_at_robot(now_ns)
         if follower.silent:
             self._look_while_idle()
-        self._take_scene()
-        targets = follower.step(robot, dt, now)
-        if targets is not None:
-            self._writer.position[:], self._writer.velocity[:] = targets
-            self._writer.send(now_ns)
+        self._take_scene(now)
+        for stamp in self.deadlines:
+            targets = follower.step(robot, self.period, stamp * 1e-9)
+            robot = None
+            if targets is not None:
+                self._name_motion()
+                self._writer.position[:], self._writer.velocity[:] = targets
+                self._writer.send(stamp)
         self._see_to_escape(now)
         if self._news is None:
             self._news = self._make_news()
@@ -241,6 +253,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         report.value("messages refused", self._inputs.refused)
         report.value("age of joint_states [s]", self._state.age())
         if self._escape is not None:
+            report.value("escape", self.params.escape)
             report.value("escapes", self._escape.count)
 
     # ---- in the loop
@@ -255,6 +268,30 @@ class RmpflowPolicyNode(RobotNode[Any]):
         """Return whether /tf is being followed; from now on it is, for a while."""
         self._transforms_wanted = time.monotonic()
         return self._transforms_ready
+
+    def _name_motion(self) -> None:
+        """Give each motion a name of its own, so that the controller knows a new command."""
+        if self._follower.motions != self._motion:
+            self._motion = self._follower.motions
+            self._sender = f"{self.get_name()}{SESSION_MARK}{time.time_ns() // 1_000_000}"
+            self._writer.name_sender(self._sender)
+
+    def _look_at_owners(self) -> None:
+        """Let go of joints that a newer command has taken, or that a contact has stopped."""
+        wall = time.monotonic()
+        # What was preempted before a motion began says nothing of it.
+        if not self._follower.leading or wall < self._owners_at:
+            return
+        self._owners_at = wall + OWNERS_PERIOD
+        why = self._preemptions.of(self._sender)
+        if not why or self._follower.motions != self._motion:
+            return
+        blocked = BLOCKED in why
+        reason = why if blocked else f"another command leads the joints: {why}"
+        self._follower.give_way(reason, blocked=blocked)
+        self._inputs.hold_off()
+        if blocked:
+            self.warn("blocked", f"the target is dropped: {reason}")
 
     def _look_at_robot(self, now_ns: int) -> RobotMotion | None:
         """Return what is new of the robot; say nothing more to one that is lost."""
@@ -292,13 +329,14 @@ class RmpflowPolicyNode(RobotNode[Any]):
             q, np.zeros(len(q)), goal, self._scene_now, {}, np.eye(4), policy.settings
         )
 
-    def _take_scene(self) -> None:
+    def _take_scene(self, now: float) -> None:
         scene = self._scene_now
         if scene is self._scene_taken:
             return
         self._scene_taken = scene
         try:
             self._follower.policy.set_scene(scene)
+            self._follower.scene_changed(now)
             self._scene_trouble = ""
         except MotionError as error:
             self._scene_trouble = f"the scene before stays: {error}"
@@ -326,8 +364,8 @@ class RmpflowPolicyNode(RobotNode[Any]):
             trouble = escape.ended()
             if trouble is not None:
                 if trouble:
-                    self.warn("escape", f"no way out of the trap: {trouble}")
-                self._follower.hand_back(now, trouble)
+                    self.warn("escape", f"escape failed: {trouble}")
+                self._follower.hand_back(now, trouble, hopeless=escape.hopeless)
 
     def _make_news(self) -> PolicyNews:
         follower = self._follower
@@ -357,6 +395,8 @@ class RmpflowPolicyNode(RobotNode[Any]):
     def _slow_crashed(self, error: BaseException) -> None:
         self.get_logger().fatal(f"the scene is no longer followed: {error!r}")
         self.in_loop(lambda: self._follower.lose(f"the scene is no longer followed: {error!r}"))
+        if isinstance(error, Exception):
+            self.fail(error)
 
 
 def main() -> None:

@@ -18,15 +18,18 @@ from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
 from sensor_msgs.msg import JointState
 
 from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import ROBOT_FILE
 from motion_nodes.nodes.planner.cartesian_requests import straight_path
 from motion_nodes.nodes.planner.move_action import MoveActions
 from motion_nodes.nodes.planner.plan_execution import PlanExecution, Stop
 from motion_nodes.nodes.planner.planner_markers import PlannerMarkers
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams
 from motion_nodes.nodes.planner.planner_queries import PlannerQueries
+from motion_nodes.nodes.planner.planner_scenery import scenery_for
 from motion_nodes.nodes.planner.planner_state import PlannerState
 from motion_nodes.nodes.planner.planning_requests import PlannedMotion, PlanningRequests, PlanWish
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
+from motion_nodes.nodes.planner.recover_service import RecoverService
 from motion_nodes.planning.prepare import compile_apart
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_client import TrajectoryClient
@@ -56,6 +59,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         """Create the node, unconfigured."""
         super().__init__(PLANNER, ros_args=ros_args)
         self._threads: RequestThreads | None = None
+        self._recoveries: RequestThreads | None = None
         self._actions: MoveActions | None = None
         self._client: TrajectoryClient | None = None
         self._frames: TransformTree | None = None
@@ -79,6 +83,9 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         self._state = PlannerState(reader, lambda: self.params.state_timeout)
         self._frames = TransformTree(self)
         frames = RobotFrames(kinematics, self._frames, prefix)
+        scenery, notes = scenery_for(robot, self.get_namespace(), params)
+        for note in notes:
+            self.get_logger().warning(note)
         self.scenes = PlanningSceneOwner(
             self,
             robot,
@@ -86,6 +93,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
             frames,
             self._state.newest,
             lambda: self.params.state_publish_rate,
+            scenery,
         )
         self.jobs = ExecutorJobs(self)
         self._client = TrajectoryClient(self, self.jobs, params.controller)
@@ -102,8 +110,10 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         )
         # Beside the executor, for other nodes of the process are served by it, too.
         gone = self._gone = threading.Event()
+        own_file = (robot.directory / ROBOT_FILE).is_file()
+        source = str(robot.directory) if own_file else params.robot
         threading.Thread(
-            target=lambda: compile_apart(params.robot, self._load, gone.is_set),
+            target=lambda: compile_apart(source, self._load, gone.is_set),
             name="planner-compiles",
             daemon=True,
         ).start()
@@ -120,6 +130,10 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         PlannerQueries(self, threads)
         self.scenes.serve(threads)
         threads.start()
+        # A recovery moves the arm for seconds; other requests do not wait for it.
+        self._recoveries = RequestThreads(self, 1)
+        RecoverService(self, self._recoveries)
+        self._recoveries.start()
 
     def activate(self) -> None:
         """Tell the scene."""
@@ -133,6 +147,8 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
             self._threads.destroy()
         if self._actions is not None:
             self._actions.stop(Stop.NODE)
+            if self._recoveries is not None:
+                self._recoveries.destroy()
             self._actions.finish()
             self._actions.destroy()
         if self._client is not None:
@@ -141,7 +157,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         if self._frames is not None:
             self.scenes.destroy()
             self._frames.destroy()
-        self._threads = self._actions = self._client = self._frames = None
+        self._threads = self._recoveries = self._actions = self._client = self._frames = None
         self._leaving_requests = False
 
     def tick(self, dt: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from nav_msgs.msg import Odometry
@@ -17,10 +17,11 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
+from motion_nodes.control.stream_resampler import ResamplerSettings
 from motion_nodes.errors import BadCommand, MotionError, UnknownJoint
-from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import Placement, parse_placements
 from motion_nodes.model.poses import to_quat_xyzw
+from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateWriter, set_stamp, stamp_ns
@@ -32,6 +33,9 @@ from motion_nodes.sim.drive_targets import JointTargets
 MAX_CATCH_UP = 0.1
 """[s] A simulation that fell further behind than this goes on from where it is."""
 
+CATCH_UP_PERIODS = 5.0
+"""A simulation that is behind advances by so many periods at once at most, so that those who lead
+its robots keep up with it."""
 
 RESET_SETTLES = 0.5
 """[s] For so long after a reset, commands may come from nodes that have not seen it yet."""
@@ -48,17 +52,31 @@ class SimulationParams(NodeParams):
         250.0, doc="Rate of joint_states.", unit="Hz", gt=0.0, le=1000.0, read_only=True
     )
     robots: tuple[str, ...] = param(
-        doc="The robots of the cell, each as [NAMESPACE:=]ROBOT[@X,Y,YAW].", read_only=True
+        doc="Robots to simulate, each as [NAMESPACE:=]ROBOT[@X,Y,YAW], in m and rad.",
+        read_only=True,
     )
-    real_time_factor: float = param(1.0, doc="Simulated seconds per second.", gt=0.0, le=10.0)
+    real_time_factor: float = param(
+        1.0, doc="Ratio of simulated time to real time.", gt=0.0, le=10.0
+    )
     publish_clock: bool = param(
         True,
-        doc="Publish /clock and stamp with simulated time; false: stamp with the node's time.",
+        doc="Publish /clock and stamp messages with simulated time; false: stamp with the "
+        "node's clock.",
         read_only=True,
+    )
+    command_latency: float = param(
+        0.008,
+        doc="Time after its stamp at which a stamped reference takes effect; references are "
+        "interpolated by cubics at each step of the physics. Two periods of the stream tolerate a "
+        "message that is late by one. Multiplied by real_time_factor where that is above 1. 0: "
+        "each message takes effect at once, like a message without a stamp.",
+        unit="s",
+        ge=0.0,
+        le=0.5,
     )
     command_timeout: float = param(
         0.5,
-        doc="Joints under velocity or effort command stop when none came for this long.",
+        doc="Timeout of velocity and effort commands; when it expires the joints are stopped.",
         unit="s",
         gt=0.0,
         le=60.0,
@@ -78,7 +96,7 @@ class SimulatedRobot:
         self._joints = cell.joint_names(name)
         self._where = {joint: i for i, joint in enumerate(self._joints)}
         prefix = f"{place.namespace}/" if place.namespace else ""
-        self._commands = node.poll(JointState, f"{prefix}joint_command", qos.COMMANDS)
+        self._commands = node.poll(JointState, f"{prefix}joint_command", qos.REFERENCES)
         self._writer = JointStateWriter(
             node.advertise(JointState, f"{prefix}joint_states"), self._joints, effort=True
         )
@@ -87,18 +105,33 @@ class SimulatedRobot:
         self._truth.child_frame_id = "base"
         self._truth_out = node.advertise(Odometry, f"{prefix}ground_truth")
 
-    def take_commands(self, latest_ns: int | None = None) -> None:
+    def take_commands(self, now_ns: int, oldest: float, latest_ns: int | None = None) -> None:
         """Hand over what came; a message that is not understood moves nothing.
 
         Args:
+            now_ns: time on the clock of the stamps [ns].
+            oldest: age from which a stamp does not count [s], nor one this far ahead; 0: none does.
             latest_ns: commands stamped later than this [ns] are from before a reset; None: all
                 count.
         """
         for message in self._commands.all():
-            if latest_ns is not None and stamp_ns(message) > latest_ns:
+            stamp = stamp_ns(message)
+            if latest_ns is not None and stamp > latest_ns:
                 continue
+            away = 1e-9 * (now_ns - stamp)
+            stamped = stamp != 0 and abs(away) < oldest
+            if stamp != 0 and oldest > 0.0 and not stamped:
+                self._warn(
+                    f"stamp {self.name}",
+                    f"a joint_command's stamp is {abs(away):.1f} s {'old' if away > 0 else 'ahead'}"
+                    "; it counts at once (does its sender use another use_sim_time?)",
+                )
             try:
-                self._cell.command(self.name, self._targets(message))
+                targets = self._targets(message)
+                if stamped:
+                    self._cell.stream(self.name, targets, stamp)
+                else:
+                    self._cell.command(self.name, targets)
             except (BadCommand, UnknownJoint) as error:
                 self._warn(f"command {self.name}", f"joint_command ignored: {error}")
 
@@ -144,10 +177,12 @@ class SimulatedRobot:
         return JointTargets(*channels)
 
 
-class SimulationNode(MotionNode[SimulationParams]):
+S = TypeVar("S", bound=SimulationParams)
+
+
+class SimulationNode(MotionNode[S]):
     """Runs a cell of simulated robots in real time."""
 
-    params_type = SimulationParams
     truth_rate = 50.0
     """Rate of ground_truth [Hz]."""
 
@@ -161,7 +196,7 @@ class SimulationNode(MotionNode[SimulationParams]):
         names = [p.namespace.replace("/", "_") or f"robot_{i}" for i, p in enumerate(places)]
         self.cell = self.make_cell(
             [
-                RobotPlacement(load_robot(p.robot), name, p.X_WR)
+                RobotPlacement(load_description(p.robot), name, p.X_WR)
                 for p, name in zip(places, names, strict=True)
             ]
         )
@@ -175,20 +210,23 @@ class SimulationNode(MotionNode[SimulationParams]):
         self._paused = False
         self._reset_at = -float("inf")
         self._problem: str | None = None
+        self._resampling: ResamplerSettings | None = None
         self.serve(Trigger, "~/reset", self._on_reset)
         self.serve(SetBool, "~/pause", self._on_pause)
 
     def activate(self) -> None:
         """Start pacing from now."""
         self._pace()
+        self._resample()
         self._truth_at = -1.0
         self._factor = (time.monotonic(), self.cell.time)
 
     def tick(self, dt: float) -> None:
         """Take commands, advance to where the wall clock says, publish."""
-        latest_ns = self._latest_stamp()
+        latest_ns, now_ns = self._latest_stamp(), self._stamp()
+        oldest = self.params.command_timeout if self.params.command_latency > 0.0 else 0.0
         for robot in self._robots:
-            robot.take_commands(latest_ns)
+            robot.take_commands(now_ns, oldest, latest_ns)
         if not self._paused and self._problem is None:
             self._advance()
         nanoseconds = self._stamp()
@@ -203,9 +241,10 @@ class SimulationNode(MotionNode[SimulationParams]):
             clock.sec, clock.nanosec = divmod(nanoseconds, 1_000_000_000)
             self._clock_out.publish(self._clock_message)
 
-    def parameters_changed(self, params: SimulationParams) -> None:
-        """Pace anew at another real-time factor."""
+    def parameters_changed(self, params: S) -> None:
+        """Pace anew at another real-time factor, and resample by another latency."""
         self._pace()
+        self._resample()
 
     def diagnose(self, report: Report) -> None:
         """Say how fast simulated time runs."""
@@ -225,16 +264,27 @@ class SimulationNode(MotionNode[SimulationParams]):
     def _pace(self) -> None:
         self._started = time.monotonic() - self.cell.time / self.params.real_time_factor
 
+    def _resample(self) -> None:
+        latency = self.params.command_latency
+        factor = max(self.params.real_time_factor, 1.0) if self._clock_out is not None else 1.0
+        settings = ResamplerSettings(latency=latency * factor)
+        if settings != self._resampling:
+            self._resampling = settings
+            self.cell.set_resampling(settings)
+
     def _advance(self) -> None:
-        due = (time.monotonic() - self._started) * self.params.real_time_factor - self.cell.time
-        if due > MAX_CATCH_UP:
-            due = self.cell.time_step
-            self._started = time.monotonic() - (
-                (self.cell.time + due) / self.params.real_time_factor
-            )
-        steps = int(due / self.cell.time_step + 1e-6)
+        factor, step = self.params.real_time_factor, self.cell.time_step
+        # What this tick brings is in force from where the last one ended.
+        begin_ns = self._stamp()
+        due = (time.monotonic() - self._started) * factor - self.cell.time
+        if self._clock_out is None:
+            begin_ns -= round(1e9 * due / factor)
+        if due > MAX_CATCH_UP * max(factor, 1.0):
+            due = step
+            self._started = time.monotonic() - (self.cell.time + due) / factor
+        steps = int(min(due, CATCH_UP_PERIODS * self.period * factor) / step + 1e-6)
         try:
-            self.cell.step(steps)
+            self.cell.advance(steps, begin_ns, 1.0 if self._clock_out is not None else factor)
         except SimulationDiverged as error:
             self._problem = str(error)
             self.get_logger().error(f"simulation stopped: {error}; call ~/reset to start anew")

@@ -46,6 +46,7 @@ from motion_nodes.ros.executor_jobs import ExecutorJobs
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
 from motion_nodes.ros.messages.moveit_messages import Refusal, pose_message, set_code
 from motion_nodes.ros.messages.plan_messages import state_message, trajectory_message
+from motion_nodes.ros.messages.trajectory_messages import size_fault
 from motion_nodes.ros.request_threads import RequestThreads
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.robot_node import RobotNode
@@ -126,7 +127,13 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         self._waiting: queue.Queue[_Job | None] = queue.Queue()
         self._worker = threading.Thread(target=self._work, name="trajectories", daemon=True)
         self._worker.start()
-        self.listen(JointTrajectory, "~/waypoints", qos.REQUESTS, self._on_waypoints)
+        self.listen(
+            JointTrajectory,
+            "~/waypoints",
+            qos.REQUESTS,
+            self._on_waypoints,
+            size_fault=size_fault,
+        )
         self.listen(String, "~/path_spec", qos.REQUESTS, self._on_path_spec)
         threads = self._threads = RequestThreads(self, params.request_threads)
         threads.serve(GetMotionPlan, "~/retime_path", self._retime, qos.ACTION_REQUESTS)

@@ -29,11 +29,13 @@ BACK = "/back/ackermann_steering_controller"
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """A car that steers in front and drives all wheels, and a truck that steers behind."""
+    """A car that steers in front and drives all wheels, and trucks that steer behind."""
+    rear = {"steered": "rear", "driven": FRONT, "rear_axle_x": -0.2}
     folder = tmp_path_factory.mktemp("cars")
     return {
         "car": write_car(folder / "car", rear_axle_x=-0.1),
-        "back": write_car(folder / "back", steered="rear", driven=FRONT, rear_axle_x=-0.2),
+        "back": write_car(folder / "back", **rear),
+        "isaac": write_car(folder / "isaac", rear_steering_angles="isaac", **rear),
     }
 
 
@@ -174,6 +176,24 @@ def test_rear_steering_turns_to_the_side_that_was_asked_for(cell):
         lambda: back.usual.publish(TwistStamped(twist=twist(0.5, 0.4))),
         lambda: back.truth.newest.pose.pose.orientation.z > before + 0.05,
         "the truck to turn left",
+    )
+
+
+def test_rear_steering_angles_as_isaac_sim_has_them(cell):
+    one, rolling = cell["isaac"], cell["back"].base.geometry
+    assert one.client.get_parameter(one.node, "rear_steering_angles") == "isaac"
+    one.client.repeat(
+        lambda: one.usual.publish(TwistStamped(twist=twist(0.5, 0.4))),
+        drives(one, 0.5, 0.4),
+        "wheels and steering of the twist",
+    )
+    left, right = steering_of(one.commands.newest)
+    assert (right, left) == pytest.approx(rolling.wheel_angles(0.4 / 0.5), abs=1e-6)
+    assert right < left < 0.0
+    one.client.repeat(
+        lambda: one.usual.publish(TwistStamped(twist=twist(0.5, 0.4))),
+        lambda: math.isclose(one.odom.newest.twist.twist.angular.z, 0.4, abs_tol=0.02),
+        "odometry to report the commanded yaw rate",
     )
 
 

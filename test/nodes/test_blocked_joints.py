@@ -26,6 +26,7 @@ from joint_client import (
     duration,
     smooth,
     tolerances,
+    trajectory,
 )
 from ros_processes import RosClient
 from scripted_robot import ScriptedRobot
@@ -35,6 +36,8 @@ from motion_nodes.nodes.articulation.gripper_actions import COMMAND_NAMES, PARAL
 
 pytestmark = pytest.mark.timeout(120)
 J1 = ARM[0]
+ANY = tolerances([J1], -1.0)
+"""No tolerance on the way: J1 may be blocked."""
 OBJECT = (0.03, np.inf)
 """[m] Where fingers are stopped by something of 60 mm between them."""
 
@@ -83,7 +86,7 @@ def test_stopped_on_the_way(arm, robot):
 
 def test_short_of_the_goal_after_the_goal_time(arm, robot):
     robot.blocked[J1] = (-0.1, 0.1)
-    call = arm.follow(smooth({J1: 0.3}, 0.5), goal_time_tolerance=duration(0.4))
+    call = arm.follow(smooth({J1: 0.3}, 0.5), goal_time_tolerance=duration(0.4), path_tolerance=ANY)
     assert call.accepted()
     begin = arm.now
     status, result = call.result()
@@ -96,7 +99,9 @@ def test_short_of_the_goal_after_the_goal_time(arm, robot):
 
 def test_no_goal_tolerance_succeeds_at_the_end(arm, robot):
     robot.blocked[J1] = (-0.1, 0.1)
-    call = arm.follow(smooth({J1: 0.3}, 0.4), goal_tolerance=tolerances([J1], -1.0, -1.0))
+    call = arm.follow(
+        smooth({J1: 0.3}, 0.4), goal_tolerance=tolerances([J1], -1.0, -1.0), path_tolerance=ANY
+    )
     assert call.result()[0] == SUCCEEDED
     arm.arrives({J1: 0.1}, within=1e-6)
 
@@ -105,14 +110,16 @@ def test_no_goal_time_waits_as_long_as_it_takes(arm, robot):
     robot.blocked[J1] = (-0.1, 0.1)
     assert arm.client.set_parameters(CONTROLLER, constraints__goal_time=0.2).successful
     try:
-        call = arm.follow(smooth({J1: 0.3}, 0.4), goal_time_tolerance=duration(-1.0))
+        call = arm.follow(
+            smooth({J1: 0.3}, 0.4), goal_time_tolerance=duration(-1.0), path_tolerance=ANY
+        )
         assert call.accepted()
         arm.client.spin(1.0)
         assert not call.done
         robot.blocked.clear()
         assert call.result()[0] == SUCCEEDED
         robot.blocked[J1] = (-0.1, 0.31)
-        status, result = arm.follow(smooth({J1: 0.5}, 0.4)).result()
+        status, result = arm.follow(smooth({J1: 0.5}, 0.4), path_tolerance=ANY).result()
         assert (status, result.error_code) == (ABORTED, Codes.GOAL_TOLERANCE_VIOLATED)
         assert result.error_string.startswith("0.2 s after the end, "), "0 is the default"
     finally:
@@ -144,6 +151,62 @@ def test_constraints_of_one_joint(arm, robot):
     finally:
         unset = dict.fromkeys((path, goal, other), np.nan)
         assert set_parameters(CONTROLLER, **unset).successful
+
+
+def test_a_blocked_joint_stops_a_trajectory_by_default(arm, robot):
+    """Joint, error and place are named; the reference comes to where the joint stands."""
+    robot.blocked[J1] = (-0.1, 0.1)
+    status, result = arm.follow(smooth({J1: 0.6, ARM[1]: -0.3}, 1.0)).result()
+    assert (status, result.error_code) == (ABORTED, Codes.PATH_TOLERANCE_VIOLATED)
+    assert result.error_string.startswith(f"blocked: joint {J1} is ")
+    assert "panda_link1 at (" in result.error_string
+    assert "tool at (" in result.error_string
+    arm.client.wait_for_diagnosis(CONTROLLER, f"blocked: joint {J1}")
+    arm.client.wait(lambda: abs(arm.reference()[J1] - 0.1) < 2e-3, "the reference at the joint")
+    # A way that leads away, from where it is measured, is accepted at once.
+    arm.rest()
+    start = [arm.joints[name] for name in ARM]
+    goal = [*start]
+    goal[0] -= 0.2
+    away = trajectory(ARM, [start, goal], [0.0, 0.8], [[0.0] * 7] * 2)
+    status, result = arm.follow(away).result()
+    assert status == SUCCEEDED, result.error_string
+    arm.client.wait_for_diagnosis(CONTROLLER, "holding")
+
+
+def test_a_blocked_joint_stops_a_stream_until_it_pauses(arm, robot):
+    robot.blocked[J1] = (-0.1, 0.1)
+    publisher = arm.publisher(JointState, "reference")
+    message = JointState(name=[J1], position=[0.6])
+    arm.client.repeat(
+        lambda: publisher.publish(message),
+        lambda: "blocked: joint" in arm.last_warning() and "dropped" in arm.last_warning(),
+        "the stream to be refused",
+        rate=50.0,
+    )
+
+    def back() -> bool:
+        report = arm.reports.newest
+        return abs(report.reference.positions[report.joint_names.index(J1)] - 0.1) < 2e-3
+
+    arm.client.repeat(lambda: publisher.publish(message), back, "the way back", rate=100.0)
+    arm.client.spin(0.3)
+    publisher.publish(JointState(name=[J1], position=[0.0]))
+    arm.arrives({J1: 0.0}, within=1e-3)
+
+
+def test_no_tolerance_looks_at_nothing(arm, robot):
+    robot.blocked[J1] = (-0.1, 0.1)
+    assert arm.client.set_parameters(CONTROLLER, constraints__trajectory=0.0).successful
+    try:
+        publisher = arm.publisher(JointState, "reference")
+        publisher.publish(JointState(name=[J1], position=[0.5]))
+        arm.client.wait(lambda: abs(arm.reference()[J1] - 0.5) < 1e-9, "the reference")
+        arm.client.spin(0.3)
+        assert arm.reference()[J1] == pytest.approx(0.5)
+    finally:
+        back = {"constraints__trajectory": np.nan}
+        assert arm.client.set_parameters(CONTROLLER, **back).successful
 
 
 def grip(

@@ -258,7 +258,7 @@ GOOD = stamped(frame_pose(READY, TIP))
     [
         (SQUASHED, {}, Codes.INVALID_GOAL_CONSTRAINTS, "no rotation; for none give x y z w"),
         (BROKEN, {}, Codes.INVALID_GOAL_CONSTRAINTS, "not finite"),
-        (HUGE, {}, Codes.INVALID_GOAL_CONSTRAINTS, "m away; positions are given in metres"),
+        (HUGE, {}, Codes.INVALID_GOAL_CONSTRAINTS, "pose.position.x is"),
         (GOOD, {"group_name": "amr"}, Codes.INVALID_GROUP_NAME, "Did you mean 'arm'?"),
         (GOOD, {"group_name": "hand"}, Codes.INVALID_GROUP_NAME, "no base and tip"),
         (GOOD, {"ik_link_name": "panda_tcp"}, Codes.INVALID_LINK_NAME, "'panda_tcp' is not known"),

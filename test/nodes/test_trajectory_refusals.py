@@ -149,7 +149,7 @@ def test_huge_trajectories_are_refused(arm):
     huge = arm.follow(message)
     status, result = huge.result(within=30.0)
     assert (status, result.error_code) == (ABORTED, Codes.INVALID_GOAL)
-    assert result.error_string == "the trajectory has 200000 points; at most 100000 are taken"
+    assert "points has 200000 entries; allowed are 100000" in result.error_string
     assert not goal.done
     assert goal.cancel()
     assert goal.result()[0] == CANCELED

@@ -27,6 +27,7 @@ from rclpy.action import ActionServer
 from rclpy.executors import SingleThreadedExecutor
 from ros_processes import LATCHED, RELIABLE, RosClient
 from shape_msgs.msg import SolidPrimitive
+from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from visualization_msgs.msg import Marker, MarkerArray
 
@@ -335,6 +336,34 @@ def test_a_trajectory_and_a_search_tree_are_shown(cell):
     assert drawn() == 1, "one that is not finite changes nothing"
     planning.show_tree.value = False
     cell.client.wait(lambda: not tree.get_subscription_count(), "nobody looks any more")
+
+
+def test_the_button_on_the_plan_tab_recovers(cell):
+    planning = cell.page._robots["left"].planning
+
+    def shown() -> str:
+        planning.refresh_panel()
+        return str(planning._recovery.content)
+
+    cell.page.on_recover("left")
+    cell.client.wait(lambda: "is the planner running" in shown(), "that nobody recovers")
+    calls = []
+
+    def recover(_: Any, response: Any) -> Any:
+        calls.append(1)
+        response.success, response.message = True, "collision *free*"
+        return response
+
+    service = cell.client.node.create_service(Trigger, "/left/move_group/recover", recover)
+
+    def recovered() -> bool:
+        if not calls:
+            cell.page.on_recover("left")
+            cell.client.spin(0.2)
+        return shown() == r"collision \*free\*"
+
+    cell.client.wait(recovered, "what came of it")
+    cell.client.node.destroy_service(service)
 
 
 def test_the_health_of_nodes_is_shown(cell):

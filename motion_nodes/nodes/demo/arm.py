@@ -14,11 +14,11 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from motion_nodes.ik.articulation import ArticulationIk
-from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.demo.arm_motions import ArmMotion, eased, elbow_round, retraction
 from motion_nodes.nodes.demo.client import ClientNode, Findings
+from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos, signals
 from motion_nodes.ros.names import JOINT_CONTROLLER
 
@@ -45,7 +45,7 @@ class ArmClient(ClientNode):
             elbow: the frame that shows that the arm moves.
         """
         super().__init__()
-        self.robot = load_robot(arm)
+        self.robot = load_description(arm)
         self.ik = ArticulationIk(self.robot, "arm")
         self._elbow = elbow
         self.joints: dict[str, float] = {}

@@ -20,7 +20,6 @@ from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.demo.base import BaseClient, Square
 from motion_nodes.nodes.demo.client import Findings
@@ -34,6 +33,7 @@ from motion_nodes.nodes.demo.follow_checks import (
     check_round,
 )
 from motion_nodes.nodes.demo.paths import DOWN, Eight, Pace, Pass
+from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.names import REACTIVE_POLICY
 
@@ -60,7 +60,7 @@ class FollowClient(BaseClient):
             base: namespace of the Jetbot.
         """
         super().__init__(base)
-        self.who, self.robot = who, load_robot(arm)
+        self.who, self.robot = who, load_description(arm)
         group = self.robot.group("arm")
         self.joints = group.joints
         self.kinematics = Kinematics(self.robot.tree, self.joints, base=self.robot.base_frame)

@@ -238,7 +238,7 @@ class KinematicsRequests:
             if outside > 0.0:
                 response.contacts.append(_limit_contact(self.robot, name, float(outside)))
         scene = self.scene(request.robot_state, q)
-        for contact in self.checks.checker(of_group, q, scene).explain(q):
+        for contact in self.checks.checker(of_group, q, scene).exact.explain(q):
             if contact.kind != "limit":
                 response.contacts.append(contact_message(contact, scene, self.kinematics.base))
         for constraint in supported(request.constraints):

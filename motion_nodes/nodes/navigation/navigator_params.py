@@ -28,154 +28,201 @@ class NavigatorParams(RobotParams):
     """Parameters of a base navigator; where Nav2 has a counterpart, the name is Nav2's."""
 
     approach: str = param(
-        doc="How the base goes to a pose: straight (turn, drive, turn; a holonomic base all at "
-        "once), turn_then_drive (the same at fixed speeds, without ramps of its own), quintic (a "
-        "smooth curve), dubins (arcs and lines that a car can drive).",
+        doc="Motion to a pose goal: straight (turn, drive, turn; a holonomic base moves on "
+        "all axes at once), turn_then_drive (the same at fixed speeds, without "
+        "acceleration limits of its own), quintic (quintic polynomial path), dubins (arcs "
+        "and straight lines, for cars).",
         one_of=ALL_APPROACHES,
     )
     tracking_law: str = param(
         "stanley",
-        doc="How a base that steers is led along a path: by its front axle (stanley) or by its "
-        "own frame (rear_axle). In reverse it is always the latter.",
+        doc="Path tracking law of a base that steers: stanley (error at the front axle) or "
+        "rear_axle (error at the base frame). In reverse, rear_axle is always used.",
         one_of=LAWS,
     )
     allow_reversing: bool = param(
         False,
-        doc="Goals behind the base, and path poses that look against the way, are driven to in "
-        "reverse.",
+        doc="Drive in reverse to goals behind the base, and along path poses that point "
+        "against the direction of travel.",
     )
     linear_x_max_velocity: float = param(
-        name="linear.x.max_velocity", doc="Speed of travel.", unit="m/s", gt=0.0, le=100.0
+        name="linear.x.max_velocity", doc="Max speed of travel.", unit="m/s", gt=0.0, le=100.0
     )
     linear_x_max_acceleration: float = param(
-        name="linear.x.max_acceleration", doc="Speeding up.", unit="m/s^2", gt=0.0, le=1000.0
+        name="linear.x.max_acceleration", doc="Max acceleration.", unit="m/s^2", gt=0.0, le=1000.0
     )
     linear_x_max_deceleration: float = param(
         name="linear.x.max_deceleration",
-        doc="Braking for goals, curves and stops; gentler than the base could.",
+        doc="Max deceleration for goals, curves and stops; should be below the base "
+        "controller's limit.",
         unit="m/s^2",
         gt=0.0,
         le=1000.0,
     )
     angular_z_max_velocity: float = param(
-        name="angular.z.max_velocity", doc="Yaw rate.", unit="rad/s", gt=0.0, le=1000.0
+        name="angular.z.max_velocity", doc="Max yaw rate.", unit="rad/s", gt=0.0, le=1000.0
     )
     angular_z_max_acceleration: float = param(
         name="angular.z.max_acceleration",
-        doc="Change of the yaw rate.",
+        doc="Max yaw acceleration.",
         unit="rad/s^2",
         gt=0.0,
         le=10000.0,
     )
     angular_z_max_deceleration: float = param(
         name="angular.z.max_deceleration",
-        doc="The same while turning slower.",
+        doc="Max yaw deceleration.",
         unit="rad/s^2",
         gt=0.0,
         le=10000.0,
     )
     max_lateral_acceleration: float = param(
-        0.5, doc="Across the path; slows the base in curves.", unit="m/s^2", gt=0.0, le=1000.0
+        0.5,
+        doc="Max lateral (centripetal) acceleration; reduces the speed in curves.",
+        unit="m/s^2",
+        gt=0.0,
+        le=1000.0,
     )
     xy_goal_tolerance: float = param(
-        0.04, doc="Distance from the goal that counts as there.", unit="m", gt=0.0, le=100.0
+        0.04, doc="Position tolerance of the goal.", unit="m", gt=0.0, le=100.0
     )
     yaw_goal_tolerance: float = param(
         0.05,
-        doc="Difference of heading that counts as there; from pi on any heading does.",
+        doc="Heading tolerance of the goal; pi or more accepts any heading.",
         unit="rad",
         gt=0.0,
         le=10.0,
     )
     settle_time: float = param(
         1.0,
-        doc="A base within the tolerances goes on to the goal itself for so long.",
+        doc="Max time to converge further towards the goal once within the tolerances.",
         unit="s",
         gt=0.0,
         le=60.0,
     )
     trans_stopped_velocity: float = param(
-        0.02, doc="Slower than this the base stands.", unit="m/s", gt=0.0, le=10.0
+        0.02,
+        doc="Translational speed below which the base counts as stopped.",
+        unit="m/s",
+        gt=0.0,
+        le=10.0,
     )
     rot_stopped_velocity: float = param(
-        0.05, doc="Turning slower than this the base stands.", unit="rad/s", gt=0.0, le=10.0
+        0.05, doc="Yaw rate below which the base counts as stopped.", unit="rad/s", gt=0.0, le=10.0
     )
     required_movement_radius: float = param(
-        0.1, doc="A base that moves less in movement_time_allowance is stuck.", unit="m", gt=0.0,
+        0.1, doc="Min distance to travel within movement_time_allowance; otherwise the base is "
+            "stuck and the goal is aborted.", unit="m", gt=0.0,
         le=100.0,
     )  # fmt: skip
     required_movement_angle: float = param(
-        0.3, doc="Unless it turns by this meanwhile.", unit="rad", gt=0.0, le=10.0
+        0.3,
+        doc="Min rotation within movement_time_allowance that counts as progress as well.",
+        unit="rad",
+        gt=0.0,
+        le=10.0,
     )
     movement_time_allowance: float = param(
-        10.0, doc="See required_movement_radius.", unit="s", gt=0.0, le=3600.0
+        10.0,
+        doc="Time within which the base must make progress; see required_movement_radius.",
+        unit="s",
+        gt=0.0,
+        le=3600.0,
     )
     max_deviation: float = param(
-        1.0, doc="A base farther from its path has failed.", unit="m", gt=0.0, le=1000.0
+        1.0,
+        doc="Max distance from the path; beyond it the goal is aborted.",
+        unit="m",
+        gt=0.0,
+        le=1000.0,
     )
     wheelbase: float = param(
-        doc="From the base frame, at the rear axle, to the front axle; for a base without one, how "
-        "far ahead the point is by which stanley leads it.",
+        doc="Distance from the base frame (at the rear axle) to the front axle; for bases "
+        "without one, distance of the point ahead that stanley tracks the path with.",
         unit="m",
         gt=0.0,
         le=100.0,
     )
     max_steering_angle: float = param(
-        doc="Of a car's wheels; for other bases it bounds the tightest curve while driving.",
+        doc="Max steering angle of a car; for other bases it limits the path curvature while "
+        "driving.",
         unit="rad",
         gt=0.0,
         le=1.5,
     )
     stanley_gain: float = param(
-        2.0, doc="How fast stanley takes an error aside away.", unit="1/s", gt=0.0, le=100.0
+        2.0, doc="Cross-track error gain of stanley.", unit="1/s", gt=0.0, le=100.0
     )
     stanley_softening: float = param(
-        0.1, doc="Keeps stanley calm at low speed.", unit="m/s", gt=0.0, le=10.0
+        0.1,
+        doc="Softening constant of stanley, which limits the correction at low speed.",
+        unit="m/s",
+        gt=0.0,
+        le=10.0,
     )
     rear_axle_gain: float = param(
-        4.0, doc="How fast rear_axle takes an error aside away.", unit="1/m", gt=0.0, le=100.0
+        4.0, doc="Cross-track error gain of rear_axle.", unit="1/m", gt=0.0, le=100.0
     )
     rule_lateral_velocity: float = param(
-        0.2, name="turn_then_drive.lateral_velocity", doc="Speed of driving.", unit="m/s", gt=0.0,
-        le=100.0,
+        0.2, name="turn_then_drive.lateral_velocity", doc="Translational speed.", unit="m/s",
+        gt=0.0, le=100.0,
     )  # fmt: skip
     rule_yaw_velocity: float = param(
-        0.5, name="turn_then_drive.yaw_velocity", doc="Speed of turning.", unit="rad/s", gt=0.0,
+        0.5, name="turn_then_drive.yaw_velocity", doc="Yaw rate.", unit="rad/s", gt=0.0,
         le=100.0,
     )  # fmt: skip
     rule_heading_tolerance: float = param(
-        0.05, name="turn_then_drive.heading_tolerance", doc="It turns while the goal is farther "
-        "aside, and at the end until its heading is nearer.", unit="rad", gt=0.0, le=3.0,
+        0.05, name="turn_then_drive.heading_tolerance", doc="Heading tolerance: the base turns in "
+        "place while the direction to the goal, or "
+        "at the end the goal heading, differs by more.", unit="rad", gt=0.0, le=3.0,
     )  # fmt: skip
     rule_position_tolerance: float = param(
-        0.04, name="turn_then_drive.position_tolerance", doc="It stops this near to the goal.",
+        0.04, name="turn_then_drive.position_tolerance", doc="Position tolerance within which the "
+        "base stops driving.",
         unit="m", gt=0.0, le=100.0,
     )  # fmt: skip
     quintic_velocity: float = param(
-        name="quintic.velocity", doc="At both ends of a quintic path; greater gives wider curves.",
+        name="quintic.velocity", doc="Speed at both ends of a quintic path; larger values give "
+        "wider curves.",
         unit="m/s", gt=0.0, le=100.0,
     )  # fmt: skip
     quintic_max_acceleration: float = param(
-        0.5, name="quintic.max_acceleration", doc="Anywhere on it.", unit="m/s^2", gt=0.0, le=1000.0
+        0.5,
+        name="quintic.max_acceleration",
+        doc="Max acceleration along a quintic path.",
+        unit="m/s^2",
+        gt=0.0,
+        le=1000.0,
     )
     quintic_max_jerk: float = param(
-        1.0, name="quintic.max_jerk", doc="Anywhere on it.", unit="m/s^3", gt=0.0, le=10000.0
+        1.0,
+        name="quintic.max_jerk",
+        doc="Max jerk along a quintic path.",
+        unit="m/s^3",
+        gt=0.0,
+        le=10000.0,
     )
     odom_timeout: float = param(
-        0.5, doc="Without odometry for this long the base is stopped and the goal aborted.",
+        0.5, doc="Timeout of odometry; when it expires the base is stopped and the goal is "
+            "aborted.",
         unit="s", gt=0.0, le=60.0,
     )  # fmt: skip
     transform_timeout: float = param(
-        5.0, doc="A goal in a frame like map is refused or aborted when the newest transform "
-        "between that frame and the odometry's is older; fixed ones do not age.", unit="s", gt=0.0,
-        le=3600.0,
+        5.0, doc="Max age of the transform between the goal frame (such as map) and the odometry "
+            "frame; beyond it the goal is rejected or aborted. Static transforms do not age.",
+        unit="s", gt=0.0, le=3600.0,
     )  # fmt: skip
     goal_timeout: float = param(
-        10.0, doc="A goal_pose with an older stamp is ignored; so is a goal in a frame that moves "
-        "with the base.", unit="s", gt=0.0, le=3600.0,
+        10.0, doc="Max age of the stamp of goal_pose messages, and of goals in frames that move "
+            "with the base; older ones are rejected.", unit="s", gt=0.0, le=3600.0,
     )  # fmt: skip
     feedback_rate: float = param(
-        10.0, doc="Of the actions' feedback.", unit="Hz", gt=0.0, le=100.0, read_only=True
+        10.0,
+        doc="Publish rate of the action feedback.",
+        unit="Hz",
+        gt=0.0,
+        le=100.0,
+        read_only=True,
     )
 
 

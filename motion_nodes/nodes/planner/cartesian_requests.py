@@ -14,6 +14,7 @@ from motion_nodes.nodes.planner.planning_requests import ERROR_CODES, PlanningRe
 from motion_nodes.planning.cartesian import (
     CartesianOptions,
     CartesianStop,
+    cartesian_motion,
     cartesian_path,
     with_tool_speed,
 )
@@ -23,14 +24,9 @@ from motion_nodes.ros.messages.goal_context import GoalContext, refused
 from motion_nodes.ros.messages.moveit_messages import Refusal, pose_of
 from motion_nodes.ros.messages.plan_messages import scaling, state_message, trajectory_message
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.retime import retime
 
 Codes = MoveItErrorCodes
-
-BLEND = 1e-3
-"""[rad or m] How far the joints may cut the corners between steps: the tool stays on its line."""
 
 
 def straight_path(
@@ -58,7 +54,7 @@ def straight_path(
         code = ERROR_CODES.get(type(error), Codes.INVALID_GOAL_CONSTRAINTS)
         raise Refusal(code, str(error)) from None
     if found.stop is CartesianStop.START:
-        free = checker.is_free(context.start)
+        free = checker.exact.is_free(context.start)
         code = Codes.START_STATE_INVALID if free else Codes.START_STATE_IN_COLLISION
         raise Refusal(code, found.reason)
     trajectory = _timed(request, checker, found.path, speed)
@@ -107,14 +103,12 @@ def _timed(
     if np.abs(path - path[0]).max() == 0.0:
         still = np.zeros_like(path[:1])
         return JointTrajectory(checker.joint_names, np.zeros(1), path[:1], still, still)
-    # Where obstacles do not matter for the lines, they do not for their corners.
-    is_free = checker.are_free if request.avoid_collisions else None
-    motion = retime(
+    motion = cartesian_motion(
+        checker,
         path,
-        checker.limits,
         velocity_scaling=velocity,
         acceleration_scaling=acceleration,
-        blending=CornerBlending(BLEND, is_free),
+        avoid_collisions=request.avoid_collisions,
     )
     if speed is not None:
         motion = with_tool_speed(motion, checker, *speed)

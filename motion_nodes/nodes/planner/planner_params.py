@@ -24,52 +24,142 @@ class RrtPlannerParams(FramedParams):
     )
     state_publish_rate: float = param(
         20.0,
-        doc="Rate at which the moving robot's state is published with the scene, as RViz needs it.",
+        doc="Publish rate of the robot state in the monitored planning scene while the robot "
+        "moves.",
         unit="Hz",
         gt=0.0,
         le=200.0,
     )
     planner: str = param(
-        "RRTConnect", doc="Planner where a request names none, or one that is not known."
+        "RRTConnect", doc="Default planner, for requests that name none or an unknown one."
     )
     allowed_planning_time: float = param(
-        5.0, doc="Longest planning where a request says 0.", unit="s", gt=0.0, le=600.0
+        5.0,
+        doc="Default allowed planning time, for requests that give 0.",
+        unit="s",
+        gt=0.0,
+        le=600.0,
     )
     random_seed: int = param(
-        123456, doc="Equal seeds and requests give equal paths.", ge=0, le=2**31 - 1
+        123456,
+        doc="Random seed of the planners; equal seeds and requests give equal paths.",
+        ge=0,
+        le=2**31 - 1,
     )
     clearance: float = param(
-        0.0, doc="Distance that paths keep from everything.", unit="m", ge=0.0, le=1.0
+        0.0,
+        doc="Min clearance between the robot and obstacles along planned paths; 0: contact is "
+        "excluded, without a margin.",
+        unit="m",
+        ge=0.0,
+        le=1.0,
     )
     controller: str = param(
         JOINT_CONTROLLER,
-        doc="Node that carries out trajectories: its ~/follow_joint_trajectory is used.",
+        doc="Name of the controller node whose ~/follow_joint_trajectory action executes "
+        "trajectories.",
         read_only=True,
     )
     start_tolerance: float = param(
         0.01,
-        doc="A trajectory is refused when a joint is farther than this from its first point.",
+        doc="Max difference between the current joint positions and the first point of a "
+        "trajectory; beyond it execution is rejected.",
         unit="rad or m",
         gt=0.0,
         le=10.0,
     )
     state_timeout: float = param(
         1.0,
-        doc="Nothing is carried out when joint_states are older than this.",
+        doc="Max age of joint_states for execution; with older ones execution is rejected.",
+        unit="s",
+        gt=0.0,
+        le=60.0,
+    )
+    recovery: bool = param(
+        True,
+        name="recovery.enabled",
+        doc="Plans from a start in a shallow collision or slightly outside joint limits leave it "
+        "slowly first; else they are refused.",
+    )
+    recovery_max_depth: float = param(
+        0.03,
+        name="recovery.max_depth",
+        doc="Max depth of a collision that is recovered from.",
+        unit="m",
+        gt=0.0,
+        le=0.2,
+    )
+    recovery_max_limit_violation: float = param(
+        0.1,
+        name="recovery.max_limit_violation",
+        doc="Max distance outside its limits from which a joint is recovered.",
+        unit="rad or m",
+        gt=0.0,
+        le=1.0,
+    )
+    recovery_margin: float = param(
+        0.002,
+        name="recovery.margin",
+        doc="Distance from everything at the end of a recovery, where there is room for it.",
+        unit="m",
+        gt=0.0,
+        le=0.1,
+    )
+    recovery_velocity_scaling: float = param(
+        0.1,
+        name="recovery.velocity_scaling",
+        doc="Fraction of the velocity limits used in a recovery.",
+        gt=0.0,
+        le=1.0,
+    )
+    recovery_acceleration_scaling: float = param(
+        0.1,
+        name="recovery.acceleration_scaling",
+        doc="Fraction of the acceleration limits used in a recovery.",
+        gt=0.0,
+        le=1.0,
+    )
+    recovery_timeout: float = param(
+        3.0,
+        name="recovery.timeout",
+        doc="Max duration of the search for a recovery.",
         unit="s",
         gt=0.0,
         le=60.0,
     )
     replan_attempts: int = param(
-        5, doc="Plans anew where a request wants them and says 0.", ge=1, le=1000
+        5,
+        doc="Default max number of replanning attempts, for requests that enable replanning "
+        "and give 0.",
+        ge=1,
+        le=1000,
     )
     replan_delay: float = param(
         0.5,
-        doc="Pause before another try to plan anew, where the request says 0.",
+        doc="Default delay between replanning attempts, for requests that give 0.",
         unit="s",
         ge=0.0,
         le=60.0,
     )
     request_threads: int = param(
-        2, doc="Requests that are answered side by side.", ge=1, le=16, read_only=True
+        2, doc="Number of requests processed concurrently.", ge=1, le=16, read_only=True
+    )
+    floor: bool = param(
+        False,
+        doc="The planning scene holds the floor from the start, as the object 'floor'.",
+        read_only=True,
+    )
+    floor_height: float = param(
+        0.0,
+        doc="Height of the floor in the world, in which root links of arms stand at z = 0.",
+        unit="m",
+        ge=-100.0,
+        le=100.0,
+        read_only=True,
+    )
+    cell: tuple[str, ...] = param(
+        (),
+        doc="The robots of the cell, this one among them, each as [NAMESPACE:=]ROBOT[@X,Y,YAW]; "
+        "fixed parts of other arms are in the planning scene from the start.",
+        read_only=True,
     )

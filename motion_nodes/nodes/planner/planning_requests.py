@@ -31,13 +31,15 @@ from motion_nodes.planning.cartesian import with_tool_speed
 from motion_nodes.planning.direct import DirectMotion
 from motion_nodes.planning.path_watch import PathWatch
 from motion_nodes.planning.pipeline import PlanOptions
-from motion_nodes.planning.pipeline import plan as run_pipeline
 from motion_nodes.planning.planner_settings import PlannerSettings
 from motion_nodes.planning.planners import default_settings, find_planner
 from motion_nodes.planning.prepare import load_planning
 from motion_nodes.planning.problem import PlanRequest
+from motion_nodes.planning.recovered_plan import joined, plan_with_recovery
+from motion_nodes.planning.recovery import RecoverySettings
 from motion_nodes.planning.tree_search import SearchTree
 from motion_nodes.ros.clients.trajectory_client import SentTrajectory
+from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.messages.goal_constraints import goals_of, refuse_constraints_on_the_way
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
 from motion_nodes.ros.messages.moveit_messages import Refusal, joint_values, requested_group
@@ -92,6 +94,8 @@ class PlannedMotion:
     """Duration of planning [s]."""
     note: str
     """What the client should know; may be empty."""
+    recovery_points: int = 0
+    """How many of the first points are the recovery from a start that was not valid."""
     tree: SearchTree | None = None
     """What the search had grown, to draw."""
 
@@ -234,19 +238,28 @@ class PlanningRequests:
             cancelled=cancelled,
         )
         try:
-            plan = run_pipeline(question, options)
+            recovered = plan_with_recovery(question, options, self.recovery_settings())
         except MotionError as error:
             code = ERROR_CODES.get(type(error), Codes.PLANNING_FAILED)
             raise Refusal(code, str(error)) from None
+        plan, recovery = recovered.plan, recovered.recovery
         if plan.trajectory is None:
             raise Refusal(PLAN_CODES[plan.status], "; ".join([plan.reason, *context.notes]))
         trajectory = plan.trajectory
         if speed is not None and plan.motion is not None:
             slower = with_tool_speed(plan.motion, question.checker, *speed)
             trajectory = slower.points(options.time_step)
+            if recovery is not None:
+                trajectory = joined(recovery, trajectory, options.time_step)
         notes = [*context.notes, *plan.notes]
         planned = self._planned(wish, group, q, trajectory, plan.time, notes)
-        return replace(planned, tree=plan.tree)
+        points = 0 if recovery is None else len(recovery.times)
+        return replace(planned, tree=plan.tree, recovery_points=points)
+
+    def recovery_settings(self) -> RecoverySettings | None:
+        """Return how starts that are not valid are left; None where they are refused."""
+        params = self.params()
+        return settings_from(params, RecoverySettings, "recovery_") if params.recovery else None
 
     def await_warm(self, cancelled: Callable[[], bool]) -> None:
         """Wait until everything is compiled, which takes a while at the first start on a machine.
@@ -266,6 +279,7 @@ class PlanningRequests:
             planned.group,
             message,
             lambda: self.scenes.scene_with(wish.scene_diff, wish.request.start_state),
+            planned.recovery_points,
         )
 
     def watch_free(self, message: JointTrajectoryMessage) -> Blocked:
@@ -333,11 +347,17 @@ class PlanningRequests:
         )
 
     def _watch(
-        self, group: Group, message: JointTrajectoryMessage, scene: Callable[[], Scene]
+        self,
+        group: Group,
+        message: JointTrajectoryMessage,
+        scene: Callable[[], Scene],
+        skipped: int = 0,
     ) -> Callable[[Any], str]:
         columns = [message.joint_names.index(name) for name in group.joints]
-        path = np.array([point.positions for point in message.points])[:, columns]
-        times = [p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in message.points]
+        # A recovery is in collision to begin with; what follows it is watched from its last point.
+        points = message.points[max(0, skipped - 1) :]
+        path = np.array([point.positions for point in points])[:, columns]
+        times = [p.time_from_start.sec + 1e-9 * p.time_from_start.nanosec for p in points]
         q, _ = self.state.newest()
         watch = PathWatch(self.checker(group, self.scenes.scene, q), times, path)
         seen: list[Scene] = []

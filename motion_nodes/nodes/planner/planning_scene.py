@@ -43,6 +43,7 @@ from motion_nodes.ros.scene.scene_arrivals import Arrivals, EarlyAttachments
 from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_messages import Findings, SceneMessages
 from motion_nodes.scene.scene import Scene, difference
+from motion_nodes.scene.scenery import Scenery
 from motion_nodes.scene.world import World
 
 STILL = 1e-4
@@ -62,6 +63,7 @@ class PlanningSceneOwner:
         frames: RobotFrames,
         newest: Callable[[], tuple[Array, str]],
         state_rate: Callable[[], float],
+        scenery: Scenery | None = None,
     ) -> None:
         """Subscribe and advertise; :meth:`serve` the services, :meth:`announce` when active.
 
@@ -72,6 +74,7 @@ class PlanningSceneOwner:
             frames: the robot's links and /tf.
             newest: returns where all joints are, shape (n,), and why that is not known or nothing.
             state_rate: how often the robot's state is told while it moves [Hz].
+            scenery: what the scene holds from the start; only a removal by name removes it.
         """
         self._node = node
         self._robot = robot
@@ -80,8 +83,9 @@ class PlanningSceneOwner:
         # A name of its own, by which those who follow know an owner that started anew.
         name = f"{robot.tree.name}_{secrets.token_hex(4)}"
         scene_frames = SceneFrames(kinematics, frames, self._positions)
-        self.messages = SceneMessages(robot, scene_frames, name)
-        self.world = World()
+        scenery = scenery or Scenery()
+        self.messages = SceneMessages(robot, scene_frames, name, scenery)
+        self.world = World(scenery.scene())
         """The scene, and ways to change it from this process."""
         self._lock = threading.RLock()
         # Not by node.poll: what came before the node was active counts here.
@@ -206,9 +210,9 @@ class PlanningSceneOwner:
         if after is not before:
             self.world.replace(after)
         for text in findings.refused:
-            self._node.warn(f"scene: {text}", f"planning scene: refused: {text}")
+            self._node.warn("scene", f"planning scene: refused: {text}")
         for text in findings.warnings:
-            self._node.warn(f"scene: {text}", f"planning scene: {text}")
+            self._node.warn("scene", f"planning scene: {text}")
         return findings
 
     def _tell(self) -> None:

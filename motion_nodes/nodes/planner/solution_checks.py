@@ -39,7 +39,7 @@ def supported(constraints: Any) -> Sequence[Any]:
 
 
 class CollisionJudge:
-    """Judges configurations by what the robot touches there."""
+    """Judges configurations by what the robot touches there with its true shapes."""
 
     def __init__(self, checker: CollisionChecker, joints: Sequence[str], q: Array) -> None:
         """Judge with a checker of all joints, those that are not solved for standing as in q."""
@@ -60,7 +60,7 @@ class CollisionJudge:
         """
         told: dict[str, None] = {}
         for q in self._refused[:EXPLAINED]:
-            contacts = [c for c in self._checker.explain(q) if c.kind != "limit"]
+            contacts = [c for c in self._checker.exact.explain(q) if c.kind != "limit"]
             # What is checked fast may take a touch of nothing for one.
             told[in_words(contacts[0]) if contacts else "the robot nearly touches something"] = None
         return ", ".join(told)
@@ -71,7 +71,7 @@ class CollisionJudge:
 
         def check(solution: Array) -> bool | str:
             self._q[columns] = solution
-            if self._checker.is_free(self._q):
+            if self._checker.exact.is_free(self._q):
                 return True
             self._refused.append(self._q.copy())
             return "in collision"

@@ -12,6 +12,7 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.contacts import Contact
+from motion_nodes.scene.exact_prepare import compile_exact_checks
 from motion_nodes.scene.moved_links import scene_for
 from motion_nodes.scene.scene import Scene
 
@@ -27,6 +28,7 @@ class StateChecks:
 
     def warm_up(self) -> None:
         """Compile what checks need, and prepare those of the groups with a tip."""
+        compile_exact_checks()
         chains = [group.joints for group in self._robot.groups.values() if group.tip is not None]
         for joints in ((), *chains):
             self.checker(joints, self._robot.home, Scene())
@@ -47,7 +49,7 @@ class StateChecks:
                 checker = checker.snapshot()
                 checker.set_scene(scene_for(self._robot, joints, scene) if joints else scene)
                 # Once here, so that its copies need not prepare the scene again.
-                checker.is_free(q)
+                checker.exact.is_free(q)
                 self._ready[joints] = scene, checker
         return checker.snapshot()
 

@@ -21,6 +21,13 @@ ANSWER_TIMEOUT = 3.0
 POSITION, ORIENTATION = 2e-3, 1e-2
 """[m], [rad] How near to the target a plan shall end; the policy goes the rest of the way."""
 
+OF_THE_TARGET = {
+    MoveItErrorCodes.GOAL_IN_COLLISION: "the target is in collision",
+    MoveItErrorCodes.GOAL_STATE_INVALID: "the target is outside limits",
+    MoveItErrorCodes.NO_IK_SOLUTION: "the target is not reachable",
+}
+"""What is wrong with a target where the planner ends with one of these codes."""
+
 
 class Escape:
     """One goal at a time; :meth:`begin`, :meth:`cancel` and :meth:`ended` are for the loop."""
@@ -32,6 +39,8 @@ class Escape:
         self._attempt: _Attempt | None = None
         self.count = 0
         """How many escapes there were."""
+        self.hopeless = False
+        """Whether the newest that ended failed because of the target itself."""
 
     @property
     def busy(self) -> bool:
@@ -61,8 +70,10 @@ class Escape:
             if attempt.accepted or waited < ANSWER_TIMEOUT:
                 return None
             self.cancel()
+            self.hopeless = False
             return f"no planner answers at {self.action}"
         self._attempt = None
+        self.hopeless = attempt.hopeless
         return attempt.trouble
 
     def destroy(self) -> None:
@@ -85,6 +96,7 @@ class _Attempt:
         self.accepted = False
         self.unwanted = False
         self.trouble: str | None = None
+        self.hopeless = False
         self.handle: Any = None
 
 
@@ -109,7 +121,9 @@ def _finish(attempt: _Attempt, wrapped: Any) -> None:
         return
     code = wrapped.result.error_code
     done = wrapped.status == GoalStatus.STATUS_SUCCEEDED and code.val == MoveItErrorCodes.SUCCESS
-    attempt.trouble = "" if done else f"the planner found no way: {code.message or code.val}"
+    what = OF_THE_TARGET.get(code.val, "the planner failed")
+    attempt.hopeless = code.val in OF_THE_TARGET
+    attempt.trouble = "" if done else f"{what}: {code.message or code.val}"
 
 
 def goal_to(

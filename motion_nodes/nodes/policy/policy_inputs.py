@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from moveit_msgs.srv import ServoCommandType
 from sensor_msgs.msg import JointState
 
 from motion_nodes.errors import BadCommand, MotionError, UnknownJoint
+from motion_nodes.model.bounds import JOINT_POSITION, check_numbers
 from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.follower import Follower
 from motion_nodes.ros.joint_topics import stamp_ns
@@ -28,6 +30,8 @@ from motion_nodes.ros.robot_frames import RobotFrames
 Types = ServoCommandType.Request
 SILENT_AFTER, SILENT_PERIOD = 0.5, 0.015
 """[s] A topic without a message for so long is silent; between two looks at those that are."""
+INPUT_PAUSE = 0.5
+"""[s] Once the joints were taken from the policy, a topic counts again after so long a silence."""
 SERVO_NAMES = {Types.JOINT_JOG: "joint jog", Types.TWIST: "twist", Types.POSE: "pose"}
 
 
@@ -39,6 +43,10 @@ class _Input:
     """Kind of command where it is one of MoveIt Servo's."""
     waiting: Any = None
     """A message whose frame is being looked for."""
+    sent: float = -math.inf
+    """When the last message was sent [s], by its publisher's clock."""
+    held_off: bool = False
+    """Whether its stream lost the joints, and does not count until it pauses."""
 
     @property
     def name(self) -> str:
@@ -108,9 +116,22 @@ class PolicyInputs:
             if look or each.waiting is not None or (heard and wall - heard < SILENT_AFTER):
                 self._hand(each, now)
 
+    def hold_off(self) -> None:
+        """Ignore what is streamed now until it pauses: somebody else has the joints."""
+        for each in self._inputs:
+            each.waiting, each.held_off = None, True
+
+    def count_again(self) -> None:
+        """Let everything count at once."""
+        for each in self._inputs:
+            each.held_off = False
+
     def _hand(self, each: _Input, now: float) -> None:
-        message, each.waiting = each.topic.newest() or each.waiting, None
+        new = each.topic.newest()
+        message, each.waiting = new or each.waiting, None
         if message is None:
+            return
+        if new is not None and self._is_held_off(each):
             return
         node, params = self._node, self._node.params
         try:
@@ -130,6 +151,20 @@ class PolicyInputs:
         except MotionError as error:
             self.refused += 1
             node.warn(each.name, f"{each.name} refused, nothing changes: {error}")
+
+    def _is_held_off(self, each: _Input) -> bool:
+        sent = each.topic.sent
+        paused = not 0.0 <= sent - each.sent < INPUT_PAUSE
+        each.sent = sent
+        each.held_off = each.held_off and not paused
+        if each.held_off:
+            self.refused += 1
+            self._node.warn(
+                f"{each.name} held off",
+                f"{each.name} ignored: the joints were taken from it; it counts again after a "
+                f"pause of {INPUT_PAUSE:g} s, or after ~/clear_target",
+            )
+        return each.held_off
 
     def _refuse_servo(self, kind: int) -> None:
         if not self.servo_on:
@@ -158,6 +193,7 @@ class PolicyInputs:
         for name in names:
             if name not in robot:
                 raise UnknownJoint(name, robot, "the robot")
+        check_numbers(message.position, JOINT_POSITION, "position", names)
         posture = self._follower.posture.copy()
         for name, position in zip(names, message.position, strict=True):
             if name in joints:

@@ -19,16 +19,17 @@ ESCAPES = ("none", "posture", "plan")
 COMMAND_IN_TYPES = ("unitless", "speed_units")
 
 LEAF_DOCS = {
-    "cspace_target_rmp": "Towards a posture",
-    "joint_limit_rmp": "Away from the ends of each joint",
-    "joint_velocity_cap_rmp": "Slows joints that get too fast",
-    "target_rmp": "The tool to a position",
-    "axis_target_rmp": "The tool to an orientation",
-    "collision_rmp": "Away from obstacles",
-    "damping_rmp": "Damping and inertia of the tool",
-    "canonical_resolve": "From all leaves to one acceleration",
+    "cspace_target_rmp": "RMP that attracts the joints to the default posture",
+    "joint_limit_rmp": "RMP that repels the joints from their position limits",
+    "joint_velocity_cap_rmp": "RMP that damps joints near their velocity limit",
+    "target_rmp": "RMP that attracts the end effector to the target position",
+    "axis_target_rmp": "RMP that aligns the end effector with the target orientation",
+    "collision_rmp": "RMP that repels the robot from obstacles",
+    "self_collision_rmp": "RMP that repels links of the robot from each other",
+    "damping_rmp": "RMP of damping and inertia of the end effector",
+    "canonical_resolve": "Resolution of all RMPs to a joint acceleration",
 }
-"""What the leaves do; docs/rmpflow.md and rmpflow/leaves.py have the formulas."""
+"""Purpose of each RMP; docs/rmpflow.md and rmpflow/leaves.py have the formulas."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,149 +37,196 @@ class _PolicyParams(FramedParams):
     """Parameters of the node itself."""
 
     update_rate: float = param(
-        250.0, doc="Rate of the node's loop.", unit="Hz", gt=0.0, le=2000.0, read_only=True
+        250.0, doc="Update rate of the node's loop.", unit="Hz", gt=0.0, le=2000.0, read_only=True
     )
     rmpflow_file: str = param(
-        "", doc="File of the leaves' parameters; empty: the robot's rmpflow.yaml.", read_only=True
+        "", doc="RMPflow configuration file; empty: the robot's rmpflow.yaml.", read_only=True
     )
-    group: str = param("arm", doc="Group of joints that are led.", read_only=True)
-    tool: str = param("", doc="Frame that targets are for; empty: the robot's.", read_only=True)
+    group: str = param("arm", doc="Planning group controlled by the policy.", read_only=True)
+    tool: str = param(
+        "",
+        doc="End effector frame that targets refer to; empty: the robot's default.",
+        read_only=True,
+    )
     controller: str = param(
-        JOINT_CONTROLLER, doc="Node whose ~/reference leads the joints.", read_only=True
+        JOINT_CONTROLLER,
+        doc="Name of the joint controller node whose ~/reference receives the joint references.",
+        read_only=True,
     )
     planner: str = param(
-        "move_action", doc="Action of the planner that brings the arm out of traps.", read_only=True
+        "move_action", doc="MoveGroup action used by escape: plan.", read_only=True
     )
     maximum_substep_size: float = param(
-        0.00334, doc="Longest step of the integration.", unit="s", gt=0.0, le=0.1
+        0.00334, doc="Max integration step of the policy.", unit="s", gt=0.0, le=0.1
     )
     ignore_robot_state_updates: bool = param(
         True,
-        doc="Go on from where the robot was led, whatever its drives make of it; else the leaves "
-        "look at the measured joints, and the reference leads them to the target.",
+        doc="Integrate the policy from its own reference (true), or evaluate it at the "
+        "measured joint state (false).",
     )
     use_orientation: bool = param(
-        True, doc="Bring the tool to a target's orientation, too; else to its position alone."
+        True, doc="Track the target's orientation in addition to its position."
     )
     target_timeout: float = param(
         float("inf"),
-        doc="A target that is not renewed for so long is lost: the arm comes to rest.",
+        doc="Timeout of the target; when it expires the arm decelerates to rest. Infinity: no "
+            "timeout.",
         unit="s", gt=0.0, inf=True,
     )  # fmt: skip
     command_timeout: float = param(
-        1.0, doc="A target whose stamp is older than this is ignored.", unit="s", gt=0.0, le=60.0
+        1.0, doc="Targets with a stamp older than this are rejected.", unit="s", gt=0.0, le=60.0
     )
     state_timeout: float = param(
         0.5,
-        doc="Without joint_states for so long nothing more is told to the robot.",
+        doc="Timeout of joint_states; when it expires no more references are sent.",
         unit="s", gt=0.0, le=60.0,
     )  # fmt: skip
     max_tracking_error: float = param(
         0.3,
-        doc="A joint that is further than this from where it is led stops the arm; with measured "
-        "joints it is led no further ahead than this.",
+        doc="Max difference between reference and measured joint position; beyond it the arm "
+            "is stopped. With ignore_robot_state_updates false, the reference is kept within "
+            "it.",
         unit="rad or m", gt=0.0, inf=True,
     )  # fmt: skip
     position_tolerance: float = param(
-        0.005, doc="So near to its target the tool has arrived.", unit="m", gt=0.0, le=1.0
+        0.005,
+        doc="Position tolerance within which the target is reached.",
+        unit="m",
+        gt=0.0,
+        le=1.0,
     )
     orientation_tolerance: float = param(
-        0.0175, doc="So near to its target's orientation it has.", unit="rad", gt=0.0, le=3.2
+        0.0175,
+        doc="Orientation tolerance within which the target is reached.",
+        unit="rad",
+        gt=0.0,
+        le=3.2,
     )
     posture_tolerance: float = param(
-        0.01, doc="So near to a posture the joints have.", unit="rad or m", gt=0.0, le=1.0
+        0.01,
+        doc="Joint tolerance within which a posture target is reached.",
+        unit="rad or m",
+        gt=0.0,
+        le=1.0,
     )
     escape: str = param(
-        "none",
-        doc="What happens when the arm is stuck: none; posture: it goes to its posture and tries "
-        "again, once per target; plan: a planner brings it to the target.",
+        "posture",
+        doc="Behaviour when the arm is stuck: none; posture: move to the default posture and "
+        "retry, once per target; plan: move to the target with a planner, and where that fails "
+        "by the posture. The bring-up sets plan where it starts a planner.",
         one_of=ESCAPES,
     )
     escape_pause: float = param(
-        5.0, doc="After a plan that failed there is no other for so long.", unit="s", gt=0.0
+        5.0, doc="Min time between a failed escape plan and the next attempt.", unit="s", gt=0.0
     )
     escape_planning_time: float = param(
-        5.0, doc="Longest planning for a way out.", unit="s", gt=0.0, le=600.0
+        5.0, doc="Allowed planning time of an escape plan.", unit="s", gt=0.0, le=600.0
     )
     status_rate: float = param(
-        10.0, doc="Rate of ~/status and servo_node/status; changes are told at once.",
+        10.0, doc="Publish rate of ~/status and servo_node/status; changes are published "
+            "immediately.",
         unit="Hz", gt=0.0, le=100.0,
     )  # fmt: skip
     marker_rate: float = param(
-        15.0, doc="Rate of ~/markers while somebody listens; 0: none.", unit="Hz", ge=0.0, le=60.0
+        15.0,
+        doc="Publish rate of ~/markers while there are subscribers; 0 disables them.",
+        unit="Hz",
+        ge=0.0,
+        le=60.0,
     )
     metrics_rate: float = param(
-        20.0, doc="Rate of ~/leaf_metrics while somebody listens; 0: none.",
+        20.0, doc="Publish rate of ~/leaf_metrics while there are subscribers; 0 disables them.",
         unit="Hz", ge=0.0, le=100.0,
     )  # fmt: skip
     servo_command_in_type: str = param(
         "unitless",
         name="servo.command_in_type",
-        doc="Commands of -1 to 1, which are scaled, or in m/s and rad/s.",
+        doc="Units of Servo commands: unitless (-1 to 1, multiplied by servo.scale), or "
+        "speed_units (m/s and rad/s).",
         one_of=COMMAND_IN_TYPES,
     )
     servo_linear: float = param(
-        0.25, name="servo.scale.linear", doc="Speed of the tool at a unitless 1.",
+        0.25, name="servo.scale.linear", doc="Linear speed of the end effector for a unitless "
+        "command of 1.",
         unit="m/s", gt=0.0, le=10.0,
     )  # fmt: skip
     servo_rotational: float = param(
-        0.8, name="servo.scale.rotational", doc="Turning speed of the tool at a unitless 1.",
+        0.8, name="servo.scale.rotational", doc="Angular speed of the end effector for a unitless "
+        "command of 1.",
         unit="rad/s", gt=0.0, le=20.0,
     )  # fmt: skip
     servo_joint: float = param(
-        0.5, name="servo.scale.joint", doc="Speed of a joint at a unitless 1.",
+        0.5, name="servo.scale.joint", doc="Joint speed for a unitless command of 1.",
         unit="rad/s or m/s", gt=0.0, le=20.0,
     )  # fmt: skip
     servo_timeout: float = param(
         0.2,
         name="servo.incoming_command_timeout",
-        doc="Without a new twist or jog for so long the arm comes to rest.",
+        doc="Timeout of Servo commands; when it expires the arm decelerates to rest.",
         unit="s", gt=0.0, le=5.0,
     )  # fmt: skip
     stuck_patience: float = param(
-        1.5, name="stuck.patience", doc="So long nothing gets better before the arm is stuck.",
+        1.5, name="stuck.patience", doc="Time without progress after which the arm is stuck.",
         unit="s", gt=0.0,
     )  # fmt: skip
     stuck_progress: float = param(
-        0.01, name="stuck.progress", doc="What counts as better.", unit="m or rad/10", gt=0.0
+        0.01,
+        name="stuck.progress",
+        doc="Min decrease of the target error that counts as progress; angles count 0.1 m per rad.",
+        unit="m or rad/10",
+        gt=0.0,
     )
     stuck_tolerance: float = param(
-        0.01, name="stuck.tolerance", doc="So near, only an arm that stands is stuck.",
+        0.01, name="stuck.tolerance", doc="Target error below which the arm is stuck only when it "
+        "stands still; angles "
+        "count 0.1 m per rad.",
         unit="m or rad/10", gt=0.0,
     )  # fmt: skip
     stuck_target_step: float = param(
-        0.02, name="stuck.target_step", doc="A target that moves by more is a new one.",
+        0.02, name="stuck.target_step", doc="Target displacement beyond which the target counts "
+        "as new and progress is "
+        "measured again; angles count 0.1 m per rad.",
         unit="m or rad/10", gt=0.0,
     )  # fmt: skip
     smoothing: bool = param(
         False,
         name="smoothing.enabled",
-        doc="Slow down where the policy jumps; jerk is bounded anyway.",
+        doc="Reduce the speed after discontinuities of the policy; joint jerk limits are "
+        "respected in any case.",
     )
     smoothing_desired_speed_scalar: float = param(
-        1.0, name="smoothing.desired_speed_scalar", doc="Speed that is returned to.", gt=0.0
+        1.0, name="smoothing.desired_speed_scalar", doc="Speed scaling in normal operation.", gt=0.0
     )
     smoothing_min_speed_scalar: float = param(
-        0.2, name="smoothing.min_speed_scalar", doc="Speed after a big jump.", gt=0.0
+        0.2,
+        name="smoothing.min_speed_scalar",
+        doc="Speed scaling after a large discontinuity.",
+        gt=0.0,
     )
     smoothing_min_time_between_jerk_reductions: float = param(
         0.5, name="smoothing.min_time_between_jerk_reductions",
-        doc="After a drop there is no other for so long.", unit="s", ge=0.0,
+        doc="Min time between two reductions of the speed.", unit="s", ge=0.0,
     )  # fmt: skip
     smoothing_big_jump: float = param(
-        10.0, name="smoothing.big_jump", doc="Change of acceleration that drops the speed.",
+        10.0, name="smoothing.big_jump", doc="Change of the joint acceleration in one step above "
+        "which the speed is reduced.",
         unit="rad/s^2", gt=0.0,
     )  # fmt: skip
     smoothing_medium_jump: float = param(
-        7.0, name="smoothing.medium_jump", doc="Change of acceleration that is cut off.",
+        7.0, name="smoothing.medium_jump", doc="Change of the joint acceleration in one step "
+        "above which the acceleration is "
+        "clipped.",
         unit="rad/s^2", gt=0.0,
     )  # fmt: skip
     smoothing_recovery: float = param(
-        0.985, name="smoothing.recovery", doc="Part of a drop that is left after a step.",
+        0.985, name="smoothing.recovery", doc="Share of a speed reduction that remains after each "
+        "step; 0: the speed recovers "
+        "at once.",
         ge=0.0, le=1.0,
     )  # fmt: skip
     joint_limit_buffers: tuple[float, ...] = param(
-        doc="Taken off both ends of each joint's range; one for all, or one each.",
+        doc="Margin subtracted from both position limits of each joint: one value for all "
+            "joints or one per joint.",
         unit="rad or m", ge=0.0,
     )  # fmt: skip
 
@@ -199,7 +247,7 @@ PolicyParams: Any = dataclasses.make_dataclass(
             param(
                 name=name,
                 doc=f"{LEAF_DOCS.get(name.split('.')[0], name.split('.')[0])}; "
-                f"see docs/rmpflow.md.",
+                f"its formula is in docs/rmpflow.md.",
                 ge=0.0,
             ),
         )
@@ -235,7 +283,7 @@ def follower_settings(params: Any) -> FollowerSettings:
         params,
         FollowerSettings,
         command_timeout=params.servo_timeout,
-        retreat=params.escape == "posture",
+        retreat=params.escape != "none",
         escape=params.escape == "plan",
     )
 

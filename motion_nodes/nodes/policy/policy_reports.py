@@ -123,9 +123,12 @@ class PolicyReports:
                 message=news.text,
                 hardware_id="rmpflow_policy",
                 values=[
-                    KeyValue(key=key, value=f"{value:.4g}")
-                    for key, value in values.items()
-                    if not math.isnan(value)
+                    *(
+                        KeyValue(key=key, value=f"{value:.4g}")
+                        for key, value in values.items()
+                        if not math.isnan(value)
+                    ),
+                    KeyValue(key="escape", value=self._node.params.escape),
                 ],
             )
         )

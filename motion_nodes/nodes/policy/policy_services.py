@@ -55,12 +55,14 @@ class PolicyServices:
 
     def _reset(self) -> str:
         self._follower.reset()
+        self._inputs.count_again()
         self._inputs.servo_on, self._inputs.servo_paused = True, False
         return "targets and posture are forgotten; obstacles and parameters stay"
 
     def _clear(self) -> str:
         had = self._follower.wish is not None
         self._follower.clear()
+        self._inputs.count_again()
         return "coming to rest" if had else "there was no target"
 
     def _pause(self, on: bool) -> str:
@@ -73,6 +75,7 @@ class PolicyServices:
 
     def _start_servo(self) -> str:
         self._inputs.servo_on = True
+        self._inputs.count_again()
         return "servo commands count"
 
     def _stop_servo(self) -> str:

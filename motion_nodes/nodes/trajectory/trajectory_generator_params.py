@@ -26,115 +26,134 @@ class TrajectoryGeneratorParams(FramedParams):
     )  # fmt: skip
     method: str = param(
         "time_optimal",
-        doc="How ~/waypoints without times become a motion: the fastest along a spline that meets "
-        "all of them, or along lines with rounded corners, or Isaac Sim's saturated spline.",
+        doc="Time parameterization of ~/waypoints without times: time_optimal (spline through "
+        "all waypoints), lines (straight lines with blended corners), or saturation "
+        "(Isaac Sim's saturated spline).",
         one_of=METHODS,
     )
     interpolation: str = param(
         "cubic_spline",
-        doc="How the joints go between ~/waypoints with times.",
+        doc="Interpolation between ~/waypoints with times.",
         one_of=("cubic_spline", "linear"),
     )
-    jerk_limited: bool = param(True, doc="Respect limits of jerk where the robot has some.")
+    jerk_limited: bool = param(True, doc="Respect the robot's jerk limits, if it has any.")
     velocity_scaling: float = param(
-        1.0, doc="Share of the velocity limits, where no request says.", gt=0.0, le=1.0
+        1.0, doc="Default velocity scaling factor, for requests that give none.", gt=0.0, le=1.0
     )
     acceleration_scaling: float = param(
-        1.0, doc="Share of acceleration and jerk limits, where no request says.", gt=0.0, le=1.0
+        1.0,
+        doc="Default scaling factor of acceleration and jerk limits, for requests that give none.",
+        gt=0.0,
+        le=1.0,
     )
     blend_deviation: float = param(
         0.01,
-        doc="How far corners between lines may be cut, Euclidean over the joints; 0: stop there.",
+        doc="Max deviation of blended corners from the waypoint (Euclidean norm in joint "
+            "space); 0: stop at each waypoint.",
         unit="rad or m", ge=0.0, le=10.0,
     )  # fmt: skip
     time_step: float = param(
-        0.01, doc="Time between the points of a trajectory.", unit="s", ge=0.001, le=1.0
+        0.01, doc="Time between two points of a trajectory.", unit="s", ge=0.001, le=1.0
     )
     group: str = param(
-        "", doc="Group that a path of the tool moves; empty: the only one with a tip."
+        "", doc="Planning group of task-space paths; empty: the only group with a tip."
     )
-    tool: str = param("", doc="Frame that a path of the tool leads; empty: the group's tip.")
+    tool: str = param("", doc="End effector frame of task-space paths; empty: the group's tip.")
     avoid_collisions: bool = param(
         True,
-        doc="Refuse motions on which the robot would touch itself or the planning scene.",
+        doc="Reject motions in collision with the robot itself or the planning scene.",
     )
     execute: bool = param(
-        False, doc="Have the controller carry out what comes on ~/waypoints and ~/path_spec."
+        False,
+        doc="Execute motions requested on ~/waypoints and ~/path_spec with the controller; "
+        "false: only publish them.",
     )
     controller: str = param(
         JOINT_CONTROLLER,
-        doc="Node that carries out trajectories: its ~/follow_joint_trajectory is used.",
+        doc="Name of the controller node whose ~/follow_joint_trajectory action executes "
+        "trajectories.",
         read_only=True,
     )
     start_tolerance: float = param(
         0.01,
-        doc="Nothing is carried out when a joint is farther than this from the first point.",
+        doc="Max difference between the current joint positions and the first point of a "
+            "trajectory; beyond it execution is rejected.",
         unit="rad or m", gt=0.0, le=10.0,
     )  # fmt: skip
     state_timeout: float = param(
-        1.0, doc="Nothing is carried out when joint_states are older than this.",
+        1.0, doc="Max age of joint_states for execution; with older ones execution is rejected.",
         unit="s", gt=0.0, le=60.0,
     )  # fmt: skip
     conversion_min_position_deviation: float = param(
         0.001,
         name="conversion.min_position_deviation",
-        doc="Waypoints on a tool's path move apart while lines between them deviate less.",
+        doc="Deviation of the joint-space interpolation from the task-space path below which "
+            "the distance between waypoints is increased.",
         unit="m", gt=0.0, le=1.0,
     )  # fmt: skip
     conversion_max_position_deviation: float = param(
         0.003,
         name="conversion.max_position_deviation",
-        doc="The tool never is further than this from its path.", unit="m", gt=0.0, le=1.0,
+        doc="Max position deviation of the end effector from the task-space path.",
+        unit="m", gt=0.0, le=1.0,
     )  # fmt: skip
     conversion_max_orientation_deviation: float = param(
         0.02,
         name="conversion.max_orientation_deviation",
-        doc="The tool is never turned further than this off its path.",
+        doc="Max orientation deviation of the end effector from the task-space path.",
         unit="rad", gt=0.0, le=3.2,
     )  # fmt: skip
     conversion_max_joint_step: float = param(
         0.5,
         name="conversion.max_joint_step",
-        doc="No joint changes by more between waypoints: more is a jump.",
+        doc="Max change of a joint between two waypoints; larger changes are treated as "
+            "discontinuities and rejected.",
         unit="rad or m", gt=0.0, le=10.0,
     )  # fmt: skip
     saturation_max_segment_iterations: int = param(
         5,
         name="saturation.max_segment_iterations",
-        doc="How often segments with room are shortened each by itself, per round.",
+        doc="Max number of iterations per round that shorten single segments; 0: none.",
         ge=0, le=10_000,
     )  # fmt: skip
     saturation_max_aggregate_iterations: int = param(
         50,
         name="saturation.max_aggregate_iterations",
-        doc="Rounds at most; one iteration of either kind at least.", ge=0, le=10_000,
+        doc="Max number of rounds; at least one iteration is made.", ge=0, le=10_000,
     )  # fmt: skip
     saturation_convergence_dt: float = param(
         0.001,
-        name="saturation.convergence_dt", doc="A round that gains less is the last.",
+        name="saturation.convergence_dt", doc="Reduction of the duration below which the "
+        "iterations end; 0: never.",
         unit="s", ge=0.0, le=10.0,
     )  # fmt: skip
     saturation_max_dilation_iterations: int = param(
         100,
         name="saturation.max_dilation_iterations",
-        doc="How often the whole may be stretched until every limit is kept.", ge=0, le=10_000,
+        doc="Max number of dilations of the whole trajectory until all limits are respected; "
+            "0: none.", ge=0, le=10_000,
     )  # fmt: skip
     saturation_dilation_dt: float = param(
-        0.001, name="saturation.dilation_dt", doc="Least stretch.", unit="s", ge=0.0, le=10.0
+        0.001,
+        name="saturation.dilation_dt",
+        doc="Increase of the duration per dilation.",
+        unit="s",
+        ge=0.0,
+        le=10.0,
     )
     saturation_min_time_span: float = param(
         0.01,
-        name="saturation.min_time_span", doc="Least time between two waypoints.",
+        name="saturation.min_time_span", doc="Min time between two waypoints.",
         unit="s", ge=0.0, le=10.0,
     )  # fmt: skip
     saturation_time_split_method: str = param(
         "uniform",
         name="saturation.time_split_method",
-        doc="How the time is shared out among the segments at first.",
+        doc="Initial distribution of time among the segments.",
         one_of=SPLIT_METHODS,
     )
     request_threads: int = param(
-        2, doc="Requests that are answered side by side.", ge=1, le=16, read_only=True
+        2, doc="Number of requests processed concurrently.", ge=1, le=16, read_only=True
     )
 
 

@@ -28,6 +28,7 @@ from motion_nodes.planning.composite_path import CSpacePathSpec
 from motion_nodes.planning.path_spec_file import path_spec_of
 from motion_nodes.planning.start import in_words
 from motion_nodes.planning.task_space_generator import TaskSpaceTrajectoryGenerator
+from motion_nodes.planning.verify import sweep_path
 from motion_nodes.ros.messages.moveit_messages import Refusal, joint_values, requested_group
 from motion_nodes.ros.messages.plan_messages import scaling
 from motion_nodes.ros.messages.trajectory_messages import seconds
@@ -274,7 +275,7 @@ class _Check:
     @property
     def is_free(self) -> Callable[[Array], NDArray[np.bool_]] | None:
         """Tells which configurations are free; None: all are taken for that."""
-        return None if self._checker is None else self._checker.are_free
+        return None if self._checker is None else self._checker.exact.are_free
 
     def whole(self, motion: TimedPath) -> None:
         """Refuse a motion on which something is touched."""
@@ -283,10 +284,11 @@ class _Check:
         times = motion.sample_times(CHECK_STEP)
         Q = motion.states(times)[0]
         order = [motion.joint_names.index(name) for name in self._checker.joint_names]
-        taken = np.flatnonzero(~self._checker.are_free(Q[:, order]))
-        if len(taken):
-            words = in_words(self._checker, Q[taken[0]][order])
-            raise Infeasible(f"{times[taken[0]]:.3f} s after its begin the motion touches: {words}")
+        found = sweep_path(self._checker, Q[:, order])
+        if not found.free:
+            words = in_words(self._checker, found.q)
+            at = times[int(np.abs(Q[:, order] - found.q).max(axis=1).argmin())]
+            raise Infeasible(f"{at:.3f} s after its begin the motion touches: {words}")
 
 
 def _refuse_goals(request: Any) -> None:

@@ -14,12 +14,13 @@ from trajectory_msgs.msg import JointTrajectory
 from motion_nodes.control.trajectory_follower import FollowGoal
 from motion_nodes.control.trajectory_runner import Run
 from motion_nodes.errors import BadCommand, MotionError
-from motion_nodes.nodes.articulation.articulation_params import tolerances_of
+from motion_nodes.nodes.articulation.articulation_params import guard_of, tolerances_of
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.ros import qos
 from motion_nodes.ros.messages.trajectory_messages import (
     drop_points,
     seconds,
+    size_fault,
     tolerance_requests,
     trajectory_from,
 )
@@ -51,12 +52,14 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
     if problem is not None:
         raise BadCommand(problem.text)
     path, goal, goal_time = tolerances_of(host.node.params, names)
+    guard = None
     if request is not None:
         if request.multi_dof_trajectory.joint_names or request.multi_dof_trajectory.points:
             raise BadCommand(
                 "the goal has a multi_dof_trajectory; this controller has no such joints"
             )
-        path = path.requested(tolerance_requests(request.path_tolerance), names)
+        wishes = list(tolerance_requests(request.path_tolerance))
+        path, guard = path.requested(wishes, names), guard_of(wishes, names)
         goal = goal.requested(tolerance_requests(request.goal_tolerance), names)
         if any(t.acceleration > 0.0 for t in (*request.path_tolerance, *request.goal_tolerance)):
             host.node.warn(
@@ -65,7 +68,9 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
             )
         wish = seconds(request.goal_time_tolerance)
         goal_time = goal_time if wish == 0.0 else max(wish, 0.0)
-    return FollowGoal(trajectory=checked, path=path, goal=goal, goal_time=goal_time, within=limits)
+    return FollowGoal(
+        trajectory=checked, path=path, goal=goal, goal_time=goal_time, guard=guard, within=limits
+    )
 
 
 def start(host: ControllerHost, goal: FollowGoal, stamp: Any, label: str) -> Run:
@@ -81,9 +86,8 @@ def start(host: ControllerHost, goal: FollowGoal, stamp: Any, label: str) -> Run
     given, end_time = seconds(stamp), goal.trajectory.end_time
     delay = 0.0
     if given:
-        # The coming step takes it on by dt, and then its reference is to be a period ahead.
-        step, period = host.node.step, 1.0 / host.node.params.update_rate
-        delay = given - step.now + step.dt - period
+        # The coming reference belongs to that deadline: where joints shall be a period later.
+        delay = given - host.node.step.next_ns * 1e-9
     if delay + end_time < 0.0:
         raise OldTrajectory(
             f"the trajectory's stamp is {-delay:.2f} s old and it lasts {end_time:.2f} s: it "
@@ -103,4 +107,6 @@ def listen_for_trajectories(host: ControllerHost) -> None:
             text = str(error) or LOOP_SILENT
             host.node.warn("trajectory", f"trajectory refused, nothing moves: {text}")
 
-    host.node.listen(JointTrajectory, "~/joint_trajectory", qos.REQUESTS, hear)
+    host.node.listen(
+        JointTrajectory, "~/joint_trajectory", qos.REQUESTS, hear, size_fault=size_fault
+    )

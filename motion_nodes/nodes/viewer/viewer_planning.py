@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from moveit_msgs.msg import CollisionObject, DisplayTrajectory, ObjectColor, PlanningScene
+from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import Marker, MarkerArray
 
@@ -29,6 +30,7 @@ from motion_nodes.view.marker_view import Drawing
 PLANS = "display_planned_path"
 TRAJECTORIES = "trajectory_generator/trajectory"
 TREES = f"{PLANNER}/markers"
+RECOVER = f"{PLANNER}/recover"
 MANY = 64
 """Markers of a message that are looked at."""
 
@@ -52,6 +54,9 @@ class WatchedPlanning:
         self.follower = SceneFollower(node, robot, kinematics, frames, namespace)
         self._changes = node.advertise(
             PlanningScene, under(namespace, "planning_scene"), qos.SCENES
+        )
+        self._recover = node.create_client(
+            Trigger, under(namespace, RECOVER), qos_profile=qos.ACTION_REQUESTS
         )
         self._trees: PolledSubscription[MarkerArray] | None = None
         self._revision = 0
@@ -93,6 +98,22 @@ class WatchedPlanning:
             message.object_colors = [colour]
         self._changes.publish(message)
 
+    def send_recover(self, viewer: BrowserViewer) -> None:
+        """Call the planner's ~/recover, and show on the page what came of it."""
+        if not self._recover.service_is_ready():
+            viewer.set_recovery_message(
+                self._name, f"There is no service {self._recover.srv_name}: is the planner running?"
+            )
+            return
+        viewer.set_recovery_message(self._name, "recovering")
+
+        def done(answer: Any) -> None:
+            response = answer.result()
+            if response is not None:
+                viewer.set_recovery_message(self._name, response.message)
+
+        self._recover.call_async(Trigger.Request()).add_done_callback(done)
+
     def destroy(self) -> None:
         """Unsubscribe."""
         self.follower.destroy()
@@ -127,7 +148,7 @@ class WatchedPlanning:
             self._warn(TREES, error)
 
     def _warn(self, topic: str, error: MotionError) -> None:
-        self._node.warn(f"{self._name}: {error}", f"{self._name}: {topic}: {error}")
+        self._node.warn(f"{self._name}: {topic}", f"{self._name}: {topic}: {error}")
 
 
 def drawings_of(message: MarkerArray) -> list[Drawing]:

@@ -12,11 +12,11 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.nodes.viewer.viewer_planning import WatchedPlanning
 from motion_nodes.nodes.viewer.viewer_target import FOLLOWERS, WatchedTarget
+from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.executor_jobs import ExecutorJobs
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
@@ -46,7 +46,7 @@ class WatchedRobot:
         """Create the endpoints under the robot's namespace."""
         self._node = node
         namespace = place.namespace
-        robot = self.robot = load_robot(place.robot)
+        robot = self.robot = load_description(place.robot)
         self.viewed = ViewedRobot.of(
             robot, namespace or robot.name, place.X_WR, followers=FOLLOWERS, edits_scene=True
         )
@@ -134,6 +134,11 @@ class WatchedRobot:
         if self.planning is not None:
             self.planning.send_object(viewer, name, item)
 
+    def send_recover(self, viewer: BrowserViewer) -> None:
+        """Have the planner recover the arm from a collision."""
+        if self.planning is not None:
+            self.planning.send_recover(viewer)
+
     def let_go(self) -> None:
         """Stop the base, where it was last driven from the page; others may be driving it."""
         if self._drives:
@@ -141,5 +146,6 @@ class WatchedRobot:
 
     def _send(self, names: list[str], values: list[float]) -> None:
         message = JointState(name=names, position=values)
+        message.header.frame_id = self._node.get_name()
         set_stamp(message, self._node.now_ns())
         self._command.publish(message)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What ``motion recover`` does: it calls the planner's ~/recover and waits for the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import rclpy
+from std_srvs.srv import Trigger
+
+from motion_nodes.ros import qos, signals
+from motion_nodes.ros.clients.client_node import client_node
+from motion_nodes.ros.names import PLANNER
+
+NOTICE_AFTER = 2.0
+"""[s] After so long without the service the user is notified once."""
+RECOVERY_TIMEOUT = 120.0
+"""[s] Max duration of a recovery, which is slow."""
+
+
+def recover(prefix: str, timeout: float, news: Callable[[str], None]) -> tuple[bool, str]:
+    """Have a running suite recover an arm.
+
+    Args:
+        prefix: of the robot's names, empty or beginning with a slash.
+        timeout: how long at most to wait for the service [s].
+        news: takes a line about how it goes.
+
+    Returns:
+        Whether it succeeded, and the planner's message.
+    """
+    name = f"{prefix}/{PLANNER}/recover"
+    with client_node("motion_recover") as node:
+        client = node.create_client(Trigger, name, qos_profile=qos.ACTION_REQUESTS)
+        began, noticed = time.monotonic(), False
+        while not client.service_is_ready():
+            waited = time.monotonic() - began
+            if signals.STOP.is_set():
+                return False, "stopped"
+            if waited > timeout:
+                return False, f"there is no service {name}"
+            if waited > NOTICE_AFTER and not noticed:
+                noticed = True
+                news(f"waiting for {name}")
+            rclpy.spin_once(node, timeout_sec=0.05)
+        answer = client.call_async(Trigger.Request())
+        end = time.monotonic() + timeout + RECOVERY_TIMEOUT
+        while not answer.done():
+            if signals.STOP.is_set():
+                return False, "stopped waiting; the planner goes on"
+            if time.monotonic() > end:
+                return False, f"{name} did not answer"
+            rclpy.spin_once(node, timeout_sec=0.05)
+        response = answer.result()
+        return bool(response.success), str(response.message)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An arm that finds itself in a shallow collision is led out of it, by goals and by ~/recover."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from joint_client import ABORTED, ARM, FRANKA, HOME, SUCCEEDED, JointClient
+from moveit_msgs.msg import CollisionObject, MoveItErrorCodes, PlanningScene
+from moveit_msgs.srv import ApplyPlanningScene
+from planner_client import Planner, box, end_of
+from std_srvs.srv import Trigger
+
+from motion_nodes.planning.recovery import RecoverySettings
+from motion_nodes.scene.checker import CollisionChecker
+
+Codes = MoveItErrorCodes
+NODE = "/move_group"
+NEAR = {**{name: HOME[name] for name in ARM}, "panda_joint1": 0.4}
+DEPTH = 0.01
+pytestmark = pytest.mark.timeout(300)
+
+
+@pytest.fixture(scope="module")
+def arm(module_suite, module_client):
+    """A robot without physics, its controller and the planner."""
+    common = {"robot": "franka", "use_sim_time": True}
+    module_suite.node("mock_sim", robots=["franka"])
+    module_suite.node("articulation_controller", **common)
+    module_suite.node("rrt_planner", **common)
+    made = JointClient(module_client)
+    made.wait_for()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def planner(arm):
+    """The planner, with an empty scene and the arm at home."""
+    made = Planner(arm)
+    made.wait()
+    assert made.client.set_parameters(NODE, **{"recovery.enabled": True}).successful
+    apply(made.client, CollisionObject(id="block", operation=CollisionObject.REMOVE))
+    status, result = made.move({name: HOME[name] for name in ARM}).result()
+    assert status == SUCCEEDED, result.error_code.message
+    arm.rest()
+    return made
+
+
+def apply(client, item):
+    message = PlanningScene(is_diff=True)
+    message.robot_state.is_diff = True
+    message.world.collision_objects = [item]
+    request = ApplyPlanningScene.Request(scene=message)
+    assert client.call(ApplyPlanningScene, "/apply_planning_scene", request).success
+
+
+def jam(planner, depth=DEPTH):
+    """Put a block under the hand, so that it is that deep in it; return a checker with it."""
+    joints = planner.arm.joints
+    q = np.array([joints[name] for name in ARM])
+    checker = CollisionChecker(FRANKA, "arm")
+    checker.set_positions(joints)
+    x, y, z, radius = min(checker.sphere_positions(q), key=lambda sphere: sphere[2] - sphere[3]
+                          if np.hypot(*sphere[:2]) > 0.25 else np.inf)  # fmt: skip
+    size = (0.2, 0.2, 0.1)
+    at = (float(x), float(y), float(z - radius + depth - 0.5 * size[2]))
+    item = box("block", size, at)
+    item.header.frame_id = "panda_link0"
+    apply(planner.client, item)
+    return checker, size, at
+
+
+def bottom(checker, q, size, at):
+    """Depth of the deepest sphere over the block [m]; 0 where none is in it."""
+    spheres = checker.sphere_positions(q)
+    offset = np.abs(spheres[:, :3] - at) - 0.5 * np.array(size)
+    outside = np.linalg.norm(np.maximum(offset, 0.0), axis=1)
+    signed = np.where((offset > 0.0).any(axis=1), outside, offset.max(axis=1))
+    return max(0.0, float((spheres[:, 3] - signed).max()))
+
+
+def test_a_goal_leaves_the_collision_slowly_and_arrives(planner):
+    checker, size, at = jam(planner)
+    status, result = planner.move(NEAR).result()
+    assert status == SUCCEEDED, result.error_code.message
+    assert "recovery" in result.error_code.message
+    assert "block" in result.error_code.message
+    planner.arm.rest()
+    joints = planner.arm.joints
+    assert {name: joints[name] for name in ARM} == pytest.approx(NEAR, abs=5e-3)
+    executed = result.executed_trajectory.joint_trajectory
+    columns = [list(executed.joint_names).index(name) for name in ARM]
+    Q = np.array([point.positions for point in executed.points])[:, columns]
+    depths = [bottom(checker, q, size, at) for q in Q]
+    assert depths[0] == pytest.approx(DEPTH, abs=1e-3)
+    # What is measured follows what is commanded within drives' tolerance.
+    assert (np.array(depths) <= np.minimum.accumulate(depths) + 1e-3).all()
+    assert depths[-1] == 0.0
+
+
+def test_plans_begin_with_the_recovery_unless_it_is_switched_off(planner):
+    jam(planner)
+    answer = planner.plan(NEAR)
+    assert answer.error_code.val == Codes.SUCCESS, answer.error_code.message
+    assert "recovery" in answer.error_code.message
+    assert end_of(answer.trajectory) == pytest.approx(NEAR, abs=1e-3)
+    speeds = np.array([p.velocities for p in answer.trajectory.joint_trajectory.points[:5]])
+    limit = RecoverySettings().velocity_scaling * FRANKA.group("arm").limits.velocity
+    assert (np.abs(speeds) <= limit + 1e-6).all()
+    assert planner.client.set_parameters(NODE, **{"recovery.enabled": False}).successful
+    code, text = planner.refused(NEAR)
+    assert code == Codes.START_STATE_IN_COLLISION
+    assert "block" in text
+
+
+def test_a_client_may_execute_such_a_plan(planner):
+    jam(planner)
+    answer = planner.plan(NEAR)
+    status, result = planner.execute(answer.trajectory.joint_trajectory).result()
+    assert status == SUCCEEDED, result.error_code.message
+
+
+def test_the_service_recovers_and_then_has_nothing_to_do(planner):
+    checker, size, at = jam(planner)
+    answer = planner.client.call(Trigger, f"{NODE}/recover", within=30.0)
+    assert answer.success, answer.message
+    assert "block" in answer.message
+    planner.arm.rest()
+    joints = planner.arm.joints
+    q = np.array([joints[name] for name in ARM])
+    assert bottom(checker, q, size, at) == 0.0
+    assert np.abs(q - [HOME[name] for name in ARM]).max() < 0.2
+    again = planner.client.call(Trigger, f"{NODE}/recover", within=30.0)
+    assert again.success
+    assert "nothing to do" in again.message
+
+
+def test_deep_collisions_are_refused_with_the_pair(planner):
+    jam(planner, depth=0.06)
+    before = planner.arm.joints
+    answer = planner.client.call(Trigger, f"{NODE}/recover", within=30.0)
+    assert not answer.success
+    assert "block" in answer.message
+    status, result = planner.move(NEAR).result()
+    assert status == ABORTED
+    assert result.error_code.val == Codes.START_STATE_IN_COLLISION
+    assert "no recovery" in result.error_code.message
+    assert planner.arm.joints == pytest.approx(before, abs=1e-3)
+
+
+def test_the_command_recovers(planner):
+    jam(planner)
+    command = [sys.executable, "-m", "motion_nodes.cli.main", "recover", "franka"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "block" in done.stdout + done.stderr
+    again = planner.client.call(Trigger, f"{NODE}/recover", within=30.0)
+    assert "nothing to do" in again.message
