@@ -83,6 +83,7 @@ def new_robot(
     allow_missing_meshes: bool = False,
     force: bool = False,
     seed: int = 0,
+    unique_name: bool = True,
     progress: Progress | None = None,
 ) -> NewRobot:
     """Make a robot's folder from a URDF; all of it or nothing.
@@ -97,6 +98,7 @@ def new_robot(
         allow_missing_meshes: whether links whose collision meshes are missing go unchecked.
         force: whether a folder that exists may be moved aside.
         seed: of all that is tried at random.
+        unique_name: whether the name of a robot on the search path is refused.
         progress: is told what is done next.
 
     Raises:
@@ -109,7 +111,7 @@ def new_robot(
         raise BadConfig(f"the accuracy of spheres is {spheres_accuracy} m; it must be above 0.")
     root, file = read_source(urdf, package_paths)
     robot_name = checked_name(name, root.get("name") or file.stem)
-    target = _target(output, robot_name, force)
+    target = _target(output, robot_name, force, unique_name=unique_name)
     say("reading the URDF")
     repair(root, file, findings)
     search = PackageSearch(file.parent, tuple(Path(p).expanduser() for p in package_paths))
@@ -182,14 +184,14 @@ def new_robot(
     return NewRobot(target, load_robot(target), findings, coverage, found, free, kept)
 
 
-def _target(output: str | Path | None, name: str, force: bool) -> Path:
+def _target(output: str | Path | None, name: str, force: bool, *, unique_name: bool) -> Path:
     """Return the folder to make, after a look whether it can be made."""
     target = Path(output).expanduser().absolute() if output is not None else Path.cwd() / name
     if target.exists() and not force:
         raise BadConfig(
             f"{target} exists; choose another place with --output, or move it aside with --force."
         )
-    known = available_robots()
+    known = available_robots() if unique_name else {}
     if name in known and known[name].parent != target:
         raise BadConfig(
             f"a robot called '{name}' exists: {known[name].parent}. Give this one another name "

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Public names for type checkers; ``__init__.py`` imports each when it is first used."""
+
+from motion_nodes.api.joint_group import JointGroup as JointGroup
+from motion_nodes.api.mobile_base import MobileBase as MobileBase
+from motion_nodes.api.reactive_policy import ReactivePolicy as ReactivePolicy
+from motion_nodes.api.robot_model import RobotModel as RobotModel
+from motion_nodes.api.robot_model import available_robots as available_robots
+from motion_nodes.api.robot_model import load_robot as load_robot
+from motion_nodes.bases.base import Twist2 as Twist2
+from motion_nodes.bases.controller import BaseController as BaseController
+from motion_nodes.bases.limits import AxisLimits as AxisLimits
+from motion_nodes.bases.limits import BaseLimits as BaseLimits
+from motion_nodes.bases.odometry import Odometry as Odometry
+from motion_nodes.errors import MotionError as MotionError
+from motion_nodes.ik.problem import IkBatchResult as IkBatchResult
+from motion_nodes.ik.problem import IkResult as IkResult
+from motion_nodes.ik.problem import IkSettings as IkSettings
+from motion_nodes.ik.problem import IkTolerance as IkTolerance
+from motion_nodes.model.limits import JointLimits as JointLimits
+from motion_nodes.model.poses import inverse as inverse
+from motion_nodes.model.poses import multiply as multiply
+from motion_nodes.model.poses import pose as pose
+from motion_nodes.model.tree import Box as Box
+from motion_nodes.model.tree import Cylinder as Cylinder
+from motion_nodes.model.tree import Sphere as Sphere
+from motion_nodes.planning.pipeline import MotionPlan as MotionPlan
+from motion_nodes.planning.pipeline import PlanOptions as PlanOptions
+from motion_nodes.planning.planners import planner_names as planner_names
+from motion_nodes.planning.problem import JointGoal as JointGoal
+from motion_nodes.planning.problem import PoseGoal as PoseGoal
+from motion_nodes.scene.from_file import load_world as load_world
+from motion_nodes.scene.shapes import Capsule as Capsule
+from motion_nodes.scene.shapes import Cone as Cone
+from motion_nodes.scene.shapes import HalfSpace as HalfSpace
+from motion_nodes.scene.shapes import TriangleMesh as TriangleMesh
+from motion_nodes.scene.shapes import triangle_mesh as triangle_mesh
+from motion_nodes.scene.world import World as World
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory as JointTrajectory
+from motion_nodes.trajectory.timed_path import TimedPath as TimedPath
+from motion_nodes.trajectory.trajectory import JointSample as JointSample
+
+__version__: str
+
+__all__ = [
+    "load_robot",
+    "available_robots",
+    "RobotModel",
+    "JointGroup",
+    "JointLimits",
+    "pose",
+    "multiply",
+    "inverse",
+    "IkSettings",
+    "IkTolerance",
+    "IkResult",
+    "IkBatchResult",
+    "World",
+    "load_world",
+    "Box",
+    "Sphere",
+    "Cylinder",
+    "Capsule",
+    "Cone",
+    "HalfSpace",
+    "TriangleMesh",
+    "triangle_mesh",
+    "JointGoal",
+    "PoseGoal",
+    "PlanOptions",
+    "MotionPlan",
+    "planner_names",
+    "JointTrajectory",
+    "TimedPath",
+    "JointSample",
+    "ReactivePolicy",
+    "MobileBase",
+    "BaseController",
+    "BaseLimits",
+    "AxisLimits",
+    "Twist2",
+    "Odometry",
+    "MotionError",
+]

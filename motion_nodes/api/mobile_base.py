@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wheeled base of a robot: wheel speeds from twists, twists from wheels, odometry."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.bases.base import Twist2, WheeledBase
+from motion_nodes.bases.controller import BaseController, BaseControllerConfig
+from motion_nodes.bases.limits import BaseLimits
+from motion_nodes.bases.odometry import Odometry
+from motion_nodes.errors import BadCommand
+from motion_nodes.model.tree import Array
+
+
+class MobileBase:
+    """Kinematics of a wheeled base. Twists are in the base frame: x forward, y left, z up."""
+
+    kinematics: WheeledBase
+    """Differential, holonomic or Ackermann kinematics, with their own methods."""
+
+    def __init__(self, kinematics: WheeledBase) -> None:
+        """Wrap the kinematics of a base; ``load_robot(...).base`` makes one."""
+        self.kinematics = kinematics
+
+    def __repr__(self) -> str:
+        """Return kind and wheels."""
+        return f"MobileBase({type(self.kinematics).__name__}: {', '.join(self.wheel_names)})"
+
+    @property
+    def wheel_names(self) -> tuple[str, ...]:
+        """Driven wheel joints, in the order of all wheel arrays."""
+        return self.kinematics.wheel_names
+
+    @property
+    def steering_names(self) -> tuple[str, ...]:
+        """Steering joints, in the order of all steering arrays."""
+        return self.kinematics.steering_names
+
+    def wheels_from_twist(self, vx: float = 0.0, vy: float = 0.0, wz: float = 0.0) -> Array:
+        """Return the wheel speeds of a twist; no limits are applied.
+
+        Args:
+            vx: forward velocity [m/s].
+            vy: velocity to the left [m/s]; a base that cannot move sideways leaves it out.
+            wz: yaw rate, counter-clockwise [rad/s].
+
+        Returns:
+            Speeds [rad/s], shape (wheels,), in the order of ``wheel_names``.
+
+        Raises:
+            BadCommand: a number that is not finite.
+        """
+        return self.kinematics.wheels_from_twist(self._feasible(vx, vy, wz))
+
+    def steering_from_twist(self, vx: float = 0.0, vy: float = 0.0, wz: float = 0.0) -> Array:
+        """Return the steering angles of a twist, as if steering took no time.
+
+        Arguments are those of :meth:`wheels_from_twist`.
+
+        Returns:
+            Angles [rad], shape (steering joints,); empty for a base without steering.
+
+        Raises:
+            BadCommand: a number that is not finite.
+        """
+        at_rest = np.zeros(len(self.steering_names))
+        return self.kinematics.steer(self._feasible(vx, vy, wz), at_rest, 1e6)
+
+    def twist_from_wheels(self, wheels: ArrayLike, steering: ArrayLike | None = None) -> Twist2:
+        """Return the twist that wheel speeds give the base.
+
+        Args:
+            wheels: speeds [rad/s], shape (wheels,); wheel displacements [rad] give the path.
+            steering: steering angles [rad], shape (steering joints,); default: straight ahead.
+
+        Returns:
+            Forward and lateral velocity [m/s] and yaw rate [rad/s] in the base frame.
+
+        Raises:
+            BadCommand: an array of another length, or numbers that are not finite.
+        """
+        angles = np.zeros(len(self.steering_names)) if steering is None else steering
+        speeds = _checked(wheels, self.wheel_names, "wheel speeds")
+        return self.kinematics.twist_from_wheels(
+            speeds, _checked(angles, self.steering_names, "steering angles")
+        )
+
+    def odometry(self) -> Odometry:
+        """Return odometry at the origin; ``odometry.advance(path, dt)`` adds a motion."""
+        return Odometry()
+
+    def controller(self, limits: BaseLimits) -> BaseController:
+        """Return a controller: twist commands in, limited wheel speeds out, odometry.
+
+        Args:
+            limits: of body and wheels.
+
+        Returns:
+            ``command(twist, now)``, ``step(now, dt)`` and ``measure(wheels, dt)`` in a loop.
+        """
+        return BaseController(self.kinematics, BaseControllerConfig(limits=limits))
+
+    def _feasible(self, vx: float, vy: float, wz: float) -> Twist2:
+        return self.kinematics.nearest_twist(Twist2(float(vx), float(vy), float(wz)))
+
+
+def _checked(values: ArrayLike, names: tuple[str, ...], what: str) -> Array:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != (len(names),) or not np.isfinite(array).all():
+        raise BadCommand(f"{what} must be {len(names)} finite numbers ({', '.join(names)}).")
+    return array

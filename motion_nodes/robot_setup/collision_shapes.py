@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convex pieces as the collision geometry of a URDF's links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from motion_nodes.errors import BadDescription
+from motion_nodes.robot_setup.convex_pieces import ConvexPiece, write_obj
+
+MESHES = "meshes"
+"""Folder of a robot's mesh files, beside its URDF."""
+
+
+def write_pieces(
+    folder: Path, link: str, pieces: Sequence[ConvexPiece], heading: str = ""
+) -> list[str]:
+    """Write the pieces of a link, one OBJ file each.
+
+    Args:
+        folder: of the robot.
+        link: name of the files.
+        pieces: in the link's frame.
+        heading: comment at the head of each file, lines that begin with ``#``.
+
+    Returns:
+        The files' names as a URDF in that folder has them.
+    """
+    names = [link] if len(pieces) == 1 else [f"{link}_{k}" for k in range(len(pieces))]
+    for name, piece in zip(names, pieces, strict=True):
+        write_obj(folder / MESHES / f"{name}.obj", piece, heading)
+    return [f"{MESHES}/{name}.obj" for name in names]
+
+
+def with_collision_meshes(urdf: str, link: str, files: Sequence[str]) -> str:
+    """Return a URDF's text in which a link's collision geometry is some meshes in its frame.
+
+    All else stays as it is written, comments and spacing included.
+
+    Args:
+        urdf: the text.
+        link: whose collision elements are replaced.
+        files: mesh files as the URDF is to name them.
+
+    Raises:
+        BadDescription: there is no such link, or it is empty.
+    """
+    found = re.search(rf'<link\s+name="{re.escape(link)}"\s*>.*?</link>', urdf, re.DOTALL)
+    if found is None:
+        raise BadDescription(f"the URDF has no link '{link}' with elements in it.")
+    body = re.sub(r"\s*<collision\b.*?</collision>", "", found.group(), flags=re.DOTALL)
+    lines = "".join(
+        f'    <collision><geometry><mesh filename="{file}"/></geometry></collision>\n'
+        for file in files
+    )
+    head, _, _ = body.rpartition("</link>")
+    head = head.rstrip() + "\n"
+    return urdf[: found.start()] + head + lines + "  </link>" + urdf[found.end() :]

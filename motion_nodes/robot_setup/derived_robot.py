@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot from its URDF alone: what a robot.yaml would state is derived once and cached.
+
+The cache is ``$MOTION_NODES_CACHE_DIR/robots`` if that variable is set, else
+``$XDG_CACHE_HOME/motion_nodes/robots``, else ``~/.cache/motion_nodes/robots``. An entry's name is a
+hash of the URDF, of the files beside it that it names, and of the code that derives it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import hashlib
+import logging
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from motion_nodes.errors import BadConfig
+from motion_nodes.kernels.cache import preferred_folder
+from motion_nodes.model.loader import ROBOT_FILE, load_robot
+from motion_nodes.model.robot import Robot
+
+Progress = Callable[[str], None]
+
+_LOG = logging.getLogger(__name__)
+_URDF_SUFFIXES = (".urdf", ".xacro", ".xml")
+_FILENAME = re.compile(rb"filename\s*=\s*[\"']([^\"']+)[\"']")
+
+
+def load_description(
+    name_or_path: str | Path,
+    urdf: str | Path | None = None,
+    package_paths: Sequence[str | Path] = (),
+    progress: Progress | None = None,
+) -> Robot:
+    """Load a robot by name, folder or file; a URDF alone will do.
+
+    Args:
+        name_or_path: see :func:`motion_nodes.model.loader.load_robot`; or a URDF or xacro file.
+        urdf: the URDF that goes with the file of another system.
+        package_paths: folders to search for ``package://`` names in a URDF.
+        progress: is told the steps of deriving a robot.
+
+    Raises:
+        RobotNotFound, BadDescription, BadConfig: as the loader and ``motion new``.
+    """
+    path = Path(name_or_path).expanduser()
+    if urdf is None and path.suffix in _URDF_SUFFIXES and path.is_file():
+        return load_robot(derived_folder(path.absolute(), package_paths, progress))
+    return load_robot(name_or_path, urdf)
+
+
+def derived_folder(
+    urdf: Path, package_paths: Sequence[str | Path] = (), progress: Progress | None = None
+) -> Path:
+    """Return the folder with the robot.yaml derived from a URDF, made if it is not cached.
+
+    Args:
+        urdf: URDF or xacro file.
+        package_paths: folders to search for ``package://`` names.
+        progress: is told the steps.
+
+    Raises:
+        BadDescription: the URDF cannot be used; names file, line and what to do.
+        BadConfig: the cache cannot be written.
+    """
+    cache = _cache_folder()
+    key = _digest(urdf, package_paths)
+    with _locked(cache / f"{key}.lock"):
+        folder = cache / key
+        if not (folder / ROBOT_FILE).is_file():
+            # Takes as long to import as a robot to load, and is needed once per robot.
+            from motion_nodes.robot_setup.new_robot import new_robot
+
+            made = new_robot(
+                urdf,
+                output=folder,
+                package_paths=package_paths,
+                force=True,
+                unique_name=False,
+                progress=progress,
+            )
+            notes = "".join(f"\n  {item.topic}: {item.text}" for item in made.findings)
+            _LOG.warning(
+                "%s has no robot.yaml; derived from the URDF:%s\n'motion new %s' writes a folder "
+                "in which all of it can be corrected", urdf, notes, urdf,
+            )  # fmt: skip
+    return folder
+
+
+def _cache_folder() -> Path:
+    kernels = preferred_folder()
+    if kernels is None:
+        raise BadConfig("there is no home folder; set MOTION_NODES_CACHE_DIR to a writable folder.")
+    folder = kernels.parent / "robots"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise BadConfig(
+            f"{folder} cannot be made ({error.strerror}); set MOTION_NODES_CACHE_DIR to a writable "
+            "folder, or make a robot's folder with 'motion new'."
+        ) from None
+    return folder
+
+
+def _digest(urdf: Path, package_paths: Sequence[str | Path]) -> str:
+    """Return a hash of all that a derived robot depends on."""
+    try:
+        text = urdf.read_bytes()
+    except OSError as error:
+        raise BadConfig(f"{urdf} cannot be read: {error.strerror}.") from None
+    sha = hashlib.sha256(_code_digest())
+    sha.update(str(urdf).encode())
+    sha.update(text)
+    for name in sorted(set(_FILENAME.findall(text))):
+        path = urdf.parent / os.fsdecode(name)
+        if path.is_file():
+            sha.update(name + str(path.stat().st_mtime_ns).encode())
+    for folder in package_paths:
+        sha.update(str(Path(folder).absolute()).encode())
+    return sha.hexdigest()[:32]
+
+
+@functools.cache
+def _code_digest() -> bytes:
+    """Return a hash of this room's source files."""
+    sha = hashlib.sha256()
+    for file in sorted(Path(__file__).parent.glob("*.py")):
+        sha.update(file.read_bytes())
+    return sha.digest()
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock file, so that several processes derive a robot once."""
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

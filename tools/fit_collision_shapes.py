@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Computes convex collision shapes of a robot's links from meshes, and writes them to its folder.
+
+Shipped arms, from the meshes that their manufacturers publish (not part of this repository; where
+to find them: ``benchmarks/true_geometry.py``)::
+
+    python tools/fit_collision_shapes.py franka --meshes FOLDER
+
+Any other robot's folder, from the collision geometry that its URDF has now::
+
+    python tools/fit_collision_shapes.py ~/my_robot --pieces 4
+
+Each link gets convex pieces that contain its mesh (``motion_nodes/robot_setup/convex_pieces.py``).
+Written are ``meshes/<link>.obj`` and the URDF's ``<collision>`` elements; printed is how far the
+pieces reach beyond the mesh, and that nothing sticks out of them. With ``--dry-run`` nothing is
+written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+from true_geometry import MESHES, link_triangles  # type: ignore[import-not-found]  # noqa: E402
+
+from motion_nodes.model.loader import load_robot  # noqa: E402
+from motion_nodes.model.robot import Robot  # noqa: E402
+from motion_nodes.model.tree import Mesh  # noqa: E402
+from motion_nodes.robot_setup.collision_shapes import (  # noqa: E402
+    with_collision_meshes,
+    write_pieces,
+)
+from motion_nodes.robot_setup.convex_pieces import (  # noqa: E402
+    convex_pieces,
+    reach_beyond,
+    sticks_out,
+)
+from motion_nodes.robot_setup.link_geometry import triangles_of  # noqa: E402
+from motion_nodes.scene.shapes import triangle_mesh  # noqa: E402
+
+HEADING = """# SPDX-License-Identifier: Apache-2.0
+# Collision shape of {link}: a convex polytope that contains the link's mesh; see README.md#shapes.
+# Written by tools/fit_collision_shapes.py. Vertices [m] in the link's frame.
+"""
+
+
+def main() -> None:
+    """Compute, check, print and write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("robot", help="a shipped robot's name or a robot's folder")
+    parser.add_argument("--meshes", type=Path, help="folder of the published collision meshes")
+    parser.add_argument("--tolerance", type=float, default=0.002, help="[m], default 0.002")
+    parser.add_argument("--pieces", type=int, default=1, help="of each link at most, default 1")
+    parser.add_argument("--dry-run", action="store_true", help="write nothing")
+    options = parser.parse_args()
+    robot = load_robot(options.robot)
+    text = (robot.directory / robot.description.urdf).read_text()
+    print("| link | pieces | faces | vertices | excess [mm] | sticks out [mm] |")
+    print("|---|---|---|---|---|---|")
+    for link, corners in triangles(robot, options.meshes):
+        pieces = convex_pieces(corners, options.tolerance, options.pieces)
+        mesh = triangle_mesh(corners.reshape(-1, 3), np.arange(3 * len(corners)).reshape(-1, 3))
+        faces = sum(len(piece.planes) for piece in pieces)
+        vertices = sum(len(piece.vertices) for piece in pieces)
+        excess = reach_beyond(pieces, mesh) if len(pieces) > 1 else pieces[0].excess
+        outside = sticks_out(pieces, corners.reshape(-1, 3))
+        print(
+            f"| {link} | {len(pieces)} | {faces} | {vertices} | {1e3 * excess:.2f} "
+            f"| {1e3 * outside:.3g} |",
+            flush=True,
+        )
+        if not options.dry_run:
+            files = write_pieces(robot.directory, link, pieces, HEADING.format(link=link))
+            text = with_collision_meshes(text, link, files)
+    if not options.dry_run:
+        (robot.directory / robot.description.urdf).write_text(text)
+
+
+def triangles(robot: Robot, folder: Path | None) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield links and their triangles in the link's frame [m], shape (t, 3, 3)."""
+    if folder is not None:
+        if robot.name not in MESHES:
+            sys.exit(f"published meshes are known of {', '.join(MESHES)}, not of {robot.name}.")
+        yield from link_triangles(robot.name, folder).items()
+        return
+    for name, link in robot.tree.links.items():
+        shapes = [shape for shape in link.collisions if isinstance(shape.geometry, Mesh)]
+        if shapes:
+            yield name, np.concatenate([triangles_of(s, robot.mesh_path) for s in link.collisions])
+
+
+if __name__ == "__main__":
+    main()

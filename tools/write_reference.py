@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes docs/reference.md, the page of ``import motion_nodes``, from its docstrings.
+
+``python tools/write_reference.py`` writes it; with ``--check`` it only says whether it is current
+(exit code 1 when not).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import motion_nodes as mn
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "reference.md"
+DO_NOT_EDIT = "<!-- Written by tools/write_reference.py from docstrings; edit those instead. -->"
+HEAD = """# Reference
+
+All that `import motion_nodes as mn` offers. Lengths are in metres, angles in radians, times in
+seconds; poses are homogeneous matrices of shape (4, 4), `X_AB` being the pose of frame B in A;
+quaternions are `xyzw`. Importing the package takes some milliseconds; each name is imported when it
+is first used. Whatever is refused raises a `MotionError`; what may fail in normal work, such as
+inverse kinematics, returns a result with `success` and `reason`.
+"""
+SECTIONS = {
+    "Robots": ("load_robot", "available_robots", "RobotModel", "JointGroup", "JointLimits"),
+    "Poses": ("pose", "multiply", "inverse"),
+    "Inverse kinematics": ("IkSettings", "IkTolerance", "IkResult", "IkBatchResult"),
+    "The world": (
+        *("World", "load_world", "Box", "Sphere", "Cylinder", "Capsule", "Cone", "HalfSpace"),
+        *("TriangleMesh", "triangle_mesh"),
+    ),
+    "Planning and trajectories": (
+        *("JointGoal", "PoseGoal", "PlanOptions", "MotionPlan", "planner_names"),
+        *("JointTrajectory", "TimedPath", "JointSample"),
+    ),
+    "Reactive motion": ("ReactivePolicy",),
+    "Wheeled bases": (
+        *("MobileBase", "BaseController", "BaseLimits", "AxisLimits", "Twist2", "Odometry"),
+    ),
+    "Errors": ("MotionError",),
+}
+
+
+def page() -> str:
+    """Return docs/reference.md.
+
+    Raises:
+        ValueError: a public name stands in no section, or in two.
+    """
+    listed = [name for names in SECTIONS.values() for name in names]
+    if sorted(listed) != sorted(mn.__all__):
+        raise ValueError(f"sections and __all__ differ: {set(listed) ^ set(mn.__all__)}")
+    lines = [DO_NOT_EDIT, HEAD]
+    for title, names in SECTIONS.items():
+        lines += [f"## {title}", ""]
+        for name in names:
+            value = getattr(mn, name)
+            lines += list(_class(name, value) if inspect.isclass(value) else _function(name, value))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _function(name: str, function: Callable[..., Any], level: str = "###") -> Iterator[str]:
+    signature = str(inspect.signature(function)).replace("self, ", "").replace("(self)", "()")
+    yield from (f"{level} {name}", "", "```text", f"{name}{_short(signature)}", "```", "")
+    yield from (*_prose(inspect.getdoc(function) or ""), "")
+
+
+def _class(name: str, cls: type) -> Iterator[str]:
+    yield from (f"### {name}", "", *_prose(inspect.getdoc(cls) or ""), "")
+    attributes = [*_fields(cls), *_properties(cls)]
+    for attribute, text in attributes:
+        yield f"- `{attribute}`: {text}"
+    if attributes:
+        yield ""
+    for member, value in vars(cls).items():
+        function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+        if not member.startswith("_") and inspect.isfunction(function):
+            yield from _function(f"{name}.{member}", function, "####")
+
+
+def _fields(cls: type) -> Iterator[tuple[str, str]]:
+    """Yield annotated attributes with the strings that follow them in the source."""
+    if issubclass(cls, enum.Enum):
+        return
+    source = inspect.getsource(cls)
+    pattern = r'^    (\w+): [^\n]*?\n(?:    [^\n"]*\n)*?    """(.*?)"""'
+    documented = dict(re.findall(pattern, source, re.DOTALL | re.MULTILINE))
+    names = [f.name for f in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []
+    for name in names or list(getattr(cls, "_fields", ())) or documented:
+        if not name.startswith("_"):
+            yield name, _joined(documented.get(name, "Names, in the order of the arrays."))
+
+
+def _properties(cls: type) -> Iterator[tuple[str, str]]:
+    for name, value in vars(cls).items():
+        function = getattr(value, "fget", None) or getattr(value, "func", None)
+        if not name.startswith("_") and function is not None:
+            yield name, _joined(inspect.getdoc(function) or "")
+
+
+def _prose(text: str) -> Iterator[str]:
+    """Yield a docstring as Markdown: sections become bold words, their entries lists."""
+    for line in _plain(text).splitlines():
+        if re.fullmatch(r"(Args|Returns|Raises):", line):
+            yield from (f"**{line}**", "")
+        elif entry := re.fullmatch(r"    ([\w, *]+): (.*)", line):
+            yield f"- `{entry[1]}`: {entry[2]}"
+        else:
+            yield f"  {line.strip()}" if line.startswith("        ") else line.strip()
+
+
+def _plain(text: str) -> str:
+    text = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text)
+    return text.replace("``", "`")
+
+
+def _joined(text: str) -> str:
+    return " ".join(_plain(text).split())
+
+
+def _short(signature: str) -> str:
+    """Return a signature without the modules of its types."""
+    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", signature).replace("'", "")
+
+
+def main() -> int:
+    """Write the page, or check it."""
+    text = page()
+    if "--check" in sys.argv:
+        current = PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text
+        print(f"{PAGE.name} is {'current' if current else 'out of date: run ' + sys.argv[0]}")
+        return 0 if current else 1
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
