@@ -7,7 +7,7 @@ BIN := .venv/bin
 PORT ?= 8080
 WORKERS ?= auto
 
-.PHONY: demo test setup setup-test lint types layers kernels unit pytest bench pictures format clean
+.PHONY: fuzz demo test setup setup-test lint types layers kernels unit pytest bench pictures format clean
 
 demo: setup
 	@$(BIN)/motion demo --port $(PORT) $(if $(filter-out 0,$(HEADLESS)),--headless)
@@ -46,6 +46,12 @@ pytest:
 	@echo "== pytest" && { $(BIN)/python -m pytest -n $(WORKERS) $(PYTEST_ARGS) || { \
 		echo "== pytest: what failed, once more" && \
 		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none $(PYTEST_ARGS); }; }
+
+# Hostile messages to every endpoint of a running suite (test/fuzz); limits, processes and answers are
+# watched from outside. A failure prints how to repeat it: make fuzz SEED=7 MESSAGES=20000
+MESSAGES ?= 20000
+fuzz: setup-test
+	@PYTHONPATH=test $(BIN)/python -m fuzz --messages $(MESSAGES) $(if $(SEED),--seed $(SEED)) $(FUZZ_ARGS)
 
 bench: setup-test
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -c requirements/constraints.txt \

@@ -33,7 +33,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=[f"{PACKAGE}*"]),
-    package_data={PACKAGE: ["py.typed", "robots/*/*"]},
+    package_data={PACKAGE: ["py.typed", "*.pyi", "robots/*/*"]},
     zip_safe=False,
     # Why each is here, and what was passed over: docs/dependencies.md
     install_requires=requirements("run"),

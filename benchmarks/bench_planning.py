@@ -13,9 +13,10 @@ and goals as well. Making the world is not counted, nor is the first call of eac
 
 ``--mplib-python`` adds mplib on some of the problems, with the same spheres and shapes.
 
-``--exact`` adds a run with true cylinders, and has coal look at paths that were planned there as
-the node plans them, our own second look included. ``--verify`` looks at each short path with other
-code at ten times the resolution, ``--anytime`` shows length against time.
+``--exact`` adds a run with true cylinders, and has coal check paths that were planned there as the
+node plans them, verification included. ``--verify`` verifies the short path of each problem's first
+seed with other code at ten times the resolution; without it nothing is verified, and the table says
+so. ``--anytime`` shows length against time.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ class Answer:
     wall: float = math.nan
     first: float = math.nan
     length: float = math.nan
-    valid: bool = True
+    problem: int = -1
+    """Number of the problem; -1 where it was not kept."""
+    valid: bool | None = None
+    """What verification said of the short path; None: it was not verified."""
 
 
 def ours(
@@ -86,7 +90,9 @@ def ours(
             path = shorten_path(checker, result.path, random_seed=number)
             wall = time.perf_counter() - begin
             length = float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())
-            valid = PathVerifier(checker).verify(path).free if verify and number == 0 else True
+            valid = None
+            if verify and number == 0:
+                valid = PathVerifier(checker).verify(path).free
             answers.append(
                 Answer(problem.family, True, result.search_time, wall, result.cost, length, valid)
             )
@@ -146,11 +152,31 @@ def table(
         f"{name} us", "p95 us", "end to end us", "first", "short",
         "ratio", "ratio p95", "ratio end to end",
     ]  # fmt: skip
-    invalid = sum(not x.valid for x in mine)
-    note = f"Lengths in rad. Paths that the second look refused: {invalid} of {len(mine)}."
+    note = f"Lengths in rad. {_verified(mine)}"
     if peer:
-        note += f" Solved by {name}: {sum(x.solved for x in peer)} of {len(peer)}."
+        note += f" Solved by {name}: {sum(x.solved for x in peer)} of {len(peer)}.{_variety(peer)}"
     report.table(title, columns, rows, note)
+
+
+def _verified(answers: Sequence[Answer]) -> str:
+    """Return in words how many paths were verified, and how many of them were refused."""
+    verified = [x.valid for x in answers if x.valid is not None]
+    if not verified:
+        return "Verification was not run (--verify)."
+    return f"Paths refused by verification: {verified.count(False)} of {len(verified)} verified."
+
+
+def _variety(answers: Sequence[Answer]) -> str:
+    """Return in words for how many problems different seeds led to different paths."""
+    lengths: dict[int, list[float]] = {}
+    for answer in answers:
+        if answer.solved and answer.problem >= 0:
+            lengths.setdefault(answer.problem, []).append(answer.first)
+    several = [rows for rows in lengths.values() if len(rows) > 1]
+    if not several:
+        return ""
+    differing = sum(len(set(rows)) > 1 for rows in several)
+    return f" Seeds led to different first paths in {differing} of {len(several)} problems."
 
 
 def _figures(answers: Iterable[Answer]) -> list[float]:

@@ -21,8 +21,8 @@ WITH_JSON = (
     "bench_tracking",
     "bench_articulation_loop", "bench_goals", "bench_bases", "bench_holonomic_qp",
     "bench_base_motion", "bench_base_odometry", "bench_dynamics", "bench_analytic_ik",
-    "bench_collision", "bench_retiming", "bench_planning", "bench_planner_node", "bench_rmpflow",
-    "bench_rmpflow_runs", "bench_rmpflow_tracking", "bench_viewer",
+    "bench_collision", "bench_retiming", "bench_planning", "bench_planner_node", "bench_recovery",
+    "bench_rmpflow", "bench_rmpflow_runs", "bench_rmpflow_tracking", "bench_viewer",
 )  # fmt: skip
 """They print Markdown and know --json; the kinematics print plain text."""
 BUSY = 0.5

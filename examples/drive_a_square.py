@@ -7,27 +7,22 @@ import sys
 
 import numpy as np
 
-from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.controller import BaseController, BaseControllerConfig
-from motion_nodes.bases.described import base_of
-from motion_nodes.bases.limits import AxisLimits, BaseLimits
-from motion_nodes.model.loader import load_robot
+import motion_nodes as mn
 
 STEP = 0.02
 """Between two steps [s]."""
 
 
 def main() -> int:
-    """Drive open loop, wheels that turn exactly as they are told; end where it began."""
-    robot = load_robot("jetbot")
-    limits = BaseLimits(
-        x=AxisLimits(max_velocity=0.3, max_acceleration=0.5, max_jerk=5.0),
-        yaw=AxisLimits(max_velocity=2.0, max_acceleration=3.0),
+    """Drive with ideal wheels; end where it began."""
+    limits = mn.BaseLimits(
+        x=mn.AxisLimits(max_velocity=0.3, max_acceleration=0.5, max_jerk=5.0),
+        yaw=mn.AxisLimits(max_velocity=2.0, max_acceleration=3.0),
     )
-    controller = BaseController(base_of(robot), BaseControllerConfig(limits=limits))
+    controller = mn.load_robot("jetbot").base.controller(limits)
     angles, time = np.zeros(2), 0.0
 
-    def drive(twist: Twist2, seconds: float) -> None:
+    def drive(twist: mn.Twist2, seconds: float) -> None:
         nonlocal angles, time
         for _ in range(round(seconds / STEP)):
             time += STEP
@@ -37,10 +32,10 @@ def main() -> int:
             controller.measure(angles, STEP)
 
     for side in range(4):
-        drive(Twist2(0.2, 0.0, 0.0), 2.5)
-        drive(Twist2(0.0, 0.0, 0.0), 1.0)
-        drive(Twist2(0.0, 0.0, np.pi / 4.0), 2.0)
-        drive(Twist2(0.0, 0.0, 0.0), 1.0)
+        drive(mn.Twist2(0.2, 0.0, 0.0), 2.5)
+        drive(mn.Twist2(0.0, 0.0, 0.0), 1.0)
+        drive(mn.Twist2(0.0, 0.0, np.pi / 4.0), 2.0)
+        drive(mn.Twist2(0.0, 0.0, 0.0), 1.0)
         pose = controller.odometry
         print(f"after side {side + 1}: x {pose.x:+.3f} m, y {pose.y:+.3f} m, yaw {pose.yaw:+.3f}")
     pose = controller.odometry

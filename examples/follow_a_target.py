@@ -7,12 +7,7 @@ import sys
 
 import numpy as np
 
-from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.model.tree import Sphere
-from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.scene.scene import world_object
-from motion_nodes.scene.world import World
+import motion_nodes as mn
 
 FRAME = 1.0 / 60.0
 """Between two steps [s]."""
@@ -28,20 +23,17 @@ def target_at(time: float) -> np.ndarray:
 
 def main() -> int:
     """Go round twice; look at how near the target the hand is, and how near the ball it comes."""
-    robot = load_robot("franka")
-    policy = RmpflowPolicy(robot)
-    world = World()
-    world.add(world_object("ball", Sphere(0.05), from_xyz_rpy((0.5, -0.25, 0.45))))
-    policy.set_scene(world.scene)
+    arm = mn.load_robot("franka")["arm"]
+    world = mn.World()
+    world.add("ball", mn.Sphere(0.05), mn.pose(xyz=(0.5, -0.25, 0.45)))
+    policy = arm.rmpflow(world)
 
-    q = robot.named_state("ready", "arm").copy()
-    qd = np.zeros(7)
+    q, qd = arm.state("ready"), np.zeros(7)
     errors, nearest = [], np.inf
     for k in range(int(2.0 * PERIOD / FRAME)):
         target = target_at(k * FRAME)
-        policy.set_end_effector_target(position=target)
-        q, qd = policy.compute_joint_targets(q, qd, frame_duration=FRAME)
-        errors.append(np.linalg.norm(policy.tool_pose(q)[:3, 3] - target))
+        q, qd = policy.step(q, qd, target, FRAME)
+        errors.append(np.linalg.norm(arm.fk(q)[:3, 3] - target))
         nearest = min(nearest, policy.clearance())
 
     last = np.array(errors[len(errors) // 2 :])

@@ -191,6 +191,7 @@ class JointClient:
             ),
             "the joints to rest",
         )
+        self.client.spin(0.1)  # the simulation follows its references with a latency
         return self.joints
 
     def moving(self, above: float = 0.05, joints: Sequence[str] | None = None) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
 from motion_nodes.bases.base import NO_STEERING, Array, Twist2
 from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.model.bounds import repeated
 
 SIDEWAYS = 1e-9
 """[m/s] Sideways speed that is taken for rounding."""
@@ -55,7 +56,7 @@ class AckermannConfig:
         if not self.front_wheel_names + self.rear_wheel_names:
             raise BadConfig("a car-like base needs driven wheels, on the front axle or the rear")
         names = self.steering_joint_names + self.front_wheel_names + self.rear_wheel_names
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = repeated(names)
         if twice:
             raise BadConfig(f"joints {', '.join(twice)} are named more than once")
         if not math.isfinite(self.fixed_axle_x):
@@ -235,7 +236,8 @@ class AckermannBase:
         """
         if len(wheels) != len(self._wheels):
             raise BadCommand(f"{len(wheels)} wheel values given; the base has {len(self._wheels)}")
-        x, headings = self.geometry.steered_x, [(math.cos(a), math.sin(a)) for a in _two(steering)]
+        angles = self.geometry.rolling_angles(*_two(steering))
+        x, headings = self.geometry.steered_x, [(math.cos(a), math.sin(a)) for a in angles]
         # Normal equations of rows (of the speed, of the yaw rate, right side) [m/s].
         vv = vw = ww = v = w = 0.0
         for (y, joint), radius, wheel in zip(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -97,6 +97,7 @@ class AckermannDriveConfig:
         max_acceleration: float = 0.0,
         max_steering_angle_velocity: float = 0.0,
         dead_zone: float = 0.0,
+        rear_steering_angles: Literal["rolling", "isaac"] = "rolling",
     ) -> AckermannDriveConfig:
         """Return a configuration from what Isaac Sim's Ackermann controller is made from.
 
@@ -111,6 +112,8 @@ class AckermannDriveConfig:
             max_acceleration: [m/s^2]
             max_steering_angle_velocity: [rad/s]
             dead_zone: [rad]; :data:`DEAD_ZONE_ISAAC` is what that controller has.
+            rear_steering_angles: with inverted steering, ``rolling`` for wheels that roll without
+                slip, ``isaac`` for the angles of that controller, left and right exchanged.
 
         Raises:
             BadConfig: when both radii are 0, or a number is not what it must be.
@@ -125,6 +128,7 @@ class AckermannDriveConfig:
                 front_wheel_radius=front_wheel_radius or back_wheel_radius,
                 rear_wheel_radius=back_wheel_radius or front_wheel_radius,
                 steered_axle="rear" if invert_steering else "front",
+                rear_steering_angles=rear_steering_angles,
             ),
             max_wheel_velocity=max_wheel_velocity,
             max_wheel_rotation_angle=max_wheel_rotation_angle,

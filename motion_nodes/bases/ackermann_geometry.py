@@ -43,6 +43,10 @@ class AckermannGeometry:
     rear_wheel_radius: float
     """[m]"""
     steered_axle: Literal["front", "rear"] = "front"
+    rear_steering_angles: Literal["rolling", "isaac"] = "rolling"
+    """Left and right angle of a steered rear axle: ``rolling``: perpendicular to the line to the
+    turning centre; ``isaac``: the two exchanged, as Isaac Sim's inverted steering has them. Without
+    effect where the front axle steers."""
 
     def __post_init__(self) -> None:
         """Check every number."""
@@ -52,11 +56,20 @@ class AckermannGeometry:
                 raise BadConfig(f"{field.name} is {value}; it must be a finite number above 0")
         if self.steered_axle not in ("front", "rear"):
             raise BadConfig(f"steered_axle is '{self.steered_axle}'; allowed: front, rear")
+        if self.rear_steering_angles not in ("rolling", "isaac"):
+            raise BadConfig(
+                f"rear_steering_angles is '{self.rear_steering_angles}'; allowed: rolling, isaac"
+            )
 
     @property
     def steered_x(self) -> float:
         """How far the steered axle is ahead of the other; negative where the rear steers [m]."""
         return self.wheelbase if self.steered_axle == "front" else -self.wheelbase
+
+    @property
+    def exchanged(self) -> bool:
+        """Whether the left wheel has the angle that rolling gives the right one, and vice versa."""
+        return self.steered_axle == "rear" and self.rear_steering_angles == "isaac"
 
     @property
     def steered_track(self) -> float:
@@ -79,7 +92,14 @@ class AckermannGeometry:
     def wheel_angles(self, curvature: float) -> tuple[float, float]:
         """Return the angles of the steered wheels, left and right [rad]; positive points left."""
         ahead, half = curvature * self.steered_x, 0.5 * curvature * self.steered_track
-        return math.atan(ahead / (1.0 - half)), math.atan(ahead / (1.0 + half))
+        return self.rolling_angles(math.atan(ahead / (1.0 - half)), math.atan(ahead / (1.0 + half)))
+
+    def rolling_angles(self, left: float, right: float) -> tuple[float, float]:
+        """Convert joint angles [rad] to those of wheels that roll without slip, or back.
+
+        The identity unless ``rear_steering_angles`` exchanges the two.
+        """
+        return (right, left) if self.exchanged else (left, right)
 
     def curvature_of(self, left: float, right: float) -> float:
         """Return the curvature [1/m] of the angles of both steered wheels [rad].
@@ -88,6 +108,7 @@ class AckermannGeometry:
         wheels slip the least (least squares of their sideways speeds).
         """
         x, half = self.steered_x, 0.5 * self.steered_track
+        left, right = self.rolling_angles(left, right)
         upper = lower = 0.0
         for angle, y in ((left, half), (right, -half)):
             across, along = math.sin(angle), x * math.cos(angle) + y * math.sin(angle)

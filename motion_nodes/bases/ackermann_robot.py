@@ -35,6 +35,7 @@ def ackermann_config(robot: Robot, spec: AckermannSpec) -> AckermannConfig:
         front_wheel_radius=spec.front_wheel_radius,
         rear_wheel_radius=spec.rear_wheel_radius,
         steered_axle=spec.steered_axle,
+        rear_steering_angles=spec.rear_steering_angles,
     )
     return AckermannConfig(
         geometry=geometry,

@@ -31,7 +31,11 @@ class Twist2(NamedTuple):
         return math.isfinite(self.vx) and math.isfinite(self.vy) and math.isfinite(self.wz)
 
     def scaled(self, factor: float) -> Twist2:
-        """Return the twist times a factor: same direction of travel, same curvature."""
+        """Return the twist times a factor: same direction of travel, same curvature.
+
+        Args:
+            factor: of all three components.
+        """
         return Twist2(self.vx * factor, self.vy * factor, self.wz * factor)
 
 

@@ -73,7 +73,12 @@ class BaseController:
         self._ramps = self._new_ramps()
 
     def reconfigure(self, base: WheeledBase, config: BaseControllerConfig) -> None:
-        """Take over another geometry or other limits; motion and odometry go on."""
+        """Use another geometry or other limits; motion and odometry continue.
+
+        Args:
+            base: kinematics.
+            config: limits and timeouts.
+        """
         before, self.base, self.config = self.config, base, config
         self.odometry.config = config.odometry
         self.slip = SlipWatch(base)
@@ -106,11 +111,15 @@ class BaseController:
         self.not_driven = _difference(twist, self.wanted)
 
     def command_age(self, now: float) -> float:
-        """Seconds since the last command; infinite when there was none."""
+        """Return the age of the last command [s]; infinite when there was none.
+
+        Args:
+            now: time, on the clock of :meth:`command` [s].
+        """
         return now - self._wanted_at
 
     def halt(self) -> BaseCommand:
-        """Stop at once, without ramps; the steering stays where it is."""
+        """Return the command that stops at once, without ramps; the steering stays."""
         self.wanted, self._wanted_at, self.not_driven = Twist2(), -float("inf"), ""
         self._ramps.start(Twist2())
         self.driven = BaseCommand(

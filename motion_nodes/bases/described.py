@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from motion_nodes.bases.ackermann import AckermannBase
 from motion_nodes.bases.ackermann_robot import ackermann_config
 from motion_nodes.bases.base import WheeledBase
@@ -35,3 +37,17 @@ def base_of(robot: Robot) -> WheeledBase:
     if isinstance(spec, AckermannSpec):
         return AckermannBase(ackermann_config(robot, spec))
     raise BadConfig(f"robot '{robot.name}' is of kind '{robot.kind}'; it has no wheeled base")
+
+
+def root_height(robot: Robot) -> float:
+    """Return how high the root link is above the ground that the wheels stand on [m].
+
+    Raises:
+        BadConfig: for a robot that stands still.
+    """
+    base = base_of(robot)
+    tree = robot.tree
+    X_RJ = np.eye(4)
+    for joint in robot.chain(tree.root, tree.joint(base.wheel_names[0]).child):
+        X_RJ = X_RJ @ joint.X_PJ
+    return float(base.wheel_radii[0] - X_RJ[2, 3])

@@ -11,6 +11,7 @@ import numpy as np
 
 from motion_nodes.bases.base import NO_STEERING, Array, Twist2, Unsteered
 from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.model.bounds import repeated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ class DifferentialConfig:
         if not self.left_wheel_names or not self.right_wheel_names:
             raise BadConfig("a differential base needs at least one wheel on each side")
         names = self.left_wheel_names + self.right_wheel_names
-        twice = sorted({name for name in names if names.count(name) > 1})
+        twice = repeated(names)
         if twice:
             raise BadConfig(f"wheel joints {', '.join(twice)} are named more than once")
 

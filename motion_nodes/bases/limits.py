@@ -110,19 +110,36 @@ class AxisLimits:
         return min(*self._rise, *self._fall) == self.steepest
 
     def velocity(self, wanted: float) -> float:
-        """Return ``wanted`` within the velocity limits."""
+        """Return a velocity within the limits.
+
+        Args:
+            wanted: velocity [m/s or rad/s].
+        """
         return min(max(wanted, -self.backward), self.forward)
 
     def rise(self, direction: float) -> float:
-        """Return the acceleration allowed while the speed grows in a direction."""
+        """Return the max acceleration while the speed grows [m/s^2 or rad/s^2].
+
+        Args:
+            direction: sign of the velocity.
+        """
         return self._rise[1 if direction < 0.0 else 0]
 
     def fall(self, direction: float) -> float:
-        """Return the acceleration allowed while the speed in a direction falls."""
+        """Return the max deceleration [m/s^2 or rad/s^2].
+
+        Args:
+            direction: sign of the velocity.
+        """
         return self._fall[1 if direction < 0.0 else 0]
 
     def reach(self, velocity: float, dt: float) -> tuple[float, float]:
-        """Return the least and the greatest velocity that one step of ``dt`` [s] can reach."""
+        """Return the min and max velocity that one step can reach [m/s or rad/s].
+
+        Args:
+            velocity: before the step [m/s or rad/s].
+            dt: duration of the step [s].
+        """
         up = self._reach_up(velocity, dt, self.rise(1.0), self.fall(-1.0))
         return -self._reach_up(-velocity, dt, self.rise(-1.0), self.fall(1.0)), up
 
@@ -147,8 +164,11 @@ class BaseLimits:
     """
 
     x: AxisLimits = field(default_factory=AxisLimits)
+    """Forward and backward."""
     y: AxisLimits = field(default_factory=AxisLimits)
+    """Sideways."""
     yaw: AxisLimits = field(default_factory=AxisLimits)
+    """Turning."""
     clip_axes: bool = False
     """Limit each body axis by itself, as ros2_controllers does; changes the curve driven."""
     max_wheel_velocity: float = math.nan
@@ -178,7 +198,11 @@ class BaseLimits:
         return bound(self.max_wheel_acceleration)
 
     def within_velocity(self, wanted: Twist2) -> Twist2:
-        """Return the twist within the velocity limits of the body, scaled as a whole."""
+        """Return a twist within the velocity limits of the body, scaled as a whole.
+
+        Args:
+            wanted: twist in the base frame.
+        """
         x, y, yaw = self.axes
         clipped = Twist2(x.velocity(wanted.vx), y.velocity(wanted.vy), yaw.velocity(wanted.wz))
         if self.clip_axes or clipped == wanted:

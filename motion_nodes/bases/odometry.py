@@ -91,6 +91,10 @@ class Odometry:
         """Of x, y and yaw since :meth:`set_pose` [m^2, m rad, rad^2]."""
         self.rest()
 
+    def __repr__(self) -> str:
+        """Return the pose."""
+        return f"Odometry(x={self.x:.3f} m, y={self.y:.3f} m, yaw={self.yaw:.3f} rad)"
+
     def rest(self) -> None:
         """Forget how fast the base moved."""
         self.twist = Twist2()
@@ -98,7 +102,12 @@ class Odometry:
         self._steps: deque[tuple[Twist2, float]] = deque()
 
     def set_pose(self, x: float, y: float, yaw: float) -> None:
-        """Put the base at a pose [m, m, rad] that is certain.
+        """Set the pose; its covariance becomes zero.
+
+        Args:
+            x: position in the odometry frame [m].
+            y: likewise [m].
+            yaw: heading [rad].
 
         Raises:
             BadCommand: for numbers that are not finite; the pose stays.

@@ -38,6 +38,10 @@ ARGUMENTS = (
     Argument("log_level", "info", "Level of the nodes' log.", LOG_LEVELS),
     Argument("stamped_cmd_vel", "true", "The plain cmd_vel carries TwistStamped, else Twist.",
              YES_NO),
+    Argument("floor", "auto", "Planning scenes hold the floor; auto: with a simulation.",
+             ("auto", *YES_NO)),
+    Argument("floor_height", "0.0", "Height of the floor in the world [m]."),
+    Argument("scene_bodies", "false", "Objects of planning scenes are bodies in MuJoCo.", YES_NO),
 )  # fmt: skip
 
 
@@ -81,15 +85,23 @@ def config_from(values: Mapping[str, str]) -> BringupConfig:
     text = checked(values, ARGUMENTS)
     if not text["viewer_port"].isdecimal():
         raise BadConfig(f"viewer_port '{text['viewer_port']}' must be a number")
+    try:
+        floor_height = float(text["floor_height"])
+    except ValueError:
+        raise BadConfig(f"floor_height '{text['floor_height']}' must be a number [m]") from None
+    auto = {"auto": None, "true": True, "false": False}
     return BringupConfig(
         placements=parse_placements(text["robot"].split(";")),
         backend=text["backend"],
         viewer=text["viewer"],
         viewer_port=int(text["viewer_port"]),
         namespace=text["namespace"],
-        use_sim_time={"auto": None, "true": True, "false": False}[text["use_sim_time"]],
+        use_sim_time=auto[text["use_sim_time"]],
         autostart=text["autostart"] == "true",
         stamped_cmd_vel=text["stamped_cmd_vel"] == "true",
         params_file=text["params_file"] or None,
         log_level=text["log_level"],
+        floor=auto[text["floor"]],
+        floor_height=floor_height,
+        scene_bodies=text["scene_bodies"] == "true",
     )

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from motion_nodes.errors import BadConfig, did_you_mean
 from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
-from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.robot import Robot
+from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros.names import (
     BASE_CONTROLLERS,
     BASE_NAVIGATOR,
@@ -42,6 +42,9 @@ ALONE = ("rrt_planner", "trajectory_generator", "rmpflow_policy")
 
 CONTAINER = "container"
 """Name of the process that several nodes share."""
+
+MAX_FLOOR_HEIGHT = 100.0
+"""[m]"""
 
 Value = bool | int | float | str | Sequence[str]
 
@@ -111,6 +114,12 @@ class BringupConfig:
     params_file: str | None = None
     """The user's parameter file, read last."""
     log_level: str = "info"
+    floor: bool | None = None
+    """Whether planning scenes hold the floor; None: true with a simulation, false without."""
+    floor_height: float = 0.0
+    """Of the floor in the world, in planning scenes and in MuJoCo [m]."""
+    scene_bodies: bool = False
+    """Whether objects of the planning scenes are bodies of the MuJoCo simulation."""
 
     def __post_init__(self) -> None:
         """Check the words."""
@@ -123,6 +132,19 @@ class BringupConfig:
                 raise BadConfig(f"{what} '{word}' is not known.{did_you_mean(word, allowed)}")
         if self.params_file is not None and not Path(self.params_file).is_file():
             raise BadConfig(f"params_file '{self.params_file}' does not exist")
+        if not abs(self.floor_height) <= MAX_FLOOR_HEIGHT:
+            raise BadConfig(
+                f"floor_height {self.floor_height} m is not within +-{MAX_FLOOR_HEIGHT:g} m"
+            )
+        if self.scene_bodies and self.backend != "mujoco":
+            raise BadConfig(
+                f"scene_bodies needs the backend mujoco; '{self.backend}' has no physics of ours"
+            )
+
+    @property
+    def has_floor(self) -> bool:
+        """Whether planning scenes hold the floor."""
+        return self.simulated if self.floor is None else self.floor
 
     @property
     def within_namespace(self) -> tuple[Placement, ...]:
@@ -152,9 +174,13 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
     specs: list[NodeSpec] = []
     if config.simulated:
         executable = f"{config.backend}_sim"
-        specs.append(_spec(config, executable, executable, "", {"robots": words}))
+        cell: dict[str, Value] = {"robots": words}
+        if config.backend == "mujoco":
+            cell["floor_height"] = config.floor_height
+            cell["scene_bodies"] = config.scene_bodies
+        specs.append(_spec(config, executable, executable, "", cell))
     for place in placements:
-        specs += _robot_nodes(config, place, load_robot(place.robot))
+        specs += _robot_nodes(config, place, load_description(place.robot))
     if config.viewer == "browser":
         settings: dict[str, Value] = {
             "robots": words,
@@ -203,14 +229,17 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
     specs = [_spec(config, "robot_state", "robot_state", place.namespace, framed)]
     if robot.arm_joints:
         # Drives of real arms carry the arm's weight themselves, plain PD drives sag under it.
-        led = settings | {"feed_forward": config.backend == "mujoco"}
+        physics = config.backend == "mujoco"
+        led = settings | {"feed_forward": physics, "contact_detection": physics}
         specs.append(
             _spec(config, "articulation_controller", JOINT_CONTROLLER, place.namespace, led)
         )
     if any(group.tip is not None for group in robot.groups.values()):
         specs.append(_spec(config, "ik_service", "ik_service", place.namespace, framed))
     if robot.arm_joints and (robot.directory / RMPFLOW_FILE).is_file():
-        specs.append(_spec(config, "rmpflow_policy", REACTIVE_POLICY, place.namespace, framed))
+        planner = any(group.tip is not None for group in robot.groups.values())
+        reactive = framed | {"escape": "plan" if planner else "posture"}
+        specs.append(_spec(config, "rmpflow_policy", REACTIVE_POLICY, place.namespace, reactive))
     if robot.arm_joints:
         specs.append(
             _spec(config, "trajectory_generator", "trajectory_generator", place.namespace, framed)
@@ -223,7 +252,12 @@ def _robot_nodes(config: BringupConfig, place: Placement, robot: Robot) -> list[
     specs.append(_spec(config, "controller_manager", CONTROLLER_MANAGER, place.namespace, settings))
     if any(group.tip is not None for group in robot.groups.values()):
         # The last, for it takes longest to configure.
-        specs.append(_spec(config, "rrt_planner", PLANNER, place.namespace, framed))
+        around = framed | {
+            "floor": config.has_floor,
+            "floor_height": config.floor_height,
+            "cell": [each.word for each in config.within_namespace],
+        }
+        specs.append(_spec(config, "rrt_planner", PLANNER, place.namespace, around))
     return specs
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from motion_nodes.errors import BadConfig
 from motion_nodes.model.files.yaml_file import read_yaml
-from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.robot import Robot
+from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros.names import BASE_CONTROLLERS, under
 
 WORLD = "world"
@@ -35,7 +35,7 @@ def view_config(placements: Iterable[Placement], folder: Path) -> dict[str, Any]
         BadDescription: for a file that is none.
         RobotNotFound: for a robot that there is not.
     """
-    robots = [(place, load_robot(place.robot)) for place in placements]
+    robots = [(place, load_description(place.robot)) for place in placements]
     fitted = [_fitted(robot, place.namespace, _file(robot, folder)) for place, robot in robots]
     config = fitted[0]
     manager = config["Visualization Manager"]
@@ -73,7 +73,7 @@ def panel_config(place: Placement, group: str, folder: Path) -> dict[str, Any]:
         BadConfig: the robot has no group to plan for, or this one is none.
         UnknownGroup: there is no such group.
     """
-    robot = load_robot(place.robot)
+    robot = load_description(place.robot)
     chains = planned_groups(robot)
     if not chains:
         raise BadConfig(f"robot '{robot.name}' has no arm to plan for; view.launch.py shows it")

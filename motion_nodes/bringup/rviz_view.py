@@ -19,9 +19,9 @@ from motion_nodes.bringup.rviz_config import (
 )
 from motion_nodes.errors import BadConfig
 from motion_nodes.model.files.yaml_file import yaml_text
-from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import Placement, parse_placements
 from motion_nodes.model.robot import Robot
+from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros.names import under
 
 _SIM_TIME = Argument(
@@ -76,7 +76,7 @@ def view_tools(values: Mapping[str, str], folder: Path) -> list[Tool]:
     file = _own(text) or _written(view_config(placements, folder))
     tools = [_rviz(file, text)]
     if len(placements) > 1:
-        tools += [_static_frame(place, load_robot(place.robot)) for place in placements]
+        tools += [_static_frame(place, load_description(place.robot)) for place in placements]
     return tools
 
 
@@ -96,7 +96,7 @@ def panel_tools(values: Mapping[str, str], folder: Path) -> list[Tool]:
     if len(placements) > 1:
         raise BadConfig(f"a panel is for one arm, and {len(placements)} robots are named")
     place = placements[0]
-    robot = load_robot(place.robot)
+    robot = load_description(place.robot)
     config = panel_config(place, text["group"], folder)
     tools = [
         _rviz(

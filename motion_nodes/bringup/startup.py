@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from motion_nodes.ros.readiness import ASLEEP, FAILED, READY, News
+from motion_nodes.ros.readiness import ASLEEP, FAILED, FAULT, READY, News
 
 REMIND = (10.0, 60.0)
 """[s] What is not ready by then is named; every so often again."""
@@ -79,6 +79,8 @@ class Startup:
         if news.state == READY:
             note = f"; it {news.text}" if news.text else ""
             self._say(f"{name} is ready ({max(0.0, news.at - self._began):.1f} s){note}")
+        elif news.state == FAULT:
+            self._say(f"{name} has a fault: {news.text}")
         elif news.state == ASLEEP:
             self._say(f"{name} is {news.text} and waits to be configured and activated")
         if not self.complete and not self.missing:

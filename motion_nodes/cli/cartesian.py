@@ -118,14 +118,12 @@ def _timed(
     """Return the motion along the path, or None where there is none."""
     import numpy as np
 
-    from motion_nodes.planning.cartesian import with_tool_speed
-    from motion_nodes.trajectory.blended_path import CornerBlending
-    from motion_nodes.trajectory.retime import retime
+    from motion_nodes.planning.cartesian import cartesian_motion, with_tool_speed
 
     path = found.path
     if np.abs(path - path[0]).max() < 1e-9:
         return None
-    motion = retime(path, checker.limits, blending=CornerBlending(1e-3, checker.are_free))
+    motion = cartesian_motion(checker, path)
     if speed is not None:
         motion = with_tool_speed(motion, checker, tip, speed)
     return motion.points(0.01)

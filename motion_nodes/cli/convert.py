@@ -86,12 +86,12 @@ def _write_folder(source: str, folder: Path, urdf: Path | None) -> None:
     """Write a robot's folder from files of another system."""
     from motion_nodes.errors import BadConfig
     from motion_nodes.model.foreign_robot import format_of, read_foreign, robot_name
-    from motion_nodes.model.loader import load_robot
     from motion_nodes.model.robot_folder import with_meshes_from, write_robot_folder
+    from motion_nodes.robot_setup.derived_robot import load_description
 
     file = Path(source)
     if not file.is_file() or format_of(file) is None:
-        robot = load_robot(source)
+        robot = load_description(source)
         raise BadConfig(
             f"{source} is a robot folder already: {robot.directory}. Copy it, or name a file to "
             "write, such as robot.xrdf."
@@ -128,14 +128,14 @@ def _text(source: str, kind: str, urdf: Path | None, group: str | None) -> str:
     from motion_nodes.model.files.srdf import srdf
     from motion_nodes.model.files.xrdf_file import xrdf_text
     from motion_nodes.model.files.xrdf_robot import xrdf_of
-    from motion_nodes.model.loader import load_robot
+    from motion_nodes.robot_setup.derived_robot import load_description
 
     comment = f"Made from {Path(source).name}."
     xrdf = _xrdf_of_file(source) if group is None else None
     if xrdf is not None and kind in _XRDF_VERSIONS:
         # Needs no URDF, and loses nothing.
         return xrdf_text(xrdf, _XRDF_VERSIONS[kind], comment)
-    robot = load_robot(source, urdf)
+    robot = load_description(source, urdf)
     never_checked = _never_checked(robot)
     if kind == "srdf":
         return srdf(robot, never_checked)

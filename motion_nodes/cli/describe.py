@@ -13,8 +13,9 @@ from motion_nodes.cli.describe_data import robot_data
 from motion_nodes.cli.printing import print_json
 from motion_nodes.errors import MotionError
 from motion_nodes.model.base_description import BaseSpec, HolonomicSpec
-from motion_nodes.model.loader import available_robots, load_robot
+from motion_nodes.model.loader import available_robots
 from motion_nodes.model.robot import Robot
+from motion_nodes.robot_setup.derived_robot import load_description
 
 
 def list_robots() -> None:
@@ -22,7 +23,7 @@ def list_robots() -> None:
     table = Table("robot", "kind", "joints", "groups", "where", box=None)
     for name, path in sorted(available_robots().items()):
         try:
-            robot = load_robot(name)
+            robot = load_description(name)
         except MotionError as error:
             table.add_row(name, "[red]cannot be used[/red]", "", "", str(error))
             continue
@@ -33,7 +34,7 @@ def list_robots() -> None:
 
 def describe_robot(name: str, *, as_json: bool = False) -> None:
     """Print one robot's joints, limits, groups and states, for people or for machines."""
-    robot = load_robot(name)
+    robot = load_description(name)
     if as_json:
         print_json(robot_data(robot))
         return

@@ -56,9 +56,9 @@ def go(
     from motion_nodes.cli.printing import say
     from motion_nodes.cli.values import NO_SOLUTION, PoseWords
     from motion_nodes.errors import BadCommand
-    from motion_nodes.model.loader import load_robot
     from motion_nodes.model.placement import parse_placement
     from motion_nodes.nodes.go import carry_out
+    from motion_nodes.robot_setup.derived_robot import load_description
 
     for name, share in (("velocity", velocity), ("acceleration", acceleration)):
         if not 0.0 < share <= 1.0:
@@ -66,7 +66,7 @@ def go(
     if not (math.isfinite(timeout) and timeout > 0.0):
         raise BadCommand(f"--timeout is {timeout:g}; it must be above 0.")
     place = parse_placement(robot)
-    known = load_robot(place.robot)
+    known = load_description(place.robot)
     pose = PoseWords(to_position, to_rpy, to_quat)
     if known.base is not None and group is None:
         if pose.given or (velocity, acceleration) != (1.0, 1.0):

@@ -31,7 +31,11 @@ def ik(
     quat: QuatOption = None,
     near: Annotated[
         str | None,
-        typer.Option("--from", help="State or joint values to search from; default: anywhere."),
+        typer.Option(
+            "--from",
+            help="State or joint values to start from; the solution closest to them is printed. "
+            "Default: the state ready, else home.",
+        ),
     ] = None,
     group: GroupOption = None,
     world: WorldOption = None,
@@ -61,8 +65,8 @@ def ik(
     subject = Subject.of(robot, group, degrees)
     target, oriented = subject.pose(position, rpy, quat)
     bounds = IkTolerance(tolerance, angle_tolerance if oriented else np.inf)
-    settings = IkSettings(tolerance=bounds, random_seed=seed, timeout=timeout)
-    start = None if near is None else subject.configuration(near, "--from")
+    settings = IkSettings(tolerance=bounds, random_seed=seed, timeout=timeout, prefer="closest")
+    start = subject.default_state if near is None else subject.configuration(near, "--from")
     with waiting("preparing (compiled once for each robot)"):
         chain = IkChain.of_group(subject.robot, subject.group.name)
         found = make_solver(chain, solver)
@@ -94,7 +98,7 @@ def _validity(subject: Subject, world: str | None) -> Validity:
     checker = checker_of(subject, world)
 
     def judge(q: Any) -> bool | str:
-        return checker.is_free(q) or in_words(checker, q)
+        return checker.exact.is_free(q) or in_words(checker, q)
 
     return judge
 

@@ -22,6 +22,7 @@ from motion_nodes.cli.options import JsonOption, RobotArgument
 from motion_nodes.cli.plan import plan
 from motion_nodes.cli.plot import plot
 from motion_nodes.cli.record import record
+from motion_nodes.cli.recover import recover
 from motion_nodes.cli.spheres import spheres
 from motion_nodes.cli.wait import wait
 from motion_nodes.errors import MotionError
@@ -36,7 +37,7 @@ app = typer.Typer(
 )
 
 for _command in (
-    fk, ik, plan, cartesian, convert, bench, record, new, spheres, plot, wait, go,
+    fk, ik, plan, cartesian, convert, bench, record, new, spheres, plot, wait, go, recover,
 ):  # fmt: skip
     app.command()(_command)
 
@@ -80,6 +81,14 @@ def up(
     ] = True,
     respawn: Annotated[bool, typer.Option(help="Start processes again that end.")] = False,
     autostart: Annotated[bool, typer.Option(help="Configure and activate the nodes.")] = True,
+    floor: Annotated[
+        bool | None,
+        typer.Option(help="Planning scenes hold the floor; default: with a simulation."),
+    ] = None,
+    floor_height: Annotated[float, typer.Option(help="Of the floor in the world [m].")] = 0.0,
+    scene_bodies: Annotated[
+        bool, typer.Option(help="Objects of planning scenes are bodies in MuJoCo.")
+    ] = False,
 ) -> None:
     """Start everything for some robots and keep it running until Ctrl-C."""
     from motion_nodes.bringup.compose import BringupConfig
@@ -97,6 +106,9 @@ def up(
         log_level=log_level,
         stamped_cmd_vel=stamped_cmd_vel,
         autostart=autostart,
+        floor=floor,
+        floor_height=floor_height,
+        scene_bodies=scene_bodies,
     )
     raise typer.Exit(bring_up(config, composed=composed, respawn=respawn))
 
@@ -164,13 +176,14 @@ def warm_up(
     from motion_nodes.ik.solvers import make_solver
     from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
     from motion_nodes.model.kinematics import Kinematics
-    from motion_nodes.model.loader import available_robots, load_robot
+    from motion_nodes.model.loader import available_robots
     from motion_nodes.planning.prepare import load_planning
     from motion_nodes.rmpflow.policy import RmpflowPolicy
+    from motion_nodes.robot_setup.derived_robot import load_description
 
     for name in robots or sorted(available_robots()):
         begin = time.monotonic()
-        robot = load_robot(name)
+        robot = load_description(name)
         Kinematics(robot.tree).warm_up()
         for group in robot.groups.values():
             if group.tip is not None:

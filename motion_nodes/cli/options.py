@@ -30,13 +30,13 @@ def robot_words(incomplete: str) -> list[str]:
 
 def _robot(ctx: typer.Context) -> Robot | None:
     """Return the robot on a command line that is not complete yet."""
-    from motion_nodes.model.loader import load_robot
+    from motion_nodes.robot_setup.derived_robot import load_description
 
     # While an option waits for its value, click leaves what came before it among the arguments.
     words = [ctx.params.get("robot"), ctx.params.get("source"), *ctx.args]
     name = next((word for word in words if word), "")
     try:
-        return load_robot(name)
+        return load_description(name)
     except MotionError:
         return None
 

@@ -29,12 +29,12 @@ def spheres(
     shadows: Annotated[bool, typer.Option(help="Shadows and reflections.")] = True,
 ) -> None:
     """Edit a robot's collision spheres in the browser until Ctrl-C."""
-    from motion_nodes.model.loader import load_robot
+    from motion_nodes.robot_setup.derived_robot import load_description
     from motion_nodes.robot_setup.sphere_set import SPHERES_FILE
     from motion_nodes.view.sphere_editor import SphereEditor
     from motion_nodes.view.sphere_session import SphereSession
 
-    loaded = load_robot(robot)
+    loaded = load_description(robot)
     file = output
     if file is None and Path(robot).expanduser().exists():
         file = loaded.directory / (loaded.description.collision.spheres or SPHERES_FILE)

@@ -14,10 +14,10 @@ from rich.table import Table
 
 from motion_nodes.errors import BadConfig, MotionError
 from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE, read_rmpflow, rmpflow_text
-from motion_nodes.model.loader import load_robot
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
 from motion_nodes.rmpflow.tuning import StageReport, Summary, Tuner, starting_settings
+from motion_nodes.robot_setup.derived_robot import load_description
 
 _MOST_LEAVES = 4
 _LEGEND = (
@@ -58,7 +58,7 @@ def tune(
         raise BadConfig(f"{target} exists already; name another file by --output.")
     if trials < 1:
         raise BadConfig(f"trials is {trials}; it must be 1 or more.")
-    robot = load_robot(name)
+    robot = load_description(name)
     console = Console(quiet=as_json)
     settings, origin = _beginning(robot, group, start)
     console.print(f"[bold]{robot.name}[/bold]: begins with {origin}; {trials} trials for a value")

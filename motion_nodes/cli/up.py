@@ -11,8 +11,8 @@ from motion_nodes.bringup.compose import (
 )
 from motion_nodes.bringup.processes import ProcessGroup
 from motion_nodes.bringup.startup import Startup
-from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import Placement, parse_placements
+from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import signals
 
 LOOK, LOOK_STARTING = 0.2, 0.02
@@ -63,7 +63,7 @@ def _next_steps(config: BringupConfig) -> str:
 
 def _a_move(place: Placement) -> str:
     """Return a command that moves a robot; empty for one that has nothing to move."""
-    robot = load_robot(place.robot)
+    robot = load_description(place.robot)
     named = f"{place.namespace}:={place.robot}" if place.namespace else place.robot
     if robot.base is not None:
         return f"motion go {named} --to 0.5,0.2"
@@ -92,6 +92,7 @@ def run_demo_suite(name: str, *, by: str, headless: bool, port: int) -> int:
         placements=parse_placements(show.robots),
         viewer_port=port,
         log_level="warn" if headless else "info",
+        scene_bodies=True,
     )
     signals.stop_quietly()
     signals.nodes_exist()

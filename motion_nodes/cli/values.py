@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from motion_nodes.errors import BadCommand, UnknownState, did_you_mean
-from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.model.tree import Array, JointKind
+from motion_nodes.robot_setup.derived_robot import load_description
 
 if TYPE_CHECKING:
     from motion_nodes.scene.checker import CollisionChecker
@@ -63,7 +63,7 @@ class Subject:
             RobotNotFound, UnknownGroup, BadDescription: as the robot says.
             BadCommand: the robot has no group that would do, so one must be named.
         """
-        robot = load_robot(name)
+        robot = load_description(name)
         if group is not None:
             return cls(robot, robot.group(group), degrees)
         chains = [g for g in robot.groups.values() if g.tip is not None]
@@ -122,6 +122,13 @@ class Subject:
         if outside and inside:
             raise BadCommand(f"{what} is outside the limits: {'; '.join(outside)}.")
         return q
+
+    @property
+    def default_state(self) -> Array:
+        """Joint values of the state ``ready``, or ``home`` where there is none, shape (n,)."""
+        known = self.robot.states.get("ready", {})
+        name = "ready" if set(known) & set(self.group.joints) else "home"
+        return self.robot.named_state(name, self.group.name).copy()
 
     def _radians(self, values: Array) -> Array:
         if not self.degrees:

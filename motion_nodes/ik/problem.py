@@ -49,7 +49,11 @@ class IkTolerance:
 
     @classmethod
     def position_only(cls, position: float | tuple[float, float, float] = 1e-3) -> IkTolerance:
-        """Return a tolerance that accepts any orientation."""
+        """Return a tolerance that accepts any orientation.
+
+        Args:
+            position: see the field of that name [m].
+        """
         return cls(position, math.inf)
 
     @property
@@ -99,6 +103,7 @@ class IkSettings:
     """How a solver searches."""
 
     tolerance: IkTolerance = field(default_factory=IkTolerance)
+    """How far from the target a solution may be."""
     attempts: int = 100
     """Starts that are tried before giving up; the given ones count."""
     timeout: float = 0.05
@@ -199,12 +204,18 @@ class IkResult(NamedTuple):
         """Whether ``q`` is a solution."""
         return self.status is IkStatus.SOLVED
 
+    def __repr__(self) -> str:
+        """Return status, errors and reason, without the arrays."""
+        errors = f"{1e3 * self.position_error:.3g} mm, {self.orientation_error:.3g} rad"
+        return f"IkResult({self.status.value}, {errors}{', ' if self.reason else ''}{self.reason})"
+
 
 @dataclass(frozen=True, eq=False)
 class IkBatchResult:
     """What searches for m poses found; arrays in the order of the poses."""
 
     status: tuple[IkStatus, ...]
+    """How each search ended."""
     solved: NDArray[np.bool_]
     """Whether there is a solution, shape (m,), bool."""
     q: Array

@@ -1,15 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Inverse kinematics by the transposed Jacobian: from where the arm is, downhill to the target.
 
-    q <- q + alpha J^T e,   alpha = <e, J J^T e> / |J J^T e|^2
+    q <- q + dq,   dq = alpha_1 d_1 + alpha_2 d_2 + ...
+    d_1 = J^T e,   alpha_1 = <e, J J^T e> / |J J^T e|^2
 
-where e is the logarithm of the displacement that is missing, as a unit dual quaternion has it: the
-twist of the one screw motion that leads to the target. No matrix is inverted, so nothing special
-happens near singular configurations, and the joints move no further than they need to. It is for
-targets near to where the arm is; far ones may end in a corner, which is said.
+where e is the logarithm of the displacement to the target, as a unit dual quaternion has it: the
+twist of the one screw motion from tip to target. The first direction and its step length are those
+of the plain method, which alone takes hundreds of steps where J is ill-conditioned. The further
+directions are J^T times what remains of e, made conjugate to those before them (conjugate gradients
+on the normal equations), at most one per joint. They need products with J and J^T only: no matrix
+is inverted, and directions in which the arm cannot move (singular configurations) are left out.
+
+A step ends at the edge of a trust region, which follows how well the linear model predicts the
+error; joints that reach a limit stay there and the others make up for them. Of redundant arms'
+solutions it takes one that is near, not the nearest. It is for targets near to where the arm is;
+far ones may end in a local minimum, which is reported as a stall.
 
 Sources: W. Wolovich, H. Elliott, "A computational technique for inverse kinematics", CDC 1984 (the
-transpose); S. Buss, "Introduction to inverse kinematics", 2004, section 4 (alpha).
+transpose); S. Buss, "Introduction to inverse kinematics", 2004, section 4 (alpha_1); A. Bjorck,
+"Numerical methods for least squares problems", 1996, section 7.4 (CGLS); T. Steihaug, "The
+conjugate gradient method and trust regions in large scale optimization", SIAM J. Numer. Anal. 20,
+1983 (the edge of the region).
 """
 
 from __future__ import annotations
@@ -35,10 +46,14 @@ from motion_nodes.ik.reasons import too_far, what_is_nearest
 from motion_nodes.ik.request_parts import limits_with, target_in_base
 from motion_nodes.model.tree import Array
 
-_STALLED = 200
+_STALLED = 40
 """Steps in which the error must become less by a tenth, or the search has stalled."""
-_LEAST_STEP = 1e-3
-"""A step is halved until the error becomes less, down to this share."""
+_FIRST_RADIUS, _MAX_RADIUS, _MIN_RADIUS = 0.3, 1.0, 1e-7
+"""Length of a step at first and at most; one that must be shorter has stalled [rad or m]."""
+_LEAST_GAIN = 1e-6
+"""A step must reduce the error by this share, or the trust region shrinks."""
+_PRECISE = 1e-3
+"""Conjugate directions end when the gradient is reduced to this share."""
 
 
 class _Descent(NamedTuple):
@@ -134,7 +149,7 @@ class JacobianTransposeIk:
         q, iterations = np.clip(start, *limits), 0
         X_BE, J = self.chain.kinematics.pose_and_jacobian(q, self.chain.tip)
         e, size = self._missing(X_BE, X_BT, tolerance)
-        mark = size
+        mark, radius = size, _FIRST_RADIUS
         while True:
             if tolerance.accepts(pose_error(X_BE, X_BT)):
                 return _Descent(q, IkStatus.SOLVED, iterations)
@@ -146,37 +161,47 @@ class JacobianTransposeIk:
                 if size > 0.9 * mark:
                     return _Descent(q, IkStatus.NOT_FOUND, iterations)
                 mark = size
-            dq, share = self._step(q, J, e, limits), 1.0
             iterations += 1
             while True:
-                ahead = np.clip(q + share * dq, *limits)
-                X_BE, J_ahead = self.chain.kinematics.pose_and_jacobian(ahead, self.chain.tip)
-                e_ahead, size_ahead = self._missing(X_BE, X_BT, tolerance)
-                if size_ahead < size:
+                dq = self._step(q, J, e, limits, radius)
+                ahead = np.clip(q + dq, *limits)
+                X_ahead, J_ahead = self.chain.kinematics.pose_and_jacobian(ahead, self.chain.tip)
+                e_ahead, size_ahead = self._missing(X_ahead, X_BT, tolerance)
+                if size_ahead < size * (1.0 - _LEAST_GAIN):
                     break
-                share *= 0.5
-                if share < _LEAST_STEP:
+                radius = 0.25 * min(radius, float(np.linalg.norm(dq)))
+                if radius < _MIN_RADIUS:
                     return _Descent(q, IkStatus.NOT_FOUND, iterations)
-            q, J, e, size = ahead, J_ahead, e_ahead, size_ahead
+            if size_ahead < 0.5 * size:
+                radius = min(2.0 * radius, _MAX_RADIUS)
+            q, X_BE, J, e, size = ahead, X_ahead, J_ahead, e_ahead, size_ahead
 
-    def _step(self, q: Array, J: Array, e: Array, limits: Array) -> Array:
-        """Return the step of the best length, without joints that are pushed beyond their limits.
+    def _step(self, q: Array, J: Array, e: Array, limits: Array, radius: float) -> Array:
+        """Return the step that reduces the error most, by the linear model, within limits.
 
         Args:
             q: joint values, shape (n,).
             J: Jacobian, shape (6, n).
             e: what is missing, its linear part weighted, shape (6,).
             limits: lower and upper ones, shape (2, n).
+            radius: greatest length of the step.
+
+        Returns:
+            Change of the joint values, shape (n,); a joint stops where it meets a limit.
         """
         scaled = J.copy()
         scaled[:3] *= self._weight
-        dq = scaled.T @ e
-        dq[((q <= limits[0]) & (dq < 0.0)) | ((q >= limits[1]) & (dq > 0.0))] = 0.0
-        there = scaled @ dq
-        square = float(there @ there)
-        if square < 1e-300:
-            return dq
-        return np.asarray(float(e @ there) / square * dq)
+        dq, fixed = np.zeros(len(q)), limits[1] <= limits[0]
+        for _ in range(len(q)):
+            scaled[:, fixed] = 0.0
+            rest = conjugate_step(scaled, e, max(radius - float(np.linalg.norm(dq)), 0.1 * radius))
+            beyond = ((q + rest < limits[0]) | (q + rest > limits[1])) & ~fixed
+            if not beyond.any():
+                return dq + rest
+            dq[beyond] = np.clip(q + rest, *limits)[beyond] - q[beyond]
+            e = e - scaled[:, beyond] @ dq[beyond]
+            fixed = fixed | beyond
+        return dq
 
     def _missing(self, X_BE: Array, X_BT: Array, tolerance: IkTolerance) -> tuple[Array, float]:
         """Return what is missing in the base's axes, its linear part weighted, and its length."""
@@ -225,6 +250,43 @@ _ENDED = {
     IkStatus.TIMED_OUT: "out of time",
     IkStatus.ITERATION_LIMIT: "not there",
 }
+
+
+def conjugate_step(J: Array, e: Array, radius: float) -> Array:
+    """Return the step towards least squares of ``e - J dq`` by conjugate directions.
+
+    Args:
+        J: Jacobian, shape (m, n).
+        e: error, shape (m,).
+        radius: the step ends where its length would become greater.
+
+    Returns:
+        ``dq``, shape (n,); its first direction is ``J^T e``.
+    """
+    dq, left = np.zeros(J.shape[1]), e
+    direction = gradient = J.T @ e
+    square = first = float(gradient @ gradient)
+    for _ in range(min(J.shape)):
+        moved = J @ direction
+        curvature = float(moved @ moved)
+        if square <= _PRECISE**2 * first or curvature <= 1e-14 * float(direction @ direction):
+            break
+        step = square / curvature
+        ahead = dq + step * direction
+        if float(ahead @ ahead) > radius * radius:
+            return dq + _to_edge(dq, direction, radius) * direction
+        dq, left = ahead, left - step * moved
+        gradient = J.T @ left
+        before, square = square, float(gradient @ gradient)
+        direction = gradient + square / before * direction
+    return dq
+
+
+def _to_edge(start: Array, direction: Array, radius: float) -> float:
+    """Return how many directions it is from inside a ball about zero to its surface."""
+    a, b = float(direction @ direction), float(start @ direction)
+    c = float(start @ start) - radius * radius
+    return (math.sqrt(max(b * b - a * c, 0.0)) - b) / a
 
 
 def screw_twist(X_BE: Array, X_BT: Array) -> Array:

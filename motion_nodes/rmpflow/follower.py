@@ -58,6 +58,8 @@ class Follower:
         """Why, in words; often empty."""
         self.errors = _UNKNOWN
         """How far the robot is from its target."""
+        self.motions = 0
+        """How many motions have begun: each is a deliberate command to the joints."""
         self._sent: Array | None = None
         self._quiet_since: float | None = None
         self._owed = self._stopping_for = self._behind = self._unjudged = 0.0
@@ -74,7 +76,9 @@ class Follower:
         if not isinstance(self.wish, PoseWish):
             self._take(PoseWish(X, at, oriented=oriented, posture=self._posture))
             return
-        if apart(X, self.wish.X_WT) > _NEW_TARGET:
+        tried = self._ways_out.X_WT
+        # Many small steps make a new target, too.
+        if apart(X, self.wish.X_WT if tried is None else tried) > _NEW_TARGET:
             self._ways_out.forget()
             self.wish.posture = self._posture
             if self.phase is Phase.ESCAPING:
@@ -148,6 +152,16 @@ class Follower:
         self.wish = None
         self._rest(Phase.STOPPED, reason)
 
+    def give_way(self, reason: str, *, blocked: bool = False) -> None:
+        """Say nothing more, at once, for a newer command has the joints or something blocks them.
+
+        Args:
+            reason: who has them, or what stopped them.
+            blocked: whether the joints were stopped by a contact.
+        """
+        self.wish = None
+        self._rest(Phase.STOPPED if blocked else Phase.IDLE, reason)
+
     def pause(self, on: bool) -> None:
         """Come to rest and stay there, or go on to the target."""
         if on == self.paused:
@@ -181,6 +195,11 @@ class Follower:
         return self.phase in SILENT
 
     @property
+    def leading(self) -> bool:
+        """Whether a motion has begun and not ended."""
+        return self._sent is not None and not self.silent
+
+    @property
     def posture(self) -> Array:
         """What is tended to where a target leaves it open, shape (n,)."""
         return self._posture
@@ -196,15 +215,25 @@ class Follower:
         wish = self.wish
         return wish if self.phase is Phase.ESCAPING and isinstance(wish, PoseWish) else None
 
-    def hand_back(self, now: float, trouble: str = "") -> None:
-        """Go on after an escape; ``trouble`` says why it failed, empty if it did not.
+    def hand_back(self, now: float, trouble: str = "", *, hopeless: bool = False) -> None:
+        """Go on after an escape.
+
+        Args:
+            now: time [s].
+            trouble: why it failed; empty if it did not.
+            hopeless: whether the target itself is in collision or out of reach: then it is not
+                tried again until the target moves or :meth:`scene_changed`.
 
         Where a planner brought the arm is its posture until the next target: back to the usual one
         the way may be barred, and to tend there would keep the tool off its target.
         """
         if self.phase is Phase.ESCAPING:
             self._rest(Phase.FOLLOWING)
-            self._ways_out.planned(self.settings, now, trouble)
+            self._ways_out.planned(self.settings, now, trouble, hopeless=hopeless)
+
+    def scene_changed(self, now: float) -> None:
+        """Allow another escape to a target that was in collision or out of reach."""
+        self._ways_out.scene_changed(self.settings, now)
 
     # ---- steps
 
@@ -334,6 +363,7 @@ class Follower:
         watched = robot.watched_q, robot.watched_qd
         self.policy.set_internal_robot_joint_states(q, qd, *watched)
         self.policy.forget_progress()
+        self.motions += 1
         self._sent = q
         if self._ways_out.brought and isinstance(self.wish, PoseWish):
             self.wish.posture = q.copy()
@@ -405,9 +435,13 @@ class Follower:
     def _note_stuck(self, now: float) -> None:
         self.phase = Phase.STUCK
         self.reason = self._ways_out.trouble or "the target comes no nearer"
-        posed = isinstance(self.wish, PoseWish)
-        if posed and self._ways_out.retreat(self.settings):
+        if not isinstance(self.wish, PoseWish):
+            return
+        X_WT = self.wish.X_WT
+        if self._ways_out.may_ask_planner(self.settings, now):
+            self._ways_out.X_WT = X_WT
+            self._stop(Phase.ESCAPING, "stuck; a planner brings the arm to the target", keep=True)
+        elif self._ways_out.retreat(self.settings):
+            self._ways_out.X_WT = X_WT
             self.policy.forget_progress()
-            self.phase, self.reason = Phase.FOLLOWING, "stuck, back to the posture for another way"
-        elif posed and self._ways_out.may_ask_planner(self.settings, now):
-            self._stop(Phase.ESCAPING, "a planner looks for a way", keep=True)
+            self.phase, self.reason = Phase.FOLLOWING, "stuck; back to the posture for another try"

@@ -48,7 +48,8 @@ class FollowerSettings:
     posture_tolerance: float = 0.01
     """So near to a posture the joints have arrived [rad or m]."""
     retreat: bool = False
-    """Whether a robot that is stuck goes to its posture first and tries again, once per target."""
+    """Whether a robot that is stuck goes to its posture first and tries again, once per target;
+    with :attr:`escape` only after a planner failed."""
     escape: bool = False
     """Whether a planner brings the robot out of traps, see :attr:`Follower.escape_target`."""
     escape_pause: float = 5.0

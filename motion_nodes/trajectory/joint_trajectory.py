@@ -103,9 +103,11 @@ class JointTrajectory(Trajectory):
         return joined
 
     def sample(self, time: float) -> JointSample:
-        """Return position, velocity and acceleration at a time [s].
+        """Return position, velocity and acceleration at a time, shape (n,) each.
 
-        Before it begins the joints stand where it does, after the last point they stand there.
+        Args:
+            time: from the start [s]; before it the joints rest at the start, after the last point
+                at the end.
         """
         if self.begin is not None and time < self.times[0]:
             return self._lead_in(self.begin, time)

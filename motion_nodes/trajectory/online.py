@@ -17,13 +17,14 @@ import ruckig
 from numpy.typing import NDArray
 
 from motion_nodes.errors import MotionError
+from motion_nodes.model.bounds import JOINT_POSITION
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import JointSample
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-FARTHEST = 1e6
+FARTHEST = JOINT_POSITION.max
 """[rad or m] Limits beyond this are none: Ruckig loses its footing over such distances."""
 _HORIZON = 1000.0
 """[s] Ruckig plans at most two hours; what is further than this on the way has time."""
@@ -35,6 +36,8 @@ _STANDING = 1e-6
 """[rad/s or m/s] Towards a position limit, slower than this is standing still."""
 _EXCESS = 1e-3
 """Share by which a trajectory's sample may exceed a limit, for rounding on its way here."""
+_ACCELERATION_EXCESS = 0.01
+"""The same for accelerations, of which a trajectory of points has more between its points."""
 _ROUNDING = 1e-9
 """[rad, m, or per second] Ruckig ends this close to its targets; the rest is rounding."""
 _ROUNDING_ACCELERATION = 1e-6
@@ -137,16 +140,25 @@ class OnlineLimiter:
             joints: that follow the trajectory, shape (n,).
             sample: where they shall be then, of shape (n,); NaN where there is no trajectory.
             dt: duration of the step [s].
+
+        Positions and velocities that an acceleration within ``a`` joins in a time T lie within
+        ``(a^2 T^2 - dv^2) / 4a`` of the mean of both velocities times T: it is a for a part of the
+        time and -a for the rest. So what is put on such samples keeps the acceleration limit in
+        second differences of positions too.
         """
         mean = 0.5 * (self.velocity + sample.velocity)
-        reach = self._acceleration_limit * (1.0 + _EXCESS)
+        reach = self._acceleration_limit * (1.0 + _ACCELERATION_EXCESS)
+        change = np.abs(sample.velocity - self.velocity)
+        # As a product, for a limit may be infinite.
+        most = 0.25 * (reach * dt - change) * (dt + change / reach)
         return np.asarray(
             joints
             & (np.abs(sample.velocity) <= self._velocity_limit * (1.0 + _EXCESS))
-            & (np.abs(sample.velocity - self.velocity) <= reach * dt)
-            & (np.abs(sample.position - self.position - mean * dt) <= 0.5 * reach * dt * dt)
-            & (sample.position >= self._lower - _EXCESS)
-            & (sample.position <= self._upper + _EXCESS)
+            & (change <= reach * dt)
+            & (np.abs(sample.position - self.position - mean * dt) <= most)
+            # A reference outside its limits may be moved back as slowly as the trajectory says.
+            & (sample.position >= np.minimum(self._lower, self.position) - _EXCESS)
+            & (sample.position <= np.maximum(self._upper, self.position) + _EXCESS)
         )
 
     def resting(self, by_velocity: Mask, goal: Array, speed: Array) -> Mask:

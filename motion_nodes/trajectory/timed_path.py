@@ -39,6 +39,7 @@ class TimedPath(Trajectory):
     """
 
     path: JointPath
+    """Geometry of the motion: positions over the distance along it."""
     times: Array
     """Bounds of the clock's intervals, rising [s], shape (N + 1,)."""
     clock: Array
@@ -62,12 +63,20 @@ class TimedPath(Trajectory):
         return float(self.times[-1])
 
     def sample(self, time: float) -> JointSample:
-        """Return position, velocity and acceleration at a time [s]; outside it the joints stand."""
+        """Return position, velocity and acceleration at a time, shape (n,) each.
+
+        Args:
+            time: from the start [s]; outside the motion the joints are at rest.
+        """
         q, v, a, _ = self.states([time])
         return JointSample(q[0], v[0], a[0])
 
     def states(self, times: ArrayLike) -> tuple[Array, Array, Array, Array]:
-        """Return positions, velocities, accelerations and jerks at times [s], each (k, n)."""
+        """Return positions, velocities, accelerations and jerks, shape (k, n) each.
+
+        Args:
+            times: from the start [s], shape (k,).
+        """
         wanted = np.asarray(times, dtype=np.float64)
         t = np.clip(wanted, self.times[0], self.times[-1])
         i = np.clip(np.searchsorted(self.times, t, side="right") - 1, 0, len(self.clock) - 1)
@@ -81,7 +90,10 @@ class TimedPath(Trajectory):
         return q, v, a, j
 
     def points(self, time_step: float) -> JointTrajectory:
-        """Return points every ``time_step`` [s], the end included, at rest there.
+        """Return the motion as points in time, the last one at its end, at rest.
+
+        Args:
+            time_step: between two points [s].
 
         Raises:
             BadCommand: for a step that is not finite and positive.
@@ -92,11 +104,19 @@ class TimedPath(Trajectory):
         return JointTrajectory(self.joint_names, times, q, v, a)
 
     def limit_use(self, limits: JointLimits) -> LimitUse:
-        """Return which shares of the limits it uses, from above."""
+        """Return the max shares of the limits that the motion uses, an upper bound.
+
+        Args:
+            limits: of its joints.
+        """
         return LimitUse(*self.interval_use(limits).max(axis=0).tolist())
 
     def interval_use(self, limits: JointLimits) -> Array:
-        """Return shares of velocity, acceleration and jerk limits per interval, shape (N, 3)."""
+        """Return the shares of velocity, acceleration and jerk limits per interval, shape (N, 3).
+
+        Args:
+            limits: of its joints.
+        """
         use = np.empty((len(self.piece), 3))
         bounds = np.array([limits.velocity, limits.acceleration, limits.jerk])
         limit_use(
@@ -111,7 +131,11 @@ class TimedPath(Trajectory):
         return use
 
     def stretched(self, factor: float) -> TimedPath:
-        """Return the same motion taking ``factor`` times as long."""
+        """Return the same motion, slower.
+
+        Args:
+            factor: of its duration.
+        """
         powers = factor ** -np.arange(self.clock.shape[1])
         return TimedPath(self.path, self.times * factor, self.clock * powers, self.piece)
 

@@ -13,16 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.errors import BadCommand
+from motion_nodes.model.bounds import NAMES, POINTS, check_count, repeated
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 Array = NDArray[np.float64]
 
-MAX_POINTS = 100_000
+MAX_POINTS = POINTS
 """More points than this are taken for a fault of the sender."""
 
 POSITION_TOLERANCE = 1e-6
 """[rad or m] A point this far outside a limit counts as on it."""
+
+MAX_OUTSIDE = 0.1
+"""[rad or m] A joint that is this far outside its limits may still be moved back inside."""
+
+OUTSIDE_START = 0.01
+"""[rad or m] Such a motion begins no further than this from where the joint is."""
 
 LIMIT_TOLERANCE = 1e-3
 """Share by which velocities and accelerations may exceed their limits."""
@@ -108,6 +115,32 @@ def validate_start(
     )
 
 
+def validate_return(
+    trajectory: JointTrajectory, reference: Array, limits: JointLimits
+) -> Problem | None:
+    """Check that a trajectory that begins outside limits begins where the joints are.
+
+    Without that it would not move them back inside but first further outside.
+
+    Args:
+        trajectory: that :func:`validate` accepts.
+        reference: present positions of its joints [rad or m], shape (n,).
+        limits: of its joints.
+    """
+    first = trajectory.positions[0]
+    outside = _excess(first, limits) > POSITION_TOLERANCE
+    away = np.where(outside, np.abs(first - reference), 0.0)
+    j = int(np.argmax(away))
+    if away[j] <= OUTSIDE_START:
+        return None
+    return Problem(
+        "return",
+        f"the trajectory starts with joint {trajectory.joint_names[j]} at {first[j]:.6g}, outside "
+        f"its limits {limits.lower[j]:.6g} to {limits.upper[j]:.6g}, but it is at "
+        f"{reference[j]:.6g}; from outside only a joint that is there may be moved back",
+    )
+
+
 def check_point_count(count: int) -> None:
     """Refuse absurdly long trajectories before anything is made of them.
 
@@ -122,7 +155,12 @@ def check_point_count(count: int) -> None:
 
 def _positions(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
     q = trajectory.positions
-    outside = (q < limits.lower - POSITION_TOLERANCE) | (q > limits.upper + POSITION_TOLERANCE)
+    excess = _excess(q, limits)
+    outside = excess > POSITION_TOLERANCE
+    if outside[0].any() and trajectory.times[0] <= 0.0:
+        # Joints that are outside may be moved back, never further outside, nor outside again.
+        inwards = (np.diff(excess, axis=0) <= POSITION_TOLERANCE).all(axis=0)
+        outside &= ~(inwards & ~outside[-1] & (excess[0] <= MAX_OUTSIDE))
     at = _first(outside)
     if at is None:
         return None
@@ -131,6 +169,11 @@ def _positions(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
         f"position {q[i, j]:.6g} of joint {trajectory.joint_names[j]} at point {i} is outside its "
         f"limits {limits.lower[j]:.6g} to {limits.upper[j]:.6g}"
     )
+
+
+def _excess(q: Array, limits: JointLimits) -> Array:
+    """Return how far positions are outside their limits [rad or m], 0 inside."""
+    return np.asarray(np.maximum(np.maximum(limits.lower - q, q - limits.upper), 0.0))
 
 
 def _velocities(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
@@ -189,7 +232,8 @@ def joint_order(given: Sequence[str], joint_names: Sequence[str]) -> list[int]:
 
     if not given:
         raise BadCommand("the trajectory names no joints")
-    twice = sorted({name for name in given if list(given).count(name) > 1})
+    check_count(len(given), NAMES, "joint_names")
+    twice = repeated(given)
     if twice:
         raise BadCommand(f"the trajectory names joint {', '.join(twice)} more than once")
     return [int(i) for i in joint_indices(given, joint_names)]

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 
 from motion_nodes.errors import MotionError
-from motion_nodes.model.loader import load_robot
+from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.preview import Preview
 from motion_nodes.view.viewed_robot import ViewedRobot
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return BrowserViewer(robots, given.port, host=given.host, dark=given.dark)
 
     try:
-        robots = [load_robot(name) for name in given.robots]
+        robots = [load_description(name) for name in given.robots]
         preview = Preview(robots, given.spacing, open_viewer)
     except MotionError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -226,6 +226,13 @@ class BrowserViewer(Wishes):
         if planning is not None and planning.editor is not None:
             planning.editor.take_words(text)
 
+    def set_recovery_message(self, name: str, text: str) -> None:
+        """Show what became of a recovery on the plan tab of a robot; nothing where it has none."""
+        planning = self._robot(name).planning
+        if planning is not None:
+            planning.take_recovery_message(text)
+            self._wake_if_watched()
+
     def update_health(self, reports: Sequence[Health]) -> None:
         """Show what nodes report of themselves; each report replaces that node's last one."""
         self._health.take(reports)

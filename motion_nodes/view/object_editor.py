@@ -14,6 +14,7 @@ import viser
 from motion_nodes.errors import MotionError
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
 from motion_nodes.scene.scene import Scene, WorldObject, world_object
+from motion_nodes.scene.scenery import SCENERY
 from motion_nodes.scene.shapes import Solid
 from motion_nodes.view.drag_handles import DragHandles
 from motion_nodes.view.joint_panel import show_value
@@ -97,7 +98,8 @@ class ObjectEditor:
             self._scene = scene
             local = self._local
         item = scene.objects.get(self.choice.value)
-        self.handles.show(visible and item is not None and not item.static, bool(self.turn.value))
+        movable = item is not None and not item.static and item.kind != SCENERY
+        self.handles.show(visible and movable, bool(self.turn.value))
         if local is not None and item is not None and local[0] == item.name and self.handles.held:
             self._objects.place(*local)
             return

@@ -16,6 +16,7 @@ from motion_nodes.view.planned_path import PlannedPath
 from motion_nodes.view.robot_spheres_view import RobotSpheresView
 from motion_nodes.view.robot_view import RobotView
 from motion_nodes.view.scene_view import MOST_OBJECTS, SceneView
+from motion_nodes.view.status_text import plain
 from motion_nodes.view.viewed_robot import ViewedRobot
 from motion_nodes.view.wishes import PanelEvents
 
@@ -50,6 +51,7 @@ class PlanningView:
         self.objects = SceneView(server.scene, base, links, view.meshes)
         self._lock = threading.Lock()
         self._newest: Scene | None = None
+        self._recovery_text = ""
         self.spheres: RobotSpheresView | None = None
         if viewed.bodies is not None:
             poses, row = LinkPoses(viewed.model.tree), names.index(frame)
@@ -79,6 +81,12 @@ class PlanningView:
                 "Search tree", False, hint="What the planner tried, with its newest plan.",
                 visible=viewed.edits_scene,
             )  # fmt: skip
+            self.recover = server.gui.add_button(
+                "Recover", visible=viewed.edits_scene,
+                hint="Moves the arm out of a shallow collision, or back inside its limits, slowly.",
+            )  # fmt: skip
+            self.recover.on_click(lambda _: events.recover())
+            self._recovery = server.gui.add_markdown("", visible=False)
         self.tree = MarkerView(server.scene, f"{base}/search_tree")
         for box in (self.show_scene, self.show_spheres, self.show_tree):
             box.on_update(lambda _: events.redraw())
@@ -87,6 +95,10 @@ class PlanningView:
         """Take a scene."""
         with self._lock:
             self._newest = scene
+
+    def take_recovery_message(self, text: str) -> None:
+        """Take what became of a recovery, to be shown on one line below its button."""
+        self._recovery_text = text
 
     def draw(self, q: Array) -> None:
         """Send what changed since the last time, with the robot's joints at ``q``, shape (n,)."""
@@ -114,6 +126,9 @@ class PlanningView:
         text = f"{left_out} objects more than the {MOST_OBJECTS} drawn" if left_out else ""
         if text != self._note.content:
             self._note.content, self._note.visible = text, bool(text)
+        text = plain(self._recovery_text)
+        if text != self._recovery.content:
+            self._recovery.content, self._recovery.visible = text, bool(text)
         if self.editor is not None:
             self.editor.refresh_panel()
         self.path.refresh_panel()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.model.tree import Array, Box, Cylinder, Shape, Sphere
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, WorldObject, difference
+from motion_nodes.scene.scenery import SCENERY
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, TriangleMesh
 from motion_nodes.view.link_poses import wxyz_from_rotation
 from motion_nodes.view.mesh_files import MeshFiles
@@ -26,8 +27,9 @@ DISABLED = Look(opacity=0.25, shadow=False)
 """Objects that nothing collides with."""
 MOST_OBJECTS = 500
 """More are not drawn: each is a node of its own in the page."""
-GROUND_SIZE = 4.0
-"""[m] Edge of the square that stands for a half-space."""
+GROUND_SIZE, GROUND_DEPTH = 4.0, 1e-3
+"""[m] Edge of the square that stands for a half-space, and how far below it is drawn: the page has
+a grid of its own there."""
 SIDES = 32
 
 
@@ -101,7 +103,9 @@ class SceneView:
             look = SOLID if item.enabled else DISABLED
             node = self._frame("object", item.name, self._base, item.X_WO)
             parts = self._add_parts(node.name, item.parts, item.rgba or OBJECT_RGBA, look)
-            self._make_clickable(item.name, parts)
+            # A click on the floor means nothing in particular.
+            if item.kind != SCENERY:
+                self._make_clickable(item.name, parts)
 
     def _make_clickable(self, name: str, parts: list[viser.MeshHandle]) -> None:
         if self.picked is None:
@@ -166,8 +170,8 @@ def surface_of(solid: Capsule | Cone | HalfSpace | TriangleMesh) -> Surface:
     if isinstance(solid, TriangleMesh):
         return solid.vertices, solid.triangles.astype(np.uint32)
     if isinstance(solid, HalfSpace):
-        h = 0.5 * GROUND_SIZE
-        corners = np.array([(-h, -h, 0.0), (h, -h, 0.0), (h, h, 0.0), (-h, h, 0.0)])
+        h, z = 0.5 * GROUND_SIZE, -GROUND_DEPTH
+        corners = np.array([(-h, -h, z), (h, -h, z), (h, h, z), (-h, h, z)])
         return corners, np.array([(0, 1, 2), (0, 2, 3)], dtype=np.uint32)
     if isinstance(solid, Cone):
         h = 0.5 * solid.height

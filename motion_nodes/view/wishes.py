@@ -32,6 +32,7 @@ class PanelEvents:
     drive_changed: Callable[[], None]
     target: Callable[[TargetWish], None]
     scene_object: Callable[[str, WorldObject | None], None]
+    recover: Callable[[], None]
     redraw: Callable[[], None]
     """Have changes drawn soon."""
 
@@ -57,6 +58,8 @@ class Wishes:
         self.on_object: Callable[[str, str, WorldObject | None], None] | None = None
         """Robot, name of an object of its scene, and the object as somebody wants it: new, with
         another pose, or None where it is to go."""
+        self.on_recover: Callable[[str], None] | None = None
+        """Robot that is to be recovered from a collision."""
 
     def send_twist(self, name: str, vx: float = 0.0, vy: float = 0.0, wz: float = 0.0) -> None:
         """Tell of a twist; on the thread of the callbacks."""
@@ -91,7 +94,12 @@ class Wishes:
         def scene_object(key: str, item: WorldObject | None) -> None:
             intents.put(("object", name, key), lambda: self._object(name, key, item))
 
-        return PanelEvents(joint_target, named_state, drive_changed, target, scene_object, redraw)
+        def recover() -> None:
+            intents.put(("recover", name), lambda: self._recover(name))
+
+        return PanelEvents(
+            joint_target, named_state, drive_changed, target, scene_object, recover, redraw
+        )
 
     def _joint_target(self, name: str, joint: str, value: float) -> None:
         if self.on_joint_target is not None:
@@ -104,6 +112,10 @@ class Wishes:
     def _target(self, name: str, wish: TargetWish) -> None:
         if self.on_target is not None:
             self.on_target(name, wish)
+
+    def _recover(self, name: str) -> None:
+        if self.on_recover is not None:
+            self.on_recover(name)
 
     def _object(self, name: str, key: str, item: WorldObject | None) -> None:
         if self.on_object is not None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -30,6 +31,16 @@ geometries = st.builds(
     front_wheel_radius=length,
     rear_wheel_radius=length,
     steered_axle=st.sampled_from(("front", "rear")),
+)
+exchanged = st.builds(
+    AckermannGeometry,
+    wheelbase=length,
+    front_track_width=length,
+    rear_track_width=length,
+    front_wheel_radius=length,
+    rear_wheel_radius=length,
+    steered_axle=st.just("rear"),
+    rear_steering_angles=st.just("isaac"),
 )
 drives = st.sampled_from(((FRONT, REAR), (FRONT, ()), ((), REAR)))
 
@@ -80,6 +91,18 @@ def test_twist_survives_the_way_over_the_wheels(geometry, driven, x, vx, wz):
     back = car.twist_from_wheels(wheels, steered(car, twist))
     np.testing.assert_allclose(back, twist, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(car.twist_along(twist, steered(car, twist)), twist, atol=1e-9)
+
+
+@fast
+@given(exchanged, drives, speed, speed)
+def test_twist_survives_with_exchanged_rear_angles(geometry, driven, vx, wz):
+    car = base(geometry, driven)
+    rolling = base(dataclasses.replace(geometry, rear_steering_angles="rolling"), driven)
+    twist = car.nearest_twist(Twist2(vx, 0.0, wz))
+    assert twist == rolling.nearest_twist(Twist2(vx, 0.0, wz))
+    np.testing.assert_array_equal(steered(car, twist), steered(rolling, twist)[::-1])
+    back = car.twist_from_wheels(car.wheels_from_twist(twist), steered(car, twist))
+    np.testing.assert_allclose(back, twist, rtol=1e-9, atol=1e-9)
 
 
 def test_twists_survive_over_ten_thousand_random_cars():

@@ -65,6 +65,28 @@ def test_rear_steering_mirrors_angles_and_swaps_axles(command, steering, wheels)
     np.testing.assert_allclose(state.wheels, np.roll(wheels, 2), rtol=0, atol=5e-7)
 
 
+@pytest.mark.parametrize(("command", "steering", "wheels"), GOLDEN)
+def test_rear_steering_as_in_isaac_has_the_two_angles_exchanged(command, steering, wheels):
+    state = car(invert_steering=True, rear_steering_angles="isaac").step(DriveCommand(*command))
+    np.testing.assert_allclose(state.steering, -np.array(steering)[::-1], rtol=0, atol=1e-9)
+    np.testing.assert_allclose(state.wheels, np.roll(wheels, 2), rtol=0, atol=5e-7)
+
+
+def test_inverted_row_of_the_published_table():
+    state = car(invert_steering=True, rear_steering_angles="isaac").step(DriveCommand(0.1, 0, 1.1))
+    np.testing.assert_allclose(state.steering, (-0.096361647, -0.103922854), rtol=0, atol=1e-9)
+    inverted = (4.232775547, 4.567224453, 4.255735758, 4.588511439)
+    np.testing.assert_allclose(state.wheels, inverted, rtol=0, atol=1e-9)
+
+
+def test_the_setting_for_rear_angles_leaves_front_steering_alone():
+    for command, steering, _ in GOLDEN:
+        state = car(rear_steering_angles="isaac").step(DriveCommand(*command))
+        np.testing.assert_allclose(state.steering, steering, rtol=0, atol=1e-9)
+    with pytest.raises(BadConfig, match="allowed: rolling, isaac"):
+        car(rear_steering_angles="mirrored")
+
+
 def test_golden_numbers_of_a_yaw_rate():
     """Isaac Sim's own example: 0.4 rad/s at 1.5 m/s."""
     angle = math.atan(0.4 * 1.65 / 1.5)

@@ -116,3 +116,46 @@ def test_composed_means_one_process_beside_the_simulation_and_those_that_plan():
     alone = commands_for(specs, composed=False)
     assert len(alone) == len(specs)
     assert "b/joint_trajectory_controller" in alone
+
+
+def planner_of(*robots, **settings):
+    specs = nodes_for(config(*robots, **settings))
+    return next(spec for spec in specs if spec.executable == "rrt_planner").parameters
+
+
+@pytest.mark.parametrize(
+    ("backend", "floor", "told"),
+    [
+        ("mujoco", None, True),
+        ("mock", None, True),
+        ("hardware", None, False),
+        ("hardware", True, True),
+        ("mujoco", False, False),
+    ],
+)
+def test_the_planner_is_told_of_the_floor(backend, floor, told):
+    parameters = planner_of("franka", backend=backend, floor=floor, floor_height=-0.1)
+    assert parameters["floor"] is told
+    assert parameters["floor_height"] == -0.1
+
+
+def test_the_planner_knows_the_robots_of_its_cell():
+    parameters = planner_of("a:=franka@1,0,0", "b:=ur10e@0,1,0", namespace="lab")
+    assert parameters["cell"] == ["lab/a:=franka@1,0,0", "lab/b:=ur10e@0,1,0"]
+
+
+def test_scene_bodies_are_for_mujoco():
+    specs = nodes_for(config("franka", scene_bodies=True, floor_height=0.2))
+    simulation = next(spec for spec in specs if spec.is_simulation)
+    assert simulation.parameters["scene_bodies"] is True
+    assert simulation.parameters["floor_height"] == 0.2
+    with pytest.raises(BadConfig, match="scene_bodies"):
+        config("franka", backend="mock", scene_bodies=True)
+    with pytest.raises(BadConfig, match="floor_height"):
+        config("franka", floor_height=float("nan"))
+
+
+def test_the_policy_escapes_by_the_planner_that_is_started_with_it():
+    specs = {spec.name: spec for spec in nodes_for(config("franka"))}
+    assert "move_group" in specs
+    assert specs["rmpflow_policy"].parameters["escape"] == "plan"

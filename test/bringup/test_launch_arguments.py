@@ -32,6 +32,9 @@ def test_every_argument_has_an_effect():
         "autostart": "false",
         "log_level": "warn",
         "stamped_cmd_vel": "false",
+        "floor": "false",
+        "floor_height": "-0.2",
+        "scene_bodies": "true",
     }
     # How processes are cut is the launch file's own matter.
     assert set(other) == {argument.name for argument in ARGUMENTS} - {"use_composition"}
@@ -45,6 +48,9 @@ def test_every_argument_has_an_effect():
         ("backend", "gazebo", "backend 'gazebo' is not known"),
         ("autostart", "yes", "autostart 'yes' is not known"),
         ("viewer_port", "http", "viewer_port 'http' must be a number"),
+        ("floor_height", "low", "floor_height 'low' must be a number"),
+        ("floor_height", "nan", "floor_height nan m"),
+        ("floor", "yes", "floor 'yes' is not known"),
         ("robot", " ; ", "no robot is named"),
         ("robot", "franka; jetbot", "give each robot its own"),
         ("robott", "franka", "Did you mean 'robot'"),

@@ -7,7 +7,7 @@ import pytest
 
 from motion_nodes.base_motion.pose import Pose2
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes import go, wait
+from motion_nodes.nodes import go, recover, wait
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,9 @@ from motion_nodes.nodes import go, wait
         ("wait franka --timeout 0", "--timeout is 0"),
         ("wait franka --node move_grup", "Did you mean 'move_group'"),
         ("wait frnka", "Did you mean 'franka'"),
+        ("recover frnka", "Did you mean 'franka'"),
+        ("recover jetbot", "no arm"),
+        ("recover franka --timeout nan", "--timeout is nan"),
     ],
 )
 def test_wrong_words_are_told_before_ros_is_asked(motion, monkeypatch, command, said):
@@ -39,6 +42,7 @@ def test_wrong_words_are_told_before_ros_is_asked(motion, monkeypatch, command, 
 
     monkeypatch.setattr(go, "carry_out", never)
     monkeypatch.setattr(wait, "wait_for_nodes", never)
+    monkeypatch.setattr(recover, "recover", never)
     done = motion(command)
     assert done.code == 2
     assert said in done.text

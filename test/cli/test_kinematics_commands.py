@@ -8,7 +8,7 @@ import pytest
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
-from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
+from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, to_quat_xyzw
 
 FRANKA = load_robot("franka")
 Q = (0.0, 0.0, 0.0, -1.57, 0.0, 1.57, 0.0)
@@ -69,6 +69,33 @@ def test_equal_seeds_give_equal_answers_and_degrees_are_the_same_pose(motion):
     near = motion("ik franka --position 0.55,0,0.52 --from 0,0,0,-90,0,90,45 --degrees --json")
     start = np.radians([0, 0, 0, -90, 0, 90, 45])
     assert np.abs(np.array(list(near.data["joints"].values())) - start).max() < 0.2
+
+
+@pytest.mark.parametrize("robot", ["franka", "ur10e"])
+def test_ik_without_a_start_answers_near_the_ready_state(motion, robot):
+    model = load_robot(robot)
+    ready = model.named_state("ready", "arm")
+    X = tip(ready, model)
+    x, y, z = X[:3, 3] + [0.0, 0.1, -0.05]
+    done = motion(f"ik {robot} --position {x},{y},{z} --json").data
+    given = motion(f"ik {robot} --position {x},{y},{z} --from ready --json").data
+    assert done["joints"] == given["joints"]
+    assert np.abs(np.array(list(done["joints"].values())) - ready).max() < 0.5
+
+
+def test_of_several_solutions_the_closest_to_the_start_is_printed(motion):
+    """UR10e: eight solutions for a pose; one of them is the start itself, all but exact."""
+    q = np.array([0.4, -1.3, 1.6, -1.9, -1.4, 0.2])
+    model = load_robot("ur10e")
+    X = tip(q, model)
+    position, quat, near = (
+        ",".join(str(float(x)) for x in values) for values in (X[:3, 3], to_quat_xyzw(X), q + 0.2)
+    )
+    done = motion(
+        f"ik ur10e --position {position} --quat {quat} --from {near} --tolerance 1e-6 "
+        "--angle-tolerance 1e-5 --json"
+    )
+    np.testing.assert_allclose(list(done.data["joints"].values()), q, atol=1e-3)
 
 
 def test_out_of_reach_is_a_no_with_the_reason(motion):

@@ -25,10 +25,13 @@ def test_quality_of_service_with_depth(ros, entry):
     """A node in this process, configured and not active, tells all of its profiles."""
     kind = entry.get("robots", "arms").replace("wheeled", "differential")
     robot = EXAMPLES[kind]
-    executable = entry["executables"][-1]
+    # The mock has no bodies, and so no scene to follow.
+    simulated = "mujoco_sim" in entry["executables"]
+    executable = "mujoco_sim" if simulated else entry["executables"][-1]
     if entry["node"] in PER_CELL:
         args = ["-p", f"robots:=['r:={robot}']"]
         args += ["-p", "port:=0"] if executable == "browser_viewer" else []
+        args += ["-p", "scene_bodies:=true"] if simulated else []
     else:
         args = ["-p", f"robot:={robot}", "-r", "__ns:=/r"]
     node = node_class(executable)(ros_args=["--ros-args", "-r", f"__node:={entry['node']}", *args])

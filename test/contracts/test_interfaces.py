@@ -39,7 +39,7 @@ def graph(module_suite: Any, module_client: RosClient) -> set[Endpoint]:
     """All endpoints of a running suite."""
     module_suite.bring_up(
         "arm:=franka", "base:=jetbot@1,0,0", "omni:=kaya@0,2,0", "car:=leatherback@2,2,0",
-        viewer="browser", viewer_port=0,
+        viewer="browser", viewer_port=0, scene_bodies=True,
     )  # fmt: skip
     module_suite.node("articulation_graph", robots=["arm:=franka", "base:=jetbot"])
     nodes = sorted({endpoint.node for endpoint in expected(ROBOTS)})

@@ -370,6 +370,53 @@ def test_a_planner_gets_the_robot_at_rest_and_gives_it_back():
     assert robot.run(6.0) is Phase.ARRIVED
 
 
+def escaping(robot, within=8.0):
+    """Run until a planner is to move the robot."""
+    end = robot.now + within
+    while robot.follower.escape_target is None:
+        robot.run(0.05)
+        assert robot.now < end
+
+
+def test_the_posture_is_tried_once_after_a_planner_failed():
+    robot = Robot(escape=True, retreat=True, escape_pause=60.0)
+    trapped(robot)
+    escaping(robot)
+    assert "planner" in robot.follower.text
+    robot.follower.hand_back(robot.now, "the planner failed: no time")
+    texts = set()
+    for _ in range(300):
+        robot.run(0.05)
+        texts.add(robot.follower.text)
+        assert robot.follower.escape_target is None
+    assert any("back to the posture" in text for text in texts)
+    assert robot.follower.phase is Phase.STUCK
+    assert "no time" in robot.follower.text
+
+
+def test_a_target_out_of_reach_is_reported_and_not_tried_again():
+    robot = Robot(escape=True, retreat=True, escape_pause=0.5)
+    follower = robot.follower
+    trapped(robot)
+    escaping(robot)
+    follower.hand_back(robot.now, "the target is in collision: words", hopeless=True)
+    tries = 0
+    for _ in range(200):
+        robot.run(0.05)
+        tries += follower.escape_target is not None or "posture" in follower.text
+    assert tries == 0
+    assert robot.follower.phase is Phase.STUCK
+    assert "in collision" in robot.follower.text
+    # Another scene may let it through, and a target that has moved in small steps is another.
+    follower.scene_changed(robot.now)
+    escaping(robot)
+    follower.hand_back(robot.now, "the target is in collision: words", hopeless=True)
+    for k in range(1, 8):
+        follower.follow_pose(from_xyz_rpy((0.7, 0.01 * k, 0.5)), robot.now, oriented=False)
+        robot.run(0.05)
+    escaping(robot)
+
+
 @pytest.mark.parametrize("end", ["clear", "twist", "far target"])
 def test_another_input_ends_the_hand_over(end):
     robot = Robot(escape=True)

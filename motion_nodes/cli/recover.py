@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``motion recover``: a running suite leads an arm out of a shallow collision."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def recover(
+    robot: Annotated[
+        str, typer.Argument(help="The robot as `motion up` has it: [NAMESPACE:=]ROBOT.")
+    ] = "franka",
+    timeout: Annotated[
+        float, typer.Option(help="How long to wait for a suite that is still starting [s].")
+    ] = 60.0,
+) -> None:
+    """Move an arm out of a shallow collision, or back inside its joint limits, slowly.
+
+    Along the path nothing gets deeper into collision. Exit code 1: it was refused or not completed,
+    and the reason is printed.
+    """
+    import math
+
+    from motion_nodes.cli.printing import say
+    from motion_nodes.cli.values import NO_SOLUTION
+    from motion_nodes.errors import BadCommand
+    from motion_nodes.model.loader import load_robot
+    from motion_nodes.model.placement import parse_placement
+    from motion_nodes.nodes.recover import recover as call
+
+    if not (math.isfinite(timeout) and timeout > 0.0):
+        raise BadCommand(f"--timeout is {timeout:g}; it must be above 0.")
+    place = parse_placement(robot)
+    known = load_robot(place.robot)
+    if all(group.tip is None for group in known.groups.values()):
+        raise BadCommand(f"'{known.name}' has no arm that could be recovered.")
+    prefix = f"/{place.namespace}" if place.namespace else ""
+    success, message = call(prefix, timeout, say)
+    say(f"{message.rstrip('.')}.")
+    if not success:
+        raise typer.Exit(NO_SOLUTION)

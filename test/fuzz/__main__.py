@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``make fuzz``: one campaign from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+from conftest import ENVIRONMENT
+from ros_processes import Suite
+
+from fuzz.campaign import PHASES, Campaign
+
+ROBOTS = "arm:=franka,base:=jetbot@3,0,0,car:=leatherback@6,0,0"
+
+
+def main() -> int:
+    """Run a campaign, print what it found, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
+    parser.add_argument("--seed", type=int, default=None, help="chance; none: a new one")
+    parser.add_argument("--messages", type=int, default=20_000)
+    parser.add_argument("--rate", type=float, default=300.0, help="[Hz]")
+    parser.add_argument("--wait", type=float, default=1.0, help="longest wait of a probe [s]")
+    parser.add_argument("--robots", default=ROBOTS)
+    parser.add_argument("--backend", default="mujoco", choices=("mujoco", "mock"))
+    parser.add_argument("--phases", default=",".join(PHASES))
+    parser.add_argument("--keep", type=Path, default=Path("build/fuzz"), help="for failures")
+    options = parser.parse_args()
+    seed = random.SystemRandom().randrange(2**31) if options.seed is None else options.seed
+    robots = _robots(options.robots)
+
+    import rclpy
+
+    rclpy.init(args=[])
+    folder = Path(tempfile.mkdtemp(prefix="motion_nodes-fuzz-"))
+    suite = Suite(folder, ENVIRONMENT)
+    campaign = Campaign(
+        suite, robots, seed=seed, messages=options.messages, rate=options.rate,
+        longest_wait=options.wait, backend=options.backend, phases=options.phases.split(","),
+    )  # fmt: skip
+    print(f"seed {seed}, {options.messages} messages, {', '.join(robots)}", flush=True)
+    try:
+        findings = campaign.run()
+    finally:
+        suite.close()
+    print(json.dumps(findings.figures, indent=2))
+    if not findings.failures:
+        print("nothing was found")
+        return 0
+    kept = options.keep / str(seed)
+    kept.mkdir(parents=True, exist_ok=True)
+    (kept / "failures.txt").write_text("\n".join(findings.failures) + "\n")
+    (kept / "newest_messages.txt").write_text("\n".join(campaign.journal) + "\n")
+    for i, process in enumerate(suite.processes):
+        (kept / f"process_{i}.log").write_text(process.output)
+    for failure in findings.failures:
+        print(f"FOUND  {failure}")
+    print(f"logs are in {kept}; again: make fuzz SEED={seed} MESSAGES={options.messages}")
+    return 1
+
+
+def _robots(text: str) -> list[str]:
+    """Return the words of placement in a list whose words contain commas themselves."""
+    words: list[str] = []
+    for part in text.split(","):
+        if ":=" in part:
+            words.append(part)
+        else:
+            words[-1] += f",{part}"
+    return words
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One run of the fuzzer: brings a suite up, attacks it in phases, and says what did not hold."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from ros_processes import Suite, SuiteProcess
+from std_srvs.srv import SetBool
+
+from fuzz.attacker import Attacker, states_of
+from fuzz.endpoints import OWN, find_endpoints
+from motion_nodes.bringup.compose import BringupConfig, nodes_for
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.placement import parse_placements
+
+PHASES = {"messages": 0.8, "parameters": 0.1, "lifecycle": 0.03, "time": 0.07}
+"""Share of the messages of each phase. Velocities and accelerations are watched in the first."""
+READY = 240.0
+"""[s] How long the suite may take to come up, for it may have to compile."""
+RECOVERY = 60.0
+"""[s] How long nodes may take to become active again after a phase."""
+
+
+@dataclass
+class Findings:
+    """What a campaign found."""
+
+    failures: list[str] = field(default_factory=list)
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a process holds."""
+
+    memory: float
+    """[MB]"""
+    handles: int
+    threads: int
+
+
+def usage_of(pid: int) -> Usage:
+    """Return what a process holds now."""
+    status = dict(
+        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+        if ":" in line
+    )  # fmt: skip
+    handles = len(os.listdir(f"/proc/{pid}/fd"))
+    return Usage(int(status["VmRSS"].split()[0]) / 1024, handles, int(status["Threads"]))
+
+
+class Campaign:
+    """Attacks a suite of some robots."""
+
+    def __init__(
+        self,
+        suite: Suite,
+        robots: Sequence[str],
+        *,
+        seed: int,
+        messages: int,
+        rate: float = 300.0,
+        longest_wait: float = 1.0,
+        backend: str = "mujoco",
+        without: Sequence[str] = (),
+        phases: Sequence[str] = tuple(PHASES),
+    ) -> None:
+        """Prepare a run.
+
+        Args:
+            suite: starts the processes.
+            robots: words of placement, each with a namespace.
+            seed: where all chance comes from.
+            messages: how many in all.
+            rate: of messages, at most [Hz].
+            longest_wait: that a probe may have to wait for the state of a node [s].
+            backend: of the simulation.
+            without: executables that are not started.
+            phases: those of :data:`PHASES` that are run.
+        """
+        self._suite = suite
+        self._places = {p.namespace: p.robot for p in parse_placements(robots)}
+        self._words = list(robots)
+        self._seed, self._messages, self._rate = seed, messages, rate
+        self._longest_wait = longest_wait
+        self._backend, self._without, self._phases = backend, without, phases
+        self.findings = Findings()
+        self._worst_probe = (0.0, "")
+
+    def run(self) -> Findings:
+        """Run all phases; the suite's processes are left to their owner."""
+        processes = self._suite.bring_up(*self._words, backend=self._backend, without=self._without)
+        robots = {space: load_robot(name) for space, name in self._places.items()}
+        attacker = Attacker(robots, self._seed)
+        try:
+            self._attack(attacker, processes)
+        finally:
+            self.journal = list(attacker.journal)
+            attacker.close()
+        return self.findings
+
+    # ---- inside
+
+    def _attack(self, attacker: Attacker, processes: dict[str, SuiteProcess]) -> None:
+        nodes = self._wait_until_active(attacker)
+        watcher = subprocess.Popen(
+            [sys.executable, "-m", "fuzz.watcher", *(f"{s}={r}" for s, r in self._places.items())],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env={**self._suite.environment, "PYTHONPATH": _python_path()},
+        )  # fmt: skip
+        assert watcher.stdout is not None
+        assert watcher.stdin is not None
+        watcher.stdout.readline()
+        endpoints = find_endpoints(attacker.node)
+        self.findings.figures["endpoints"] = len(endpoints)
+        before = {name: usage_of(process.pid) for name, process in processes.items()}
+        for phase in self._phases:
+            chosen = [each for each in endpoints if each.phase == phase]
+            watcher.stdin.write(f"{phase}\n")
+            watcher.stdin.flush()
+            self._run_phase(attacker, processes, nodes, chosen, int(PHASES[phase] * self._messages))
+            watcher.stdin.write("between\n")
+            watcher.stdin.flush()
+            self._restore(attacker, nodes, phase)
+            if self._gone(processes):
+                break
+        attacker.settle(30.0)
+        attacker.spin(1.0)
+        for name, process in processes.items():
+            if process.running:
+                self._compare(name, before[name], usage_of(process.pid))
+        watcher.stdin.close()
+        self._take(json.loads(watcher.stdout.readline()))
+        watcher.wait(10.0)
+        self._summarize(attacker, processes)
+
+    def _run_phase(
+        self,
+        attacker: Attacker,
+        processes: dict[str, SuiteProcess],
+        nodes: list[str],
+        endpoints: Sequence[Any],
+        count: int,
+    ) -> None:
+        done = 0
+        while done < count and not self._gone(processes):
+            part = min(100, count - done)
+            attacker.attack(endpoints, part, self._rate)
+            done += part
+            # Services of the nodes are served by one thread each process: ask one of them.
+            self._probe(attacker, nodes[(done // 100) % len(nodes)])
+
+    def _probe(self, attacker: Attacker, node: str) -> None:
+        label, waited = states_of(attacker, [node])[node]
+        self._worst_probe = max(self._worst_probe, (waited, node))
+        if label == "no answer":
+            self._fail(f"{node} does not say its state")
+
+    def _wait_until_active(self, attacker: Attacker) -> list[str]:
+        end = time.monotonic() + READY
+        nodes: list[str] = []
+        while time.monotonic() < end:
+            attacker.spin(0.5)
+            graph = attacker.node.get_service_names_and_types()
+            nodes = sorted(
+                name.removesuffix("/get_state") for name, _ in graph
+                if name.endswith("/get_state") and f"/{OWN}" not in name
+            )  # fmt: skip
+            states = states_of(attacker, nodes)
+            if set(self._expected()) <= set(nodes) and all(
+                label == "active" for label, _ in states.values()
+            ):
+                attacker.spin(1.0)
+                return nodes
+        raise AssertionError(f"not up within {READY:g} s: {states_of(attacker, nodes)}")
+
+    def _expected(self) -> list[str]:
+        config = BringupConfig(placements=parse_placements(self._words), backend=self._backend,
+                               viewer="none")  # fmt: skip
+        specs = nodes_for(config)
+        return [spec.full_name for spec in specs if spec.executable not in self._without]
+
+    def _restore(self, attacker: Attacker, nodes: list[str], phase: str) -> None:
+        """Take the suite back to where it began, as far as the phase changed it on purpose."""
+        attacker.settle(60.0)
+        if phase == "time":
+            for name in ("/mujoco_sim/pause", "/mock_sim/pause"):
+                if attacker.node.get_node_names() and name.split("/")[1].startswith(self._backend):
+                    attacker.call(SetBool, name, SetBool.Request(data=False))
+            attacker.drop_publishers("/clock")
+        if phase in ("lifecycle", "parameters"):
+            for node in nodes:
+                self._renew(attacker, node)
+        end = time.monotonic() + RECOVERY
+        while True:
+            states = states_of(attacker, nodes)
+            wrong = {name: label for name, (label, _) in states.items() if label != "active"}
+            if not wrong:
+                return
+            if time.monotonic() > end:
+                self._fail(f"after phase {phase}: {wrong}")
+                return
+            attacker.spin(0.5)
+
+    def _renew(self, attacker: Attacker, node: str) -> None:
+        """Configure a node anew, which gives it its parameters of the start."""
+        label = states_of(attacker, [node])[node][0]
+        steps = {
+            "active": ("DEACTIVATE", "CLEANUP", "CONFIGURE", "ACTIVATE"),
+            "inactive": ("CLEANUP", "CONFIGURE", "ACTIVATE"),
+            "unconfigured": ("CONFIGURE", "ACTIVATE"),
+        }.get(label, ())
+        for step in steps:
+            number = getattr(Transition, f"TRANSITION_{step}")
+            request = ChangeState.Request(transition=Transition(id=number))
+            answer = attacker.call(ChangeState, f"{node}/change_state", request, 60.0)
+            if answer is None or not answer.success:
+                self._fail(f"{node}: {step.lower()} failed from {label}")
+                return
+
+    def _gone(self, processes: dict[str, SuiteProcess]) -> bool:
+        return any(not process.running for process in processes.values())
+
+    def _compare(self, name: str, before: Usage, after: Usage) -> None:
+        self.findings.figures[f"{name}: memory [MB]"] = f"{before.memory:.0f} -> {after.memory:.0f}"
+        self.findings.figures[f"{name}: handles"] = f"{before.handles} -> {after.handles}"
+        self.findings.figures[f"{name}: threads"] = f"{before.threads} -> {after.threads}"
+        if after.handles > before.handles + 40:
+            self._fail(f"{name}: handles went from {before.handles} to {after.handles}")
+        if after.threads > before.threads + 20:
+            self._fail(f"{name}: threads went from {before.threads} to {after.threads}")
+        if after.memory > 1.5 * before.memory + 200.0:
+            self._fail(f"{name}: memory went from {before.memory:.0f} to {after.memory:.0f} MB")
+
+    def _take(self, seen: dict[str, Any]) -> None:
+        self.findings.failures += [f"limit: {text}" for text in seen["violations"]]
+        self.findings.figures["commands watched"] = seen["commands"]
+        self.findings.figures["largest share of limits"] = {
+            space: {what: round(share, 3) for what, share in peaks.items()}
+            for space, peaks in seen["peaks"].items()
+        }
+
+    def _summarize(self, attacker: Attacker, processes: dict[str, SuiteProcess]) -> None:
+        tally, figures = attacker.tally, self.findings.figures
+        figures["messages"] = dict(tally.sent) | {"damaged": tally.damaged}
+        figures["answers"] = tally.answered
+        waited, node = self._worst_probe
+        figures["longest wait of a probe"] = f"{waited:.2f} s ({node})"
+        slow = sorted(tally.worst.items(), key=lambda item: -item[1])[:5]
+        figures["longest answers"] = {name: f"{seconds:.2f} s" for name, seconds in slow}
+        if waited > self._longest_wait:
+            self._fail(f"{node} took {waited:.2f} s to say its state")
+        for text in tally.lost:
+            self._fail(f"no answer: {text}")
+        for name, process in processes.items():
+            if not process.running:
+                self._fail(f"process {name} ended with code {process.exit_code()}")
+            for line in _tracebacks(process.output):
+                self._fail(f"{name}: {line}")
+        figures["faults in the logs"] = sum(p.output.count("[FATAL]") for p in processes.values())
+
+    def _fail(self, text: str) -> None:
+        if text not in self.findings.failures:
+            self.findings.failures.append(text)
+
+
+def _tracebacks(output: str) -> list[str]:
+    """Return the last line and the place of each traceback, each kind once."""
+    found: dict[str, None] = {}
+    lines = output.splitlines()
+    for i, line in enumerate(lines):
+        if not line.startswith("Traceback"):
+            continue
+        place = ""
+        for later in lines[i + 1 :]:
+            if later.startswith("  File"):
+                place = later.strip()
+            elif later and not later.startswith(" "):
+                found[f"{later[:200]} at {place}"] = None
+                break
+    return list(found)
+
+
+def _python_path() -> str:
+    test = Path(__file__).parents[1]
+    return os.pathsep.join([str(test), str(test.parent), os.environ.get("PYTHONPATH", "")])

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that only watches: are limits kept in what the suite commands and the robots do?
+
+Reads the phase of the campaign from its standard input, one word a line, and prints what it found
+as JSON when that ends.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import select
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import rclpy
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.robot import Robot
+
+MARK = "fuzz"
+SLACK = 1.02
+"""Limits may be exceeded by this factor, for stamps are rounded."""
+POSITION_SLACK = 2e-3
+"""[rad or m]"""
+MEASURED_SLACK = 0.05
+"""[rad or m] A simulated drive may overshoot a limit by so much."""
+CLOCK = float(os.environ.get("FUZZ_CLOCK", "0.06"))
+"""[s] A stamp is read after jobs between two ticks were done, later than its step began: by some
+milliseconds on a quiet machine, by 50 on a busy one. Steps are held against limits with so much
+more time; FUZZ_CLOCK sets it."""
+SMALL = 1e-3
+"""[rad/s or m/s] Differences of velocity below this are not looked at."""
+MOST = 40
+"""Violations that are kept."""
+
+
+@dataclass
+class Last:
+    """What a joint was commanded last."""
+
+    stamp: float
+    position: float
+    velocity: float
+
+
+@dataclass
+class Watch:
+    """What holds for one robot."""
+
+    space: str
+    robot: Robot
+    found: list[str]
+    messages: int = 0
+    last: dict[str, Last] = field(default_factory=dict)
+    exact: bool = True
+    """Whether velocities and accelerations are looked at: not where time or lifecycle change."""
+    peaks: dict[str, float] = field(default_factory=dict)
+    """Largest share of a limit that was used."""
+
+    def __post_init__(self) -> None:
+        """Take the limits from the robot's description."""
+        limits = self.robot.limits
+        self.limits = {
+            name: (limits.lower[i], limits.upper[i], limits.velocity[i], limits.acceleration[i])
+            for i, name in enumerate(limits.names)
+        }
+        base = self.robot.base
+        self.wheels: dict[str, tuple[float, float]] = {}
+        if self.robot.kind == "differential" and base is not None:
+            x, z = base.linear.x, base.angular.z
+            arm, radius = 0.5 * base.wheel_separation, base.wheel_radius
+            speed = (x.max_velocity + arm * z.max_velocity) / radius
+            change = (max(x.max_acceleration, x.max_deceleration)
+                      + arm * max(z.max_acceleration, z.max_deceleration)) / radius  # fmt: skip
+            for name in (*base.left_wheel_names, *base.right_wheel_names):
+                self.wheels[name] = speed, change
+
+    def command(self, message: JointState) -> None:
+        """Look at what drives are to follow."""
+        if message.header.frame_id == MARK:
+            return
+        self.messages += 1
+        stamp = message.header.stamp.sec + 1e-9 * message.header.stamp.nanosec
+        for i, name in enumerate(message.name):
+            position = message.position[i] if i < len(message.position) else math.nan
+            velocity = message.velocity[i] if i < len(message.velocity) else math.nan
+            if name in self.wheels:
+                self._wheel(name, stamp, velocity)
+            elif name in self.limits and self.robot.base is None:
+                self._joint(name, stamp, position, velocity)
+            if math.isinf(position) or math.isinf(velocity):
+                self._say(f"{name} is commanded {position}, {velocity}")
+            self.last[name] = Last(stamp, position, velocity)
+
+    def state(self, message: JointState) -> None:
+        """Look at where the robot is."""
+        if message.header.frame_id == MARK or self.robot.base is not None:
+            return
+        for name, position in zip(message.name, message.position, strict=False):
+            if name in self.limits:
+                lower, upper, *_ = self.limits[name]
+                if not lower - MEASURED_SLACK <= position <= upper + MEASURED_SLACK:
+                    self._say(f"{name} is at {position:.4f}, limits {lower:.4f} to {upper:.4f}")
+
+    def _joint(self, name: str, stamp: float, position: float, velocity: float) -> None:
+        lower, upper, fastest, hardest = self.limits[name]
+        if not lower - POSITION_SLACK <= position <= upper + POSITION_SLACK:
+            self._say(f"{name} commanded to {position}, limits {lower:.4f} to {upper:.4f}")
+        last = self.last.get(name)
+        if not self.exact or last is None or stamp <= last.stamp:
+            return
+        dt = stamp - last.stamp + CLOCK
+        self._bound(f"velocity of {name}", velocity, fastest)
+        moved = position - last.position
+        if abs(moved) > 1e-4:
+            self._bound(f"change of {name} in {dt:.4f} s", moved / dt, fastest)
+        change = velocity - last.velocity
+        if math.isfinite(hardest) and abs(change) > SMALL:
+            self._bound(f"acceleration of {name} in {dt:.4f} s", change / dt, hardest)
+
+    def _wheel(self, name: str, stamp: float, velocity: float) -> None:
+        fastest, hardest = self.wheels[name]
+        self._bound(f"speed of {name}", velocity, fastest)
+        last = self.last.get(name)
+        if not self.exact or last is None or stamp <= last.stamp or velocity == 0.0:
+            # A base whose state is lost is stopped at once.
+            return
+        dt = stamp - last.stamp + CLOCK
+        if abs(velocity - last.velocity) > SMALL:
+            self._bound(f"acceleration of {name} in {dt:.4f} s",
+                        (velocity - last.velocity) / dt, hardest)  # fmt: skip
+
+    def _bound(self, what: str, value: float, limit: float) -> None:
+        if not math.isfinite(value):
+            return
+        kind = what.partition(" ")[0]
+        self.peaks[kind] = max(self.peaks.get(kind, 0.0), abs(value) / limit)
+        if abs(value) > limit * SLACK:
+            self._say(f"{what} is {value:.4g}, limit {limit:.4g}")
+
+    def _say(self, text: str) -> None:
+        if len(self.found) < MOST:
+            self.found.append(f"{self.space}: {text}")
+
+
+def main() -> None:
+    """Watch the robots named as NAMESPACE=ROBOT until standard input ends."""
+    rclpy.init(args=[])
+    node = Node("fuzz_watcher", use_global_arguments=False)
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    found: list[str] = []
+    profile = QoSProfile(depth=200, reliability=ReliabilityPolicy.BEST_EFFORT)
+    watches = []
+    for word in sys.argv[1:]:
+        space, _, name = word.partition("=")
+        watch = Watch(space, load_robot(name), found)
+        watches.append(watch)
+        node.create_subscription(JointState, f"/{space}/joint_command", watch.command, profile)
+        node.create_subscription(JointState, f"/{space}/joint_states", watch.state, profile)
+    print("watching", flush=True)
+    unread = b""
+    while True:
+        executor.spin_once(timeout_sec=0.02)
+        if select.select([0], [], [], 0.0)[0]:
+            part = os.read(0, 4096)
+            if not part:
+                break
+            unread += part
+            *lines, unread = unread.split(b"\n")
+            for line in lines:
+                for watch in watches:
+                    watch.exact = line.decode() == "messages"
+                    watch.last.clear()
+    result: dict[str, Any] = {
+        "violations": found,
+        "commands": {watch.space: watch.messages for watch in watches},
+        "peaks": {watch.space: watch.peaks for watch in watches},
+    }
+    print(json.dumps(result), flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
