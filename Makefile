@@ -34,7 +34,7 @@ layers: setup-test
 
 # Compiled once before, so that the workers need not all do it at the same time.
 kernels: setup-test
-	@echo "== kernels" && $(BIN)/python -m motion_nodes.planning.prepare franka
+	@echo "== kernels" && $(BIN)/python -m motion_nodes.planning.warm_up franka
 
 unit: setup-test kernels
 	@$(MAKE) --no-print-directory pytest

@@ -60,7 +60,7 @@ class Collector:
         from rclpy.qos import QoSProfile
         from sensor_msgs.msg import JointState
 
-        from motion_nodes.ros.polled import PolledSubscription
+        from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 
         self._subscription: Any = PolledSubscription(
             node, JointState, "joint_command", QoSProfile(depth=2000)

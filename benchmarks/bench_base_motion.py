@@ -19,16 +19,16 @@ import numpy as np
 from child_processes import isolate, node_command, running
 from report import Cell, Report, Spread, arguments, progress
 
-from motion_nodes.base_motion.dubins import dubins_path
-from motion_nodes.base_motion.follow_path import FollowConfig, FollowPath
-from motion_nodes.base_motion.go_to_pose import GoToPose
-from motion_nodes.base_motion.limits import BaseKind, MotionLimits
-from motion_nodes.base_motion.motion import Motion
-from motion_nodes.base_motion.navigator import Navigator
-from motion_nodes.base_motion.path import PlanarPath
-from motion_nodes.base_motion.pose import Pose2
-from motion_nodes.base_motion.quintic_path import SOURCE_DURATIONS, PathEnd, plan_quintic
-from motion_nodes.base_motion.stanley import SteeringConfig
+from motion_nodes.base_navigation.base_motion import BaseMotion
+from motion_nodes.base_navigation.dubins import dubins_path
+from motion_nodes.base_navigation.follow_path import FollowConfig, FollowPath
+from motion_nodes.base_navigation.go_to_pose import GoToPose
+from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits
+from motion_nodes.base_navigation.navigator import Navigator
+from motion_nodes.base_navigation.planar_path import PlanarPath
+from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.quintic_path import SOURCE_DURATIONS, PathEnd, plan_quintic
+from motion_nodes.base_navigation.stanley import SteeringConfig
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.odometry import Odometry
 
@@ -83,7 +83,7 @@ def shapes(robot: str) -> dict[str, PlanarPath]:
 # ---- the core alone
 
 
-def steps_of(motion: Motion, kind: BaseKind) -> Spread:
+def steps_of(motion: BaseMotion, kind: BaseKind) -> Spread:
     """Return the time of one control step [µs] while an ideal base carries a motion out."""
     navigator, odometry, times = Navigator(LIMITS, kind=kind), Odometry(), []
     navigator.start(motion, "benchmark", Twist2())
@@ -113,7 +113,7 @@ def show_steps(report: Report) -> None:
     progress("control steps")
     goal, eight = Pose2(4.0, 2.0, 1.0), figure_of_eight(1.0)
     steering = SteeringConfig(wheelbase=0.32, max_steering_angle=0.6)
-    motions: list[tuple[str, BaseKind, Motion]] = [
+    motions: list[tuple[str, BaseKind, BaseMotion]] = [
         (f"to a pose, {kind}", kind, GoToPose(kind, goal, LIMITS))
         for kind in ("differential", "holonomic")
     ]

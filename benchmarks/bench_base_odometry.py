@@ -18,17 +18,17 @@ from dataclasses import dataclass
 import numpy as np
 from report import Cell, Report, arguments, progress
 
-from motion_nodes.base_motion.follow_path import FollowConfig, FollowPath
-from motion_nodes.base_motion.goal_check import GoalTolerance
-from motion_nodes.base_motion.limits import MotionLimits
-from motion_nodes.base_motion.motion import Outcome
-from motion_nodes.base_motion.path import PlanarPath
-from motion_nodes.base_motion.pose import Pose2
-from motion_nodes.base_motion.stanley import SteeringConfig
+from motion_nodes.base_navigation.base_motion import MotionOutcome
+from motion_nodes.base_navigation.follow_path import FollowConfig, FollowPath
+from motion_nodes.base_navigation.goal_check import GoalTolerance
+from motion_nodes.base_navigation.motion_limits import MotionLimits
+from motion_nodes.base_navigation.planar_path import PlanarPath
+from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.stanley import SteeringConfig
 from motion_nodes.bases.ackermann import AckermannBase
+from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
-from motion_nodes.bases.described import base_of
-from motion_nodes.bases.limits import AxisLimits, BaseLimits
+from motion_nodes.bases.from_robot import base_of
 from motion_nodes.bases.odometry import Odometry, wrap_angle
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
@@ -118,9 +118,9 @@ def controller_of(robot: Robot) -> BaseController:
     spec = robot.base
     assert spec is not None
 
-    def axis(limits: object) -> AxisLimits:
+    def axis(limits: object) -> BodyAxisLimits:
         names = ("max_velocity", "max_acceleration", "max_deceleration")
-        return AxisLimits(**{name: getattr(limits, name) or math.nan for name in names})
+        return BodyAxisLimits(**{name: getattr(limits, name) or math.nan for name in names})
 
     limits = BaseLimits(
         x=axis(spec.linear.x), y=axis(spec.linear.y or spec.linear.x), yaw=axis(spec.angular.z)
@@ -174,7 +174,7 @@ def follow(robot: Robot, poses: Array, limit: float = 300.0) -> Drive:
     start = before = planar(world.base_pose("robot"))
     distance = turned = worst = off_path = 0.0
     targets = np.full((2, len(robot.joint_names)), np.nan)
-    while motion.outcome is Outcome.MOVING:
+    while motion.outcome is MotionOutcome.MOVING:
         sample, now = world.state("robot"), world.time
         controller.measure(sample.position[wheels], PERIOD, sample.position[steering])
         odometry = controller.odometry
@@ -192,7 +192,7 @@ def follow(robot: Robot, poses: Array, limit: float = 300.0) -> Drive:
         seen = start.inverse().compose(true)
         worst = max(worst, believed.distance(seen))
         off_path = max(off_path, float(np.hypot(*(path.resampled().xy - seen[:2]).T).min()))
-        if motion.outcome is Outcome.FAILED or now > limit:
+        if motion.outcome is MotionOutcome.FAILED or now > limit:
             raise RuntimeError(f"{robot.name} at {believed} after {now:.1f} s: {motion.text}")
     odometry = controller.odometry
     believed = Pose2(odometry.x, odometry.y, odometry.yaw)

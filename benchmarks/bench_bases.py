@@ -24,9 +24,9 @@ from child_processes import CpuShare, isolate, node_command, running
 from report import Cell, Report, Spread, arguments, gaps, progress
 
 from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
-from motion_nodes.bases.described import base_of
-from motion_nodes.bases.limits import AxisLimits, BaseLimits
+from motion_nodes.bases.from_robot import base_of
 from motion_nodes.bases.odometry import OdometryConfig
 from motion_nodes.model.loader import load_robot
 
@@ -40,8 +40,8 @@ ROBOTS = {
 ROUNDS, UPDATES = 7, 400
 DT = 0.004
 """[s]"""
-_RAMP = AxisLimits(max_velocity=0.4, max_acceleration=1.0, max_deceleration=2.0)
-_SMOOTH = AxisLimits(max_velocity=0.4, max_acceleration=1.0, max_jerk=10.0)
+_RAMP = BodyAxisLimits(max_velocity=0.4, max_acceleration=1.0, max_deceleration=2.0)
+_SMOOTH = BodyAxisLimits(max_velocity=0.4, max_acceleration=1.0, max_jerk=10.0)
 _WHEELS = {"max_wheel_velocity": 30.0, "max_wheel_acceleration": 60.0}
 SETTINGS = {
     "no limits": BaseControllerConfig(limits=BaseLimits()),

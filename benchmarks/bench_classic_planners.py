@@ -21,7 +21,7 @@ from planning_problems import Problem, ProblemSet, find_problems
 from report import Report, arguments
 
 from motion_nodes.planning.planners import make_planner
-from motion_nodes.planning.problem import JointGoal, PlanRequest
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 
 COUNT = 35
 PLANNERS = ("RRTConnect", "RRT", "RRTstar")

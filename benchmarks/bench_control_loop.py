@@ -37,8 +37,8 @@ class Streamer:
 
         from motion_nodes.model.loader import load_robot
         from motion_nodes.ros import qos
+        from motion_nodes.ros.concurrency.rate_loop import RateLoop
         from motion_nodes.ros.joint_topics import JointStateWriter
-        from motion_nodes.ros.rate_loop import RateLoop
 
         robot = load_robot("franka")
         self._reference, self._state = (

@@ -66,7 +66,7 @@ def first_motion(robot: Any, begin: float) -> dict[str, Any]:
     import numpy as np
 
     from motion_nodes.planning.pipeline import plan
-    from motion_nodes.planning.problem import JointGoal, PlanRequest
+    from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
     from motion_nodes.rmpflow.policy import RmpflowPolicy
     from motion_nodes.scene.checker import CollisionChecker
 

@@ -38,12 +38,12 @@ import numpy as np
 from planning_problems import ProblemSet, find_problems, write_model
 from report import Report, arguments, progress, ratio
 
-from motion_nodes.planning.anytime import AnytimeRrtConnect
-from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanResult
+from motion_nodes.planning.anytime_planner import AnytimeRrtConnect
+from motion_nodes.planning.path_verification import PathVerifier
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanResult
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.search_settings import AnytimeSettings, RrtConnectSettings
 from motion_nodes.planning.shortcut import shorten_path
-from motion_nodes.planning.verify import PathVerifier
 
 LIMIT = 1.0
 """Later answers do not count [s]."""

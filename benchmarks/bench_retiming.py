@@ -29,8 +29,8 @@ from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.generator import JointTrajectoryGenerator
 from motion_nodes.trajectory.point_to_point import point_to_point
-from motion_nodes.trajectory.retime import retime, speed_grid, time_optimal
 from motion_nodes.trajectory.spline import segment_shares, spline_path
+from motion_nodes.trajectory.time_parameterization import retime, speed_grid, time_optimal
 
 Array = np.ndarray
 

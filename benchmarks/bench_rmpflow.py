@@ -6,7 +6,7 @@ Run: ``python benchmarks/bench_rmpflow.py`` (two minutes, on a quiet machine).
 Times are of one call from Python, beside the same policy in NumPy (leaf by leaf, as it is written
 down) and with pinocchio's kinematics and arrays of all spheres and obstacles, in the same run;
 results are compared first. Peers have no leaf for links among each other, so it is off, but for one
-column. Obstacles are boxes, cylinders, cones, capsules and spheres in turn, or spheres alone.
+column. ObstacleArrays are boxes, cylinders, cones, capsules and spheres in turn, or spheres alone.
 With 20 spheres a robot has every third of its own. Arrivals and clearances:
 ``bench_rmpflow_runs.py``.
 """
@@ -23,13 +23,13 @@ import numpy as np
 from report import Cell, Report, arguments, progress, ratio
 from rmpflow_peers import WithPinocchio
 
-from motion_nodes.kernels.rmp.rmp_memory import Obstacles
+from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
-from motion_nodes.rmpflow.evaluation import Goal
-from motion_nodes.rmpflow.evaluator import Evaluator
+from motion_nodes.rmpflow.compiled_policy import Evaluator
+from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.obstacles import ObstaclePacker
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.scene.scene import Scene, world_object
@@ -43,7 +43,7 @@ OBSTACLES = ((0, True), (10, True), (50, False), (50, True), (200, True))
 CALLS = 200
 
 
-def obstacles(rng: np.random.Generator, count: int, mixed: bool) -> Obstacles:
+def obstacles(rng: np.random.Generator, count: int, mixed: bool) -> ObstacleArrays:
     """Return obstacles around a robot, all within reach of some link."""
     items = {}
     for k in range(count):

@@ -55,7 +55,7 @@ class Surroundings:
         from sensor_msgs.msg import JointState
 
         from motion_nodes.ros import qos
-        from motion_nodes.ros.polled import PolledSubscription
+        from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 
         rng = np.random.default_rng(50)
         away = rng.normal(size=(OBSTACLES, 3))

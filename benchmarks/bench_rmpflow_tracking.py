@@ -19,10 +19,10 @@ import numpy as np
 from report import Cell, Report, arguments, progress
 
 from motion_nodes.model.loader import load_robot
-from motion_nodes.rmpflow.follower import Follower
-from motion_nodes.rmpflow.following import RobotMotion
+from motion_nodes.rmpflow.follower_settings import RobotMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.smoothing import SmoothingSettings
+from motion_nodes.rmpflow.target_follower import Follower
+from motion_nodes.rmpflow.time_scaling import SmoothingSettings
 from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mujoco_world import MujocoWorld

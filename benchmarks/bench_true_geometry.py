@@ -22,7 +22,7 @@ from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Box, Cylinder, Geometry, Sphere
 from motion_nodes.planning.pipeline import MotionPlan, plan
-from motion_nodes.planning.problem import JointGoal, PlanRequest
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, world_object
 

@@ -18,7 +18,7 @@ from report import Report, arguments
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.planning.pipeline import PlanOptions, plan
-from motion_nodes.planning.problem import JointGoal, PlanRequest
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.scene.checker import CollisionChecker
 
 STAGES = ("path", "shorten", "retime", "verify")

@@ -19,7 +19,7 @@ from ompl import base, geometric
 from ompl import util as ompl_util
 from planning_problems import Problem, find_problems
 
-from motion_nodes.planning.problem import JointGoal, PlanRequest
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.shortcut import shorten_path
 from motion_nodes.scene.checker import CollisionChecker

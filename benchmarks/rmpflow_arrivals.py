@@ -9,11 +9,11 @@ import numpy as np
 
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.pipeline import plan
-from motion_nodes.planning.prepare import warm_up
-from motion_nodes.planning.problem import PlanRequest, PoseGoal
-from motion_nodes.rmpflow.follower import Follower
-from motion_nodes.rmpflow.following import FollowerSettings, Phase, RobotMotion
+from motion_nodes.planning.planning_problem import PlanRequest, PoseGoal
+from motion_nodes.planning.warm_up import warm_up
+from motion_nodes.rmpflow.follower_settings import FollowerSettings, Phase, RobotMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.checker import CollisionChecker
 
 FRAME = 0.01  # [s]

@@ -11,10 +11,10 @@ import pinocchio as pin
 
 from motion_nodes.kernels.rmp import rmp_distance
 from motion_nodes.kernels.rmp.rmp_formulas import NumpyOps
-from motion_nodes.kernels.rmp.rmp_memory import Obstacles
-from motion_nodes.rmpflow import evaluation, leaves
-from motion_nodes.rmpflow.evaluator import Evaluator
-from motion_nodes.rmpflow.packing import pack_capsules
+from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
+from motion_nodes.rmpflow import numpy_policy, rmps
+from motion_nodes.rmpflow.compiled_policy import Evaluator
+from motion_nodes.rmpflow.rmp_inputs import pack_capsules
 
 Array = np.ndarray
 
@@ -34,7 +34,7 @@ class WithPinocchio:
         self._frames = [self.model.getFrameId(name) for name in spheres.links]
         self._guards = [self.model.getFrameId(item.name) for item in guards]
         self._guard_radii = np.array([item.radius for item in guards])
-        self._capsules = Obstacles(pack_capsules(ours.settings.body_cylinders),
+        self._capsules = ObstacleArrays(pack_capsules(ours.settings.body_cylinders),
                                    np.empty((0, ours.obstacles.rounds.shape[1])))  # fmt: skip
         self._tool = self.model.getFrameId(ours._tool)
 
@@ -46,8 +46,8 @@ class WithPinocchio:
         pin.forwardKinematics(self.model, self.data, whole_q, whole_qd, np.zeros(len(whole_q)))
         pin.updateFramePlacements(self.model, self.data)
         reports = [
-            *evaluation._joint_leaves(ours.settings, ours.bounds, ours.goal, q[:n], qd[:n]),
-            *evaluation._tool_leaves(
+            *numpy_policy._joint_leaves(ours.settings, ours.bounds, ours.goal, q[:n], qd[:n]),
+            *numpy_policy._tool_leaves(
                 SimpleNamespace(tool_row=0, active=n), ours.settings, ours.goal, _Tool(self)
             ),
         ]
@@ -60,10 +60,10 @@ class WithPinocchio:
             more_M, more_rhs = self._collisions(frames, centres, radii, obstacles)
             M, rhs = M + more_M, rhs + more_rhs
         most = ours.settings.canonical_resolve.max_acceleration_norm
-        return leaves.capped(np.linalg.solve(M, rhs), most)
+        return rmps.capped(np.linalg.solve(M, rhs), most)
 
     def _collisions(
-        self, frames: list[int], centres: Array, radii: Array, obstacles: Obstacles
+        self, frames: list[int], centres: Array, radii: Array, obstacles: ObstacleArrays
     ) -> tuple[Array, Array]:
         p, v, bias, J = self._points(np.array(frames, int), centres)
         M, force = np.zeros((J.shape[2],) * 2), np.zeros(J.shape[2])
@@ -74,7 +74,7 @@ class WithPinocchio:
             d: Any = formula(NumpyOps, [x[:, None] for x in p.T], [x[:, None] for x in v.T],
                              [x[None] for x in rows.T])  # fmt: skip
             n = np.stack(np.broadcast_arrays(*d.n), axis=-1)
-            wish, weight = leaves.collision(
+            wish, weight = rmps.collision(
                 d.value - radii[:, None], d.rate, self.ours.settings.collision_rmp
             )
             metric = np.einsum("sk,ski,skj->sij", weight, n, n)

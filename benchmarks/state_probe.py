@@ -11,7 +11,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
 from motion_nodes.ros import qos
-from motion_nodes.ros.polled import PolledGroup, take_all
+from motion_nodes.ros.concurrency.polled_subscription import PolledGroup, take_all
 
 WAIT = 0.2
 """[s] Longest wait for the next message."""

@@ -16,8 +16,8 @@ import rclpy
 from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
+from motion_nodes.ros.concurrency.polled_subscription import PolledGroup, take_all
 from motion_nodes.ros.messages.joint_samples import JointSampleReader
-from motion_nodes.ros.polled import PolledGroup, take_all
 
 DEEP = QoSProfile(
     history=HistoryPolicy.KEEP_LAST, depth=5000, reliability=ReliabilityPolicy.RELIABLE

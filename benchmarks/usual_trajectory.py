@@ -24,10 +24,10 @@ from rclpy.node import Node
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.articulation import ArticulationController
+from motion_nodes.control.joint_arbiter import JointArbiter
+from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.control.tolerances import Tolerances
 from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus
-from motion_nodes.control.trajectory_runner import TrajectoryRunner
 from motion_nodes.errors import MotionError
 from motion_nodes.model.loader import load_robot
 from motion_nodes.ros.messages.trajectory_messages import trajectory_from
@@ -44,7 +44,7 @@ class UsualTrajectories(Node):
         super().__init__("joint_trajectory_controller")
         robot = load_robot("franka")
         self.names = list(robot.joint_names)
-        self.runner = TrajectoryRunner(ArticulationController(robot.limits), 0.1)
+        self.runner = JointArbiter(ArticulationController(robot.limits), 0.1)
         self.measured = np.full(len(self.names), np.nan)
         self.speed = np.zeros(len(self.names))
         self.followed: list[Any] = []

@@ -21,8 +21,8 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.articulation import ArticulationController
 from motion_nodes.control.joint_command import JointCommand
+from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.model.loader import load_robot
 from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets

@@ -16,8 +16,8 @@ STEP = 0.02
 def main() -> int:
     """Drive with ideal wheels; end where it began."""
     limits = mn.BaseLimits(
-        x=mn.AxisLimits(max_velocity=0.3, max_acceleration=0.5, max_jerk=5.0),
-        yaw=mn.AxisLimits(max_velocity=2.0, max_acceleration=3.0),
+        x=mn.BodyAxisLimits(max_velocity=0.3, max_acceleration=0.5, max_jerk=5.0),
+        yaw=mn.BodyAxisLimits(max_velocity=2.0, max_acceleration=3.0),
     )
     controller = mn.load_robot("jetbot").base.controller(limits)
     angles, time = np.zeros(2), 0.0

@@ -46,7 +46,7 @@ def node_container(specs: list[NodeSpec]) -> Node:
 def waiter(specs: list[NodeSpec]) -> ExecuteProcess:
     """Return what says when each node is ready, and when all are; then it ends."""
     names = [spec.full_name for spec in specs]
-    command = [sys.executable, "-m", "motion_nodes.nodes.wait", PATIENCE, *names]
+    command = [sys.executable, "-m", "motion_nodes.nodes.clients.wait", PATIENCE, *names]
     return ExecuteProcess(cmd=command, name="wait", output="screen")
 
 

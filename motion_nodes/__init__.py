@@ -35,7 +35,7 @@ _HOME = {
     "IkBatchResult": "ik.problem",
     # the world
     "World": "scene.world",
-    "load_world": "scene.from_file",
+    "load_world": "scene.scene_from_file",
     "Box": "model.tree",
     "Sphere": "model.tree",
     "Cylinder": "model.tree",
@@ -45,21 +45,21 @@ _HOME = {
     "TriangleMesh": "scene.shapes",
     "triangle_mesh": "scene.shapes",
     # planning and trajectories
-    "JointGoal": "planning.problem",
-    "PoseGoal": "planning.problem",
+    "JointGoal": "planning.planning_problem",
+    "PoseGoal": "planning.planning_problem",
     "PlanOptions": "planning.pipeline",
     "MotionPlan": "planning.pipeline",
     "planner_names": "planning.planners",
     "JointTrajectory": "trajectory.joint_trajectory",
     "TimedPath": "trajectory.timed_path",
-    "JointSample": "trajectory.trajectory",
+    "TrajectorySample": "trajectory.trajectory",
     # reactive motion
     "ReactivePolicy": "api.reactive_policy",
     # wheeled bases
     "MobileBase": "api.mobile_base",
     "BaseController": "bases.controller",
-    "BaseLimits": "bases.limits",
-    "AxisLimits": "bases.limits",
+    "BaseLimits": "bases.base_limits",
+    "BodyAxisLimits": "bases.base_limits",
     "Twist2": "bases.base",
     "Odometry": "bases.odometry",
     # errors

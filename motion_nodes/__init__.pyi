@@ -8,9 +8,9 @@ from motion_nodes.api.robot_model import RobotModel as RobotModel
 from motion_nodes.api.robot_model import available_robots as available_robots
 from motion_nodes.api.robot_model import load_robot as load_robot
 from motion_nodes.bases.base import Twist2 as Twist2
+from motion_nodes.bases.base_limits import BaseLimits as BaseLimits
+from motion_nodes.bases.base_limits import BodyAxisLimits as BodyAxisLimits
 from motion_nodes.bases.controller import BaseController as BaseController
-from motion_nodes.bases.limits import AxisLimits as AxisLimits
-from motion_nodes.bases.limits import BaseLimits as BaseLimits
 from motion_nodes.bases.odometry import Odometry as Odometry
 from motion_nodes.errors import MotionError as MotionError
 from motion_nodes.ik.problem import IkBatchResult as IkBatchResult
@@ -27,9 +27,9 @@ from motion_nodes.model.tree import Sphere as Sphere
 from motion_nodes.planning.pipeline import MotionPlan as MotionPlan
 from motion_nodes.planning.pipeline import PlanOptions as PlanOptions
 from motion_nodes.planning.planners import planner_names as planner_names
-from motion_nodes.planning.problem import JointGoal as JointGoal
-from motion_nodes.planning.problem import PoseGoal as PoseGoal
-from motion_nodes.scene.from_file import load_world as load_world
+from motion_nodes.planning.planning_problem import JointGoal as JointGoal
+from motion_nodes.planning.planning_problem import PoseGoal as PoseGoal
+from motion_nodes.scene.scene_from_file import load_world as load_world
 from motion_nodes.scene.shapes import Capsule as Capsule
 from motion_nodes.scene.shapes import Cone as Cone
 from motion_nodes.scene.shapes import HalfSpace as HalfSpace
@@ -38,7 +38,7 @@ from motion_nodes.scene.shapes import triangle_mesh as triangle_mesh
 from motion_nodes.scene.world import World as World
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory as JointTrajectory
 from motion_nodes.trajectory.timed_path import TimedPath as TimedPath
-from motion_nodes.trajectory.trajectory import JointSample as JointSample
+from motion_nodes.trajectory.trajectory import TrajectorySample as TrajectorySample
 
 __version__: str
 
@@ -72,12 +72,12 @@ __all__ = [
     "planner_names",
     "JointTrajectory",
     "TimedPath",
-    "JointSample",
+    "TrajectorySample",
     "ReactivePolicy",
     "MobileBase",
     "BaseController",
     "BaseLimits",
-    "AxisLimits",
+    "BodyAxisLimits",
     "Twist2",
     "Odometry",
     "MotionError",

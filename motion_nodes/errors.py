@@ -74,13 +74,13 @@ class UnknownState(_UnknownName):
     kind = "named state"
 
 
-class BadDescription(MotionError, ValueError):
+class InvalidDescription(MotionError, ValueError):
     """A robot description (YAML or URDF) that cannot be used; the text names file and field."""
 
 
-class BadCommand(MotionError, ValueError):
+class InvalidCommand(MotionError, ValueError):
     """A command that was rejected whole; nothing moved."""
 
 
-class BadConfig(MotionError, ValueError):
+class InvalidConfig(MotionError, ValueError):
     """Settings that contradict themselves or lie outside what is allowed."""

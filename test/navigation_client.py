@@ -15,7 +15,7 @@ from nav_msgs.msg import Path
 from rclpy.action import ActionClient
 from ros_processes import LATCHED, RosClient, values_of
 
-from motion_nodes.base_motion.pose import Pose2
+from motion_nodes.base_navigation.planar_pose import Pose2
 
 SUCCEEDED = GoalStatus.STATUS_SUCCEEDED
 ABORTED = GoalStatus.STATUS_ABORTED

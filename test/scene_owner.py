@@ -11,8 +11,8 @@ from sensor_msgs.msg import JointState
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.service_threads import ServiceThreads
 from motion_nodes.ros.joint_topics import JointStateReader
-from motion_nodes.ros.request_threads import RequestThreads
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.robot_node import RobotNode, RobotParams
 from motion_nodes.ros.run import run_node
@@ -43,7 +43,7 @@ class SceneOwnerNode(RobotNode[RobotParams]):
             self._newest,
             lambda: 20.0,
         )
-        self._threads = RequestThreads(self)
+        self._threads = ServiceThreads(self)
         self.scene.serve(self._threads)
         self._threads.start()
 

@@ -10,7 +10,7 @@ Any other robot's folder, from the collision geometry that its URDF has now::
 
     python tools/fit_collision_shapes.py ~/my_robot --pieces 4
 
-Each link gets convex pieces that contain its mesh (``motion_nodes/robot_setup/convex_pieces.py``).
+Each link gets convex pieces that contain its mesh (``motion_nodes/robot_setup/convex_cover.py``).
 Written are ``meshes/<link>.obj`` and the URDF's ``<collision>`` elements; printed is how far the
 pieces reach beyond the mesh, and that nothing sticks out of them. With ``--dry-run`` nothing is
 written.
@@ -37,7 +37,7 @@ from motion_nodes.robot_setup.collision_shapes import (  # noqa: E402
     with_collision_meshes,
     write_pieces,
 )
-from motion_nodes.robot_setup.convex_pieces import (  # noqa: E402
+from motion_nodes.robot_setup.convex_cover import (  # noqa: E402
     convex_pieces,
     reach_beyond,
     sticks_out,

@@ -99,14 +99,14 @@ def entries(cls: Any) -> Sequence[Any]:
 
 def from_robot(cls: Any) -> set[str]:
     """Return the fields whose default a robot's description gives."""
-    from motion_nodes.errors import BadConfig
+    from motion_nodes.errors import InvalidConfig
     from motion_nodes.model.loader import load_robot
 
     fields: set[str] = set()
     for robot in ("franka", "jetbot", "kaya", "leatherback"):
         try:
             fields |= set(cls.robot_defaults(None, load_robot(robot)))
-        except (AttributeError, BadConfig):
+        except (AttributeError, InvalidConfig):
             continue
     return fields
 

@@ -39,11 +39,11 @@ SECTIONS = {
     ),
     "Planning and trajectories": (
         *("JointGoal", "PoseGoal", "PlanOptions", "MotionPlan", "planner_names"),
-        *("JointTrajectory", "TimedPath", "JointSample"),
+        *("JointTrajectory", "TimedPath", "TrajectorySample"),
     ),
     "Reactive motion": ("ReactivePolicy",),
     "Wheeled bases": (
-        *("MobileBase", "BaseController", "BaseLimits", "AxisLimits", "Twist2", "Odometry"),
+        *("MobileBase", "BaseController", "BaseLimits", "BodyAxisLimits", "Twist2", "Odometry"),
     ),
     "Errors": ("MotionError",),
 }

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from motion_nodes.api.reactive_policy import ReactivePolicy
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkBatchResult, IkRequest, IkResult, IkSettings
 from motion_nodes.ik.solver import LeastSquaresIk
@@ -19,12 +19,12 @@ from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
-from motion_nodes.planning.problem import Goal, JointGoal, PlanRequest, PoseGoal
+from motion_nodes.planning.planning_problem import Goal, JointGoal, PlanRequest, PoseGoal
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.world import World
 from motion_nodes.trajectory.blended_path import CornerBlending
-from motion_nodes.trajectory.retime import retime
+from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.timed_path import TimedPath
 
 _EMPTY = Scene()
@@ -119,9 +119,9 @@ class JointGroup:
             ``X_BT``, shape (4, 4).
 
         Raises:
-            BadCommand: not n numbers.
+            InvalidCommand: not n numbers.
             UnknownFrame: lists the frames.
-            BadConfig: the group is no chain and ``frame`` is not given.
+            InvalidConfig: the group is no chain and ``frame`` is not given.
         """
         return self._kinematics.pose(q, self._frame(frame))
 
@@ -136,9 +136,9 @@ class JointGroup:
             ``X_BT`` of each configuration, shape (m, 4, 4).
 
         Raises:
-            BadCommand: another shape.
+            InvalidCommand: another shape.
             UnknownFrame: lists the frames.
-            BadConfig: the group is no chain and ``frame`` is not given.
+            InvalidConfig: the group is no chain and ``frame`` is not given.
         """
         return self._kinematics.pose_batch(Q, self._frame(frame))
 
@@ -153,9 +153,9 @@ class JointGroup:
             ``J_BT``, shape (6, n): linear velocity rows [m/s per rad/s or m/s], then angular rows.
 
         Raises:
-            BadCommand: not n numbers.
+            InvalidCommand: not n numbers.
             UnknownFrame: lists the frames.
-            BadConfig: the group is no chain and ``frame`` is not given.
+            InvalidConfig: the group is no chain and ``frame`` is not given.
         """
         return self._kinematics.jacobian(q, self._frame(frame))
 
@@ -184,9 +184,9 @@ class JointGroup:
             ``.success``, ``.q`` of shape (n,) within limits, ``.reason`` if there is no solution.
 
         Raises:
-            BadCommand: wrong shapes, numbers that are not finite, or no pose.
+            InvalidCommand: wrong shapes, numbers that are not finite, or no pose.
             UnknownJoint: a locked joint is not in this group.
-            BadConfig: the group is no chain.
+            InvalidConfig: the group is no chain.
         """
         start = self._configuration(seed, "seed") if seed is not None else None
         request = IkRequest(
@@ -208,8 +208,8 @@ class JointGroup:
             ``.solved`` of shape (m,), ``.q`` of shape (m, n), ``.status`` of each pose.
 
         Raises:
-            BadCommand: wrong shapes, numbers that are not finite, or no poses.
-            BadConfig: the group is no chain.
+            InvalidCommand: wrong shapes, numbers that are not finite, or no poses.
+            InvalidConfig: the group is no chain.
         """
         return self._solver.solve_batch(X_BT, seeds, settings=settings)
 
@@ -223,7 +223,7 @@ class JointGroup:
             world: obstacles; None: the robot alone.
 
         Raises:
-            BadCommand: not n numbers.
+            InvalidCommand: not n numbers.
         """
         return self.checker(world).exact.is_free(q)
 
@@ -238,7 +238,7 @@ class JointGroup:
             One truth value per configuration, shape (m,).
 
         Raises:
-            BadCommand: another shape.
+            InvalidCommand: another shape.
         """
         return self.checker(world).exact.are_free(Q)
 
@@ -253,7 +253,7 @@ class JointGroup:
             One sentence per problem; empty if the configuration is valid.
 
         Raises:
-            BadCommand: not n numbers.
+            InvalidCommand: not n numbers.
         """
         return self.checker(world).exact.problems(q)
 
@@ -307,8 +307,8 @@ class JointGroup:
             ``.trajectory`` with times [s], positions, velocities and accelerations.
 
         Raises:
-            BadCommand: wrong shapes or numbers that are not finite.
-            BadConfig: options outside their ranges; a joint without limits.
+            InvalidCommand: wrong shapes or numbers that are not finite.
+            InvalidConfig: options outside their ranges; a joint without limits.
         """
         checker = self.checker(world)
         q = self._configuration(start, "start")
@@ -335,8 +335,8 @@ class JointGroup:
             ``.duration`` [s], ``.sample(t)``, ``.points(step)``.
 
         Raises:
-            BadCommand: waypoints that are no path, outside limits or not finite.
-            BadConfig: a joint without limits; a scaling out of range.
+            InvalidCommand: waypoints that are no path, outside limits or not finite.
+            InvalidConfig: a joint without limits; a scaling out of range.
         """
         return retime(
             path,
@@ -356,8 +356,8 @@ class JointGroup:
             ``policy.step(q, qd, target, dt)`` gives the next reference.
 
         Raises:
-            BadConfig: the group is no chain.
-            BadDescription: the robot has no RMPflow settings.
+            InvalidConfig: the group is no chain.
+            InvalidDescription: the robot has no RMPflow settings.
         """
         return ReactivePolicy(self._robot, self.name, self._frame(None), world)
 
@@ -380,7 +380,7 @@ class JointGroup:
     def _frame(self, frame: str | None) -> str:
         name = frame or self._group.tip
         if name is None:
-            raise BadConfig(
+            raise InvalidConfig(
                 f"group '{self.name}' of {self._robot.name} has no tip; name a frame: "
                 f"{', '.join(self._robot.tree.frame_names)}."
             )
@@ -394,7 +394,7 @@ class JointGroup:
         except (TypeError, ValueError):
             q = np.empty(0)
         if q.shape != self.limits.lower.shape:
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{what} must hold {len(self.joint_names)} positions "
                 f"({', '.join(self.joint_names)}), got {value!r}."
             )

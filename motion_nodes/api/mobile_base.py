@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from motion_nodes.bases.base import Twist2, WheeledBase
+from motion_nodes.bases.base_limits import BaseLimits
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
-from motion_nodes.bases.limits import BaseLimits
 from motion_nodes.bases.odometry import Odometry
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array
 
 
@@ -50,7 +50,7 @@ class MobileBase:
             Speeds [rad/s], shape (wheels,), in the order of ``wheel_names``.
 
         Raises:
-            BadCommand: a number that is not finite.
+            InvalidCommand: a number that is not finite.
         """
         return self.kinematics.wheels_from_twist(self._feasible(vx, vy, wz))
 
@@ -63,7 +63,7 @@ class MobileBase:
             Angles [rad], shape (steering joints,); empty for a base without steering.
 
         Raises:
-            BadCommand: a number that is not finite.
+            InvalidCommand: a number that is not finite.
         """
         at_rest = np.zeros(len(self.steering_names))
         return self.kinematics.steer(self._feasible(vx, vy, wz), at_rest, 1e6)
@@ -79,7 +79,7 @@ class MobileBase:
             Forward and lateral velocity [m/s] and yaw rate [rad/s] in the base frame.
 
         Raises:
-            BadCommand: an array of another length, or numbers that are not finite.
+            InvalidCommand: an array of another length, or numbers that are not finite.
         """
         angles = np.zeros(len(self.steering_names)) if steering is None else steering
         speeds = _checked(wheels, self.wheel_names, "wheel speeds")
@@ -109,5 +109,5 @@ class MobileBase:
 def _checked(values: ArrayLike, names: tuple[str, ...], what: str) -> Array:
     array = np.asarray(values, dtype=np.float64)
     if array.shape != (len(names),) or not np.isfinite(array).all():
-        raise BadCommand(f"{what} must be {len(names)} finite numbers ({', '.join(names)}).")
+        raise InvalidCommand(f"{what} must be {len(names)} finite numbers ({', '.join(names)}).")
     return array

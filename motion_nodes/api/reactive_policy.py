@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
@@ -60,8 +60,8 @@ class ReactivePolicy:
             Positions [rad or m] and velocities [rad/s or m/s] at the end of the period, (n,) each.
 
         Raises:
-            BadCommand: wrong lengths, numbers that are not finite, or no pose; nothing changes.
-            BadConfig: a period that is not positive and finite.
+            InvalidCommand: wrong lengths, numbers that are not finite, or no pose; nothing changes.
+            InvalidConfig: a period that is not positive and finite.
         """
         self._set_target(target)
         if self._world is not None and self._world.revision != self._revision:
@@ -90,7 +90,7 @@ class ReactivePolicy:
             X = checked_pose(values, "target")
             self.rmpflow.set_end_effector_target(X[:3, 3], to_quat_xyzw(X))
         else:
-            raise BadCommand(
+            raise InvalidCommand(
                 "a target is a pose of shape (4, 4) or a position of shape (3,), got shape "
                 f"{values.shape}."
             )

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from motion_nodes.api.joint_group import JointGroup
 from motion_nodes.api.mobile_base import MobileBase
-from motion_nodes.bases.described import base_of
-from motion_nodes.errors import BadConfig
+from motion_nodes.bases.from_robot import base_of
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.loader import available_robots as robots_on_path
 from motion_nodes.model.robot import Robot
@@ -103,10 +103,10 @@ class RobotModel:
         """The wheeled base.
 
         Raises:
-            BadConfig: the robot has no wheeled base.
+            InvalidConfig: the robot has no wheeled base.
         """
         if self.description.base is None:
-            raise BadConfig(f"robot '{self.name}' ({self.kind}) has no wheeled base.")
+            raise InvalidConfig(f"robot '{self.name}' ({self.kind}) has no wheeled base.")
         return MobileBase(base_of(self.description))
 
 
@@ -130,8 +130,8 @@ def load_robot(
 
     Raises:
         RobotNotFound: no robot of that name or file; lists the known ones.
-        BadDescription: names the file, the field and what is allowed.
-        BadConfig: two robots on the search path have that name.
+        InvalidDescription: names the file, the field and what is allowed.
+        InvalidConfig: two robots on the search path have that name.
     """
     return RobotModel(load_description(name_or_path, urdf, package_paths))
 
@@ -140,6 +140,6 @@ def available_robots() -> tuple[str, ...]:
     """Return the names of the shipped robots and of those on ``MOTION_NODES_ROBOT_PATH``.
 
     Raises:
-        BadConfig: two of them have the same name; both files are named.
+        InvalidConfig: two of them have the same name; both files are named.
     """
     return tuple(robots_on_path())

@@ -11,7 +11,7 @@ import numpy as np
 
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
 from motion_nodes.bases.base import NO_STEERING, Array, Twist2
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.bounds import repeated
 
 SIDEWAYS = 1e-9
@@ -25,8 +25,8 @@ class AckermannConfig:
     """Joints and limits of a car-like base; a limit of 0 or NaN is none.
 
     Raises:
-        BadConfig: for joints that are not left and right, a joint named twice, no driven wheel, or
-            a limit that is negative or infinite.
+        InvalidConfig: for joints that are not left and right, a joint named twice, no driven
+            wheel, or a limit that is negative or infinite.
     """
 
     geometry: AckermannGeometry
@@ -50,21 +50,23 @@ class AckermannConfig:
         for name in ("steering_joint_names", "front_wheel_names", "rear_wheel_names"):
             given = getattr(self, name)
             if len(given) != 2 and (given or name == "steering_joint_names"):
-                raise BadConfig(
+                raise InvalidConfig(
                     f"{name} has {len(given)} entries; it needs 2, the left one and the right one"
                 )
         if not self.front_wheel_names + self.rear_wheel_names:
-            raise BadConfig("a car-like base needs driven wheels, on the front axle or the rear")
+            raise InvalidConfig(
+                "a car-like base needs driven wheels, on the front axle or the rear"
+            )
         names = self.steering_joint_names + self.front_wheel_names + self.rear_wheel_names
         twice = repeated(names)
         if twice:
-            raise BadConfig(f"joints {', '.join(twice)} are named more than once")
+            raise InvalidConfig(f"joints {', '.join(twice)} are named more than once")
         if not math.isfinite(self.fixed_axle_x):
-            raise BadConfig(f"fixed_axle_x is {self.fixed_axle_x}; it must be a finite number")
+            raise InvalidConfig(f"fixed_axle_x is {self.fixed_axle_x}; it must be a finite number")
         for name in ("max_steering_angle", "max_wheel_angle", "max_steering_velocity"):
             value = getattr(self, name)
             if value < 0.0 or math.isinf(value):
-                raise BadConfig(
+                raise InvalidConfig(
                     f"{name} is {value}; give a finite number above 0, or 0 for no limit"
                 )
 
@@ -123,10 +125,10 @@ class AckermannBase:
         A turn on the spot becomes standing still.
 
         Raises:
-            BadCommand: for a twist that is not finite.
+            InvalidCommand: for a twist that is not finite.
         """
         if not twist.finite:
-            raise BadCommand(f"twist {tuple(twist)} is not finite")
+            raise InvalidCommand(f"twist {tuple(twist)} is not finite")
         fastest = self.max_curvature * abs(twist.vx)
         return self._twist(twist.vx, min(max(twist.wz, -fastest), fastest))
 
@@ -170,10 +172,12 @@ class AckermannBase:
                 limit counts as the limit.
 
         Raises:
-            BadCommand: for a number that is not finite.
+            InvalidCommand: for a number that is not finite.
         """
         if not (math.isfinite(speed) and math.isfinite(steering_angle)):
-            raise BadCommand(f"speed {speed} m/s or steering angle {steering_angle} rad not finite")
+            raise InvalidCommand(
+                f"speed {speed} m/s or steering angle {steering_angle} rad not finite"
+            )
         return self._twist(speed, speed * self.curvature_at(steering_angle))
 
     def curvature_at(self, steering_angle: float) -> float:
@@ -209,14 +213,14 @@ class AckermannBase:
         """Return wheel speeds [rad/s], shape (wheels,), with the steered wheels along their way.
 
         Raises:
-            BadCommand: for a twist that is not finite, or has a sideways part other than what
+            InvalidCommand: for a twist that is not finite, or has a sideways part other than what
                 turning gives a base frame that is not on the axle that does not steer.
         """
         if not twist.finite:
-            raise BadCommand(f"twist {tuple(twist)} is not finite")
+            raise InvalidCommand(f"twist {tuple(twist)} is not finite")
         slip = twist.vy + twist.wz * self.config.fixed_axle_x
         if abs(slip) > SIDEWAYS * (1.0 + abs(twist.vy)):
-            raise BadCommand(
+            raise InvalidCommand(
                 f"vy is {twist.vy} m/s; a car cannot move sideways (where its base frame is, a yaw "
                 f"rate of {twist.wz} rad/s gives {-twist.wz * self.config.fixed_axle_x} m/s)"
             )
@@ -232,10 +236,12 @@ class AckermannBase:
         wheel along its heading, and of each steered wheel, driven or not, across it.
 
         Raises:
-            BadCommand: for arrays of another length.
+            InvalidCommand: for arrays of another length.
         """
         if len(wheels) != len(self._wheels):
-            raise BadCommand(f"{len(wheels)} wheel values given; the base has {len(self._wheels)}")
+            raise InvalidCommand(
+                f"{len(wheels)} wheel values given; the base has {len(self._wheels)}"
+            )
         angles = self.geometry.rolling_angles(*_two(steering))
         x, headings = self.geometry.steered_x, [(math.cos(a), math.sin(a)) for a in angles]
         # Normal equations of rows (of the speed, of the yaw rate, right side) [m/s].
@@ -268,5 +274,5 @@ def _bound(limit: float) -> float:
 
 def _two(steering: Array | Sequence[float]) -> tuple[float, float]:
     if len(steering) != 2:
-        raise BadCommand(f"{len(steering)} steering angles given; the base has 2")
+        raise InvalidCommand(f"{len(steering)} steering angles given; the base has 2")
     return float(steering[0]), float(steering[1])

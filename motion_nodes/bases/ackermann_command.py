@@ -8,9 +8,9 @@ import math
 from motion_nodes.bases.ackermann import AckermannBase
 from motion_nodes.bases.ackermann_drive import AckermannDrive, AckermannDriveConfig, DriveCommand
 from motion_nodes.bases.base import Array, BaseCommand, Twist2
+from motion_nodes.bases.base_limits import BaseLimits
 from motion_nodes.bases.controller import ABSURD_SPEED
-from motion_nodes.bases.limits import BaseLimits
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 
 
 class CarCommand:
@@ -55,7 +55,7 @@ class CarCommand:
         """Take a command of speed and yaw rate.
 
         Raises:
-            BadCommand: for a number that is not finite or absurd; the last command stays.
+            InvalidCommand: for a number that is not finite or absurd; the last command stays.
         """
         _check(twist._asdict())
         self.forget()
@@ -69,7 +69,7 @@ class CarCommand:
             driven: what is driven now, from where ramps begin.
 
         Raises:
-            BadCommand: for a number that is not finite or absurd; the last command stays.
+            InvalidCommand: for a number that is not finite or absurd; the last command stays.
         """
         _check(command._asdict())
         if self._drive is None:
@@ -104,9 +104,11 @@ class CarCommand:
 def _check(numbers: dict[str, float]) -> None:
     for name, value in numbers.items():
         if not math.isfinite(value):
-            raise BadCommand(f"{name} is {value}; it must be finite")
+            raise InvalidCommand(f"{name} is {value}; it must be finite")
         if abs(value) > ABSURD_SPEED:
-            raise BadCommand(f"{name} is {value:g}, beyond {ABSURD_SPEED:g}; a fault, not a wish")
+            raise InvalidCommand(
+                f"{name} is {value:g}, beyond {ABSURD_SPEED:g}; a fault, not a wish"
+            )
 
 
 def _ramps(base: AckermannBase, limits: BaseLimits) -> AckermannDrive:

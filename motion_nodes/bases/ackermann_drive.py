@@ -14,7 +14,7 @@ import numpy as np
 
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
 from motion_nodes.bases.base import Array
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 DEAD_ZONE_ISAAC = 0.0157
 """[rad] Steering angles below this (0.9 degrees) are straight ahead for Isaac Sim's controller."""
@@ -53,7 +53,7 @@ class AckermannDriveConfig:
     """Limits of the drive; their signs do not matter, and 0 is no limit.
 
     Raises:
-        BadConfig: for a limit that is not finite.
+        InvalidConfig: for a limit that is not finite.
     """
 
     geometry: AckermannGeometry
@@ -82,7 +82,7 @@ class AckermannDriveConfig:
         ):
             value = getattr(self, name)
             if not math.isfinite(value):
-                raise BadConfig(f"{name} is {value}; give a finite number, or 0 for no limit")
+                raise InvalidConfig(f"{name} is {value}; give a finite number, or 0 for no limit")
 
     @classmethod
     def from_isaac(
@@ -116,10 +116,12 @@ class AckermannDriveConfig:
                 slip, ``isaac`` for the angles of that controller, left and right exchanged.
 
         Raises:
-            BadConfig: when both radii are 0, or a number is not what it must be.
+            InvalidConfig: when both radii are 0, or a number is not what it must be.
         """
         if front_wheel_radius == 0.0 and back_wheel_radius == 0.0:
-            raise BadConfig("front_wheel_radius and back_wheel_radius are both 0; give one of them")
+            raise InvalidConfig(
+                "front_wheel_radius and back_wheel_radius are both 0; give one of them"
+            )
         return cls(
             geometry=AckermannGeometry(
                 wheelbase=wheel_base,
@@ -173,7 +175,7 @@ class AckermannDrive:
                 has none is there at once.
 
         Raises:
-            BadCommand: for a command or time that is not finite; nothing changes.
+            InvalidCommand: for a command or time that is not finite; nothing changes.
         """
         self._check(dt=dt, **command._asdict())
         rise = _rate(command.acceleration, self.config.max_acceleration)
@@ -201,7 +203,7 @@ class AckermannDrive:
             dt: time to accelerate for [s]; unless it is above 0 the speed stays.
 
         Raises:
-            BadCommand: for a number that is not finite; nothing changes.
+            InvalidCommand: for a number that is not finite; nothing changes.
         """
         self._check(
             steering_angle=steering_angle,
@@ -258,7 +260,7 @@ class AckermannDrive:
     def _check(**numbers: float) -> None:
         for name, value in numbers.items():
             if not math.isfinite(value):
-                raise BadCommand(f"{name} is {value}; it must be finite. Nothing changes")
+                raise InvalidCommand(f"{name} is {value}; it must be finite. Nothing changes")
 
 
 def _bound(limit: float) -> float:

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 
 TIGHTEST = 0.999
 """Share of the curvature at which a wheel would stand on the turning centre that may be driven.
@@ -29,7 +29,7 @@ class AckermannGeometry:
     section 3.2).
 
     Raises:
-        BadConfig: for a length that is not positive, or an axle that there is not.
+        InvalidConfig: for a length that is not positive, or an axle that there is not.
     """
 
     wheelbase: float
@@ -53,11 +53,11 @@ class AckermannGeometry:
         for field in fields(self)[:5]:
             value = getattr(self, field.name)
             if not (math.isfinite(value) and value > 0.0):
-                raise BadConfig(f"{field.name} is {value}; it must be a finite number above 0")
+                raise InvalidConfig(f"{field.name} is {value}; it must be a finite number above 0")
         if self.steered_axle not in ("front", "rear"):
-            raise BadConfig(f"steered_axle is '{self.steered_axle}'; allowed: front, rear")
+            raise InvalidConfig(f"steered_axle is '{self.steered_axle}'; allowed: front, rear")
         if self.rear_steering_angles not in ("rolling", "isaac"):
-            raise BadConfig(
+            raise InvalidConfig(
                 f"rear_steering_angles is '{self.rear_steering_angles}'; allowed: rolling, isaac"
             )
 

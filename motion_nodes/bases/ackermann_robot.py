@@ -10,7 +10,7 @@ import numpy as np
 from motion_nodes.bases.ackermann import AckermannConfig
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
 from motion_nodes.bases.base import Array
-from motion_nodes.errors import BadConfig, UnknownJoint
+from motion_nodes.errors import InvalidConfig, UnknownJoint
 from motion_nodes.model.base_description import AckermannSpec
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
@@ -26,7 +26,8 @@ def ackermann_config(robot: Robot, spec: AckermannSpec) -> AckermannConfig:
     wheelbase away. The URDF's limits of the steering joints hold besides those of robot.yaml.
 
     Raises:
-        BadConfig: for joints that turn the wrong way or steering joints that are not on one axle.
+        InvalidConfig: for joints that turn the wrong way or steering joints that are not on one
+            axle.
     """
     geometry = AckermannGeometry(
         wheelbase=spec.wheelbase,
@@ -53,15 +54,15 @@ def max_wheel_angle(robot: Robot, steering_joint_names: tuple[str, ...]) -> floa
     """Return how far the steering joints turn to either side [rad].
 
     Raises:
-        BadConfig: for a joint that there is not, or that does not turn to both sides.
+        InvalidConfig: for a joint that there is not, or that does not turn to both sides.
     """
     angles = []
     for name in steering_joint_names:
         if name not in robot.joint_names:
-            raise BadConfig(str(UnknownJoint(name, robot.joint_names, robot.name)))
+            raise InvalidConfig(str(UnknownJoint(name, robot.joint_names, robot.name)))
         joint = robot.tree.joint(name)
         if not joint.lower < 0.0 < joint.upper:
-            raise BadConfig(
+            raise InvalidConfig(
                 f"steering joint '{name}' of robot '{robot.name}' turns from {joint.lower} to "
                 f"{joint.upper} rad; it must turn to both sides of 0, which is straight ahead"
             )
@@ -75,20 +76,20 @@ def _steered_axle_x(robot: Robot, spec: AckermannSpec) -> float:
     for name in spec.steering_joint_names:
         X_BJ, axis = _joint_in_base(robot, name)
         if axis[2] <= 0.0:
-            raise BadConfig(
+            raise InvalidConfig(
                 f"steering joint '{name}' of robot '{robot.name}' turns right for positive angles; "
                 "turn its axis in the URDF round, so that it points up"
             )
         places.append(X_BJ[:2, 3])
     for name in spec.wheel_names:
         if _joint_in_base(robot, name)[1][1] <= 0.0:
-            raise BadConfig(
+            raise InvalidConfig(
                 f"wheel joint '{name}' of robot '{robot.name}' rolls backward for positive speeds; "
                 "turn its axis in the URDF round, so that it points left"
             )
     left, right = places
     if left[1] <= right[1] or abs(left[0] - right[0]) > ALIKE:
-        raise BadConfig(
+        raise InvalidConfig(
             f"steering joints of robot '{robot.name}' are at (x, y) = ({left[0]:g}, {left[1]:g}) m "
             f"and ({right[0]:g}, {right[1]:g}) m of the base frame; the first must be to the left "
             "of the second, on the same axle"

@@ -65,7 +65,7 @@ class WheeledBase(Protocol):
         """Return the twist nearest to ``twist`` that the base can drive at all.
 
         Raises:
-            BadCommand: for a twist that is not finite.
+            InvalidCommand: for a twist that is not finite.
         """
         ...
 

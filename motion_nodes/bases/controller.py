@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from motion_nodes.bases.base import NO_STEERING, Array, BaseCommand, Twist2, WheeledBase
-from motion_nodes.bases.command_shape import CommandShape
-from motion_nodes.bases.limits import BaseLimits
+from motion_nodes.bases.base_limits import BaseLimits
+from motion_nodes.bases.command_scaling import CommandShape
 from motion_nodes.bases.odometry import Odometry, OdometryConfig
-from motion_nodes.bases.slip import SlipWatch
+from motion_nodes.bases.slip_detector import SlipWatch
 from motion_nodes.bases.steered_limiter import SteeredLimiter
 from motion_nodes.bases.twist_limiter import TwistLimiter
-from motion_nodes.bases.wheel_motion import WheelMotion
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.bases.wheel_odometry_input import WheelMotion
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 ABSURD_SPEED = 1e3
 """[m/s and rad/s] Beyond this a command is taken for a fault, not for a wish."""
@@ -29,7 +29,7 @@ class BaseControllerConfig:
     """How a base is driven.
 
     Raises:
-        BadConfig: for a timeout that is not finite and above 0.
+        InvalidConfig: for a timeout that is not finite and above 0.
     """
 
     limits: BaseLimits
@@ -46,7 +46,7 @@ class BaseControllerConfig:
     def __post_init__(self) -> None:
         """Check the timeout."""
         if not 0.0 < self.cmd_vel_timeout < float("inf"):
-            raise BadConfig(
+            raise InvalidConfig(
                 f"cmd_vel_timeout is {self.cmd_vel_timeout} s; it must be finite and above 0"
             )
 
@@ -96,12 +96,12 @@ class BaseController:
             given: time it was given [s]; one given before the last command is passed over.
 
         Raises:
-            BadCommand: not finite, or beyond :data:`ABSURD_SPEED`; the last command stays.
+            InvalidCommand: not finite, or beyond :data:`ABSURD_SPEED`; the last command stays.
         """
         if not twist.finite:
-            raise BadCommand(f"twist (vx, vy, wz) = {tuple(twist)} is not finite")
+            raise InvalidCommand(f"twist (vx, vy, wz) = {tuple(twist)} is not finite")
         if max(map(abs, twist)) > ABSURD_SPEED:
-            raise BadCommand(
+            raise InvalidCommand(
                 f"twist (vx, vy, wz) = {tuple(twist)} is beyond {ABSURD_SPEED:g} m/s or rad/s"
             )
         if given < self._wanted_at:
@@ -163,14 +163,14 @@ class BaseController:
             steering: measured steering angles [rad], shape (steering joints,).
 
         Raises:
-            BadCommand: for an array of another length; nothing changes.
+            InvalidCommand: for an array of another length; nothing changes.
         """
         for array, names, what in (
             (wheels, self.base.wheel_names, "wheel values"),
             (steering, self.base.steering_names, "steering angles"),
         ):
             if array.shape != (len(names),):
-                raise BadCommand(f"{array.size} {what} given; the base has {len(names)}")
+                raise InvalidCommand(f"{array.size} {what} given; the base has {len(names)}")
         if not self._motion.begun and np.isfinite(steering).all():
             # Nothing but the first command moves the steering.
             self.driven = self.driven._replace(steering=np.array(steering))

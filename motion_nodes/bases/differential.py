@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.bases.base import NO_STEERING, Array, Twist2, Unsteered
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.bounds import repeated
 
 
@@ -19,7 +19,7 @@ class DifferentialConfig:
     """Geometry of a differential base; the words are those of ros2_controllers.
 
     Raises:
-        BadConfig: for a radius, separation or multiplier that is not positive, or no wheels.
+        InvalidConfig: for a radius, separation or multiplier that is not positive, or no wheels.
     """
 
     left_wheel_names: tuple[str, ...]
@@ -46,13 +46,13 @@ class DifferentialConfig:
         ):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0.0):
-                raise BadConfig(f"{name} is {value}; it must be a finite number above 0")
+                raise InvalidConfig(f"{name} is {value}; it must be a finite number above 0")
         if not self.left_wheel_names or not self.right_wheel_names:
-            raise BadConfig("a differential base needs at least one wheel on each side")
+            raise InvalidConfig("a differential base needs at least one wheel on each side")
         names = self.left_wheel_names + self.right_wheel_names
         twice = repeated(names)
         if twice:
-            raise BadConfig(f"wheel joints {', '.join(twice)} are named more than once")
+            raise InvalidConfig(f"wheel joints {', '.join(twice)} are named more than once")
 
 
 class DifferentialBase(Unsteered):
@@ -86,22 +86,22 @@ class DifferentialBase(Unsteered):
         """Return the twist without its sideways part.
 
         Raises:
-            BadCommand: for a twist that is not finite.
+            InvalidCommand: for a twist that is not finite.
         """
         if not twist.finite:
-            raise BadCommand(f"twist {tuple(twist)} is not finite")
+            raise InvalidCommand(f"twist {tuple(twist)} is not finite")
         return Twist2(twist.vx, 0.0, twist.wz)
 
     def wheels_from_twist(self, twist: Twist2) -> Array:
         """Return wheel speeds [rad/s], left wheels first, shape (wheels,).
 
         Raises:
-            BadCommand: for a twist that is not finite or has a sideways part.
+            InvalidCommand: for a twist that is not finite or has a sideways part.
         """
         if not twist.finite:
-            raise BadCommand(f"twist {tuple(twist)} is not finite")
+            raise InvalidCommand(f"twist {tuple(twist)} is not finite")
         if twist.vy != 0.0:
-            raise BadCommand(f"vy is {twist.vy} m/s; a differential base cannot move sideways")
+            raise InvalidCommand(f"vy is {twist.vy} m/s; a differential base cannot move sideways")
         half = 0.5 * self._separation * twist.wz
         wheels = np.empty(self._n)
         wheels[: self._n_left] = (twist.vx - half) / self._left_radius
@@ -114,10 +114,10 @@ class DifferentialBase(Unsteered):
         """Return the twist of wheel speeds [rad/s]; wheels of one side are averaged.
 
         Raises:
-            BadCommand: for an array of another length.
+            InvalidCommand: for an array of another length.
         """
         if len(wheels) != self._n:
-            raise BadCommand(f"{len(wheels)} wheel values given; the base has {self._n}")
+            raise InvalidCommand(f"{len(wheels)} wheel values given; the base has {self._n}")
         k = self._n_left
         left = sum(wheels[:k]) / k * self._left_radius
         right = sum(wheels[k:]) / (self._n - k) * self._right_radius

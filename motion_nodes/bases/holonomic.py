@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.bases.base import NO_STEERING, Array, Twist2, Unsteered
-from motion_nodes.bases.holonomic_layout import HolonomicWheel, Layout, projected
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.bases.holonomic_layout import HolonomicWheel, WheelLayout, projected
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class HolonomicConfig:
     """Geometry of a holonomic base.
 
     Raises:
-        BadConfig: for no wheels, or two that cannot both be.
+        InvalidConfig: for no wheels, or two that cannot both be.
     """
 
     wheels: tuple[HolonomicWheel, ...]
@@ -33,9 +33,9 @@ class HolonomicConfig:
         _ = self.layout
 
     @functools.cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> WheelLayout:
         """What the wheels' places allow."""
-        return Layout(self.wheels)
+        return WheelLayout(self.wheels)
 
 
 def moved(
@@ -50,10 +50,10 @@ def moved(
         theta: how it is turned [rad].
 
     Raises:
-        BadConfig: for numbers that are not finite.
+        InvalidConfig: for numbers that are not finite.
     """
     if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(theta)):
-        raise BadConfig(f"base_frame_offset is ({x}, {y}, {theta}); it must be finite")
+        raise InvalidConfig(f"base_frame_offset is ({x}, {y}, {theta}); it must be finite")
     c, s = math.cos(theta), math.sin(theta)
     return tuple(
         HolonomicWheel(
@@ -116,7 +116,7 @@ class HolonomicBase(Unsteered):
         """Return the twist without the part that no wheel drives.
 
         Raises:
-            BadCommand: for a twist that is not finite.
+            InvalidCommand: for a twist that is not finite.
         """
         self._check(twist)
         return projected(twist, self.layout.nearest) if self.layout.undriven.size else twist
@@ -125,7 +125,7 @@ class HolonomicBase(Unsteered):
         """Return wheel speeds [rad/s], shape (wheels,).
 
         Raises:
-            BadCommand: for a twist that is not finite.
+            InvalidCommand: for a twist that is not finite.
         """
         self._check(twist)
         wheels: Array = self._inverse.dot(twist)
@@ -137,12 +137,12 @@ class HolonomicBase(Unsteered):
         """Return the twist that fits the wheel speeds [rad/s] best (least squares).
 
         Raises:
-            BadCommand: for an array of another length.
+            InvalidCommand: for an array of another length.
         """
         if len(wheels) != self._n:
-            raise BadCommand(f"{len(wheels)} wheel values given; the base has {self._n}")
+            raise InvalidCommand(f"{len(wheels)} wheel values given; the base has {self._n}")
         return Twist2(*self._forward.dot(wheels).tolist())
 
     def _check(self, twist: Twist2) -> None:
         if not twist.finite:
-            raise BadCommand(f"twist {tuple(twist)} is not finite")
+            raise InvalidCommand(f"twist {tuple(twist)} is not finite")

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from motion_nodes.bases.base import Array, Twist2
-from motion_nodes.bases.command_shape import CommandShape
+from motion_nodes.bases.base_limits import bound
+from motion_nodes.bases.command_scaling import CommandShape
 from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig
 from motion_nodes.bases.holonomic_layout import HolonomicWheel, axis_yaw_of
 from motion_nodes.bases.holonomic_qp import HolonomicQpBase
-from motion_nodes.bases.limits import bound
-from motion_nodes.errors import BadCommand, BadConfig, did_you_mean
+from motion_nodes.errors import InvalidCommand, InvalidConfig, did_you_mean
 from motion_nodes.model.poses import from_xyz_quat, rotation_about
 
 SOLVERS: dict[str, type[HolonomicBase]] = {"kinematic": HolonomicBase, "qp": HolonomicQpBase}
@@ -39,10 +39,10 @@ class HolonomicDrive:
                 NaN: no limit.
 
         Raises:
-            BadConfig: for an infinite limit.
+            InvalidConfig: for an infinite limit.
         """
         if math.isinf(max_wheel_speed):
-            raise BadConfig(
+            raise InvalidConfig(
                 f"max_wheel_speed is {max_wheel_speed}; give a finite number, or 0 for no limit"
             )
         self.base = base
@@ -56,10 +56,10 @@ class HolonomicDrive:
             command: vx, vy [m/s] and wz [rad/s]; what the base cannot drive is left out.
 
         Raises:
-            BadCommand: for another number of values, or one that is not finite.
+            InvalidCommand: for another number of values, or one that is not finite.
         """
         if len(command) != 3:
-            raise BadCommand(f"{len(command)} values given; a command is vx, vy, wz")
+            raise InvalidCommand(f"{len(command)} values given; a command is vx, vy, wz")
         twist = self.base.nearest_twist(Twist2(*map(float, command)))
         wheels = self.base.wheels_from_twist(self.shape.shaped(twist))
         fastest = float(np.abs(wheels).max())
@@ -89,13 +89,13 @@ def wheels_from_arrays(
         names: of the wheels' joints; none: ``wheel_0`` and so on.
 
     Raises:
-        BadConfig: for arrays of different lengths, or numbers that a wheel cannot have.
+        InvalidConfig: for arrays of different lengths, or numbers that a wheel cannot have.
     """
     places = np.asarray(wheel_positions, dtype=np.float64)
     turns = np.asarray(wheel_orientations, dtype=np.float64)
     n = len(places)
     if places.shape != (n, 3) or turns.shape != (n, 4):
-        raise BadConfig(
+        raise InvalidConfig(
             f"wheel_positions of shape {places.shape} and wheel_orientations of shape "
             f"{turns.shape}; needed are (wheels, 3) and (wheels, 4)"
         )
@@ -103,14 +103,14 @@ def wheels_from_arrays(
     angles = _for_each(mecanum_angles, n, "mecanum_angles")
     names = tuple(names) or tuple(f"wheel_{i}" for i in range(n))
     if len(names) != n:
-        raise BadConfig(f"{len(names)} names for {n} wheels")
+        raise InvalidConfig(f"{len(names)} names for {n} wheels")
     upright = _to_z(np.asarray(up_axis, dtype=np.float64))
     wheels = []
     for i, name in enumerate(names):
         try:
             turn = from_xyz_quat((0.0, 0.0, 0.0), turns[i])[:3, :3]
         except ValueError as error:
-            raise BadConfig(f"wheel '{name}': wheel_orientations: {error}") from None
+            raise InvalidConfig(f"wheel '{name}': wheel_orientations: {error}") from None
         x, y, _ = upright @ places[i]
         yaw = axis_yaw_of(upright @ turn @ np.asarray(wheel_axis, dtype=np.float64), name)
         wheels.append(
@@ -130,10 +130,10 @@ def holonomic_base(config: HolonomicConfig, solver: str = "kinematic") -> Holono
     """Return the base with a solver's wheel speeds.
 
     Raises:
-        BadConfig: for a solver that is not one of :data:`SOLVERS`.
+        InvalidConfig: for a solver that is not one of :data:`SOLVERS`.
     """
     if solver not in SOLVERS:
-        raise BadConfig(f"solver '{solver}' is not known.{did_you_mean(solver, SOLVERS)}")
+        raise InvalidConfig(f"solver '{solver}' is not known.{did_you_mean(solver, SOLVERS)}")
     return SOLVERS[solver](config)
 
 
@@ -141,7 +141,9 @@ def _for_each(values: float | Sequence[float], n: int, name: str) -> Array:
     """Return one value for each wheel."""
     given = np.asarray(values, dtype=np.float64).reshape(-1)
     if given.size not in (1, n):
-        raise BadConfig(f"{name} has {given.size} entries for {n} wheels; give {n}, or 1 for all")
+        raise InvalidConfig(
+            f"{name} has {given.size} entries for {n} wheels; give {n}, or 1 for all"
+        )
     return np.broadcast_to(given, (n,))
 
 
@@ -149,7 +151,9 @@ def _to_z(up: Array) -> Array:
     """Return the shortest rotation that brings an axis to z, shape (3, 3)."""
     length = float(np.linalg.norm(up)) if up.shape == (3,) else math.nan
     if not (math.isfinite(length) and length > 0.0):
-        raise BadConfig(f"up_axis is {list(np.ravel(up))}; a direction such as (0, 0, 1) is needed")
+        raise InvalidConfig(
+            f"up_axis is {list(np.ravel(up))}; a direction such as (0, 0, 1) is needed"
+        )
     up = up / length
     # From straight down there is no shortest way; about x is as good as any.
     axis = np.array((up[1], -up[0], 0.0)) if math.hypot(up[0], up[1]) > 1e-9 else np.eye(3)[0]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.bases.base import Array, Twist2
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 
 ROLLERS_ALONG_AXIS = 1e-3
 """Sine of the roller angle below which a turning wheel pushes nothing."""
@@ -28,7 +28,7 @@ class HolonomicWheel:
     """An omni or mecanum wheel, in the frame of the base.
 
     Raises:
-        BadConfig: for a number that is not finite, a radius that is not positive, or rollers
+        InvalidConfig: for a number that is not finite, a radius that is not positive, or rollers
             along the wheel's axis.
     """
 
@@ -51,11 +51,13 @@ class HolonomicWheel:
         for field in ("radius", "x", "y", "axis_yaw", "roller_angle_deg"):
             value = getattr(self, field)
             if not math.isfinite(value):
-                raise BadConfig(f"wheel '{self.name}': {field} is {value}; it must be finite")
+                raise InvalidConfig(f"wheel '{self.name}': {field} is {value}; it must be finite")
         if not self.radius > 0.0:
-            raise BadConfig(f"wheel '{self.name}': radius is {self.radius} m; it must be above 0")
+            raise InvalidConfig(
+                f"wheel '{self.name}': radius is {self.radius} m; it must be above 0"
+            )
         if abs(self.sine) < ROLLERS_ALONG_AXIS:
-            raise BadConfig(
+            raise InvalidConfig(
                 f"wheel '{self.name}': roller_angle_deg is {self.roller_angle_deg}; rollers along "
                 "the wheel's axis push nothing. Omni wheels have 90, mecanum wheels mostly 45 or "
                 "135"
@@ -82,20 +84,20 @@ def axis_yaw_of(axis: Array, wheel: str) -> float:
         wheel: its name, for errors.
 
     Raises:
-        BadConfig: for an axis that stands nearly upright, on which no wheel rolls.
+        InvalidConfig: for an axis that stands nearly upright, on which no wheel rolls.
     """
     length = float(np.linalg.norm(axis))
     flat = math.hypot(axis[0], axis[1])
     if not flat >= UPRIGHT_AXIS * length > 0.0:
         shown = ", ".join(f"{value:.4g}" for value in axis)
-        raise BadConfig(
+        raise InvalidConfig(
             f"wheel '{wheel}': its axis ({shown}) in the base frame is too far from lying flat to "
             "roll on the floor"
         )
     return math.atan2(axis[1], axis[0])
 
 
-class Layout:
+class WheelLayout:
     """The linear algebra of wheels that stand in given places.
 
     A motion is a twist of the base; it is *driven* when some wheel must turn for it. What is left
@@ -106,7 +108,7 @@ class Layout:
         """Find what can be driven.
 
         Raises:
-            BadConfig: for no wheels, a name given twice, or two wheels on the same spot.
+            InvalidConfig: for no wheels, a name given twice, or two wheels on the same spot.
         """
         _check(wheels)
         rows = np.array([wheel.roller_row for wheel in wheels])
@@ -149,13 +151,13 @@ class Layout:
 def _check(wheels: tuple[HolonomicWheel, ...]) -> None:
     """Refuse no wheels, one name for two, and two wheels on one spot."""
     if not wheels:
-        raise BadConfig("a holonomic base needs at least one wheel")
+        raise InvalidConfig("a holonomic base needs at least one wheel")
     for i, wheel in enumerate(wheels):
         for other in wheels[:i]:
             if wheel.name == other.name:
-                raise BadConfig(f"wheel joint '{wheel.name}' is named more than once")
+                raise InvalidConfig(f"wheel joint '{wheel.name}' is named more than once")
             if math.hypot(wheel.x - other.x, wheel.y - other.y) < SAME_PLACE:
-                raise BadConfig(
+                raise InvalidConfig(
                     f"wheels '{other.name}' and '{wheel.name}' stand on the same spot "
                     f"({wheel.x:g}, {wheel.y:g}) m; give each its own place"
                 )

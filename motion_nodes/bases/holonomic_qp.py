@@ -52,7 +52,7 @@ class HolonomicQpBase(HolonomicBase):
         """Return the nearest twist for which the programme has a solution.
 
         Raises:
-            BadCommand: for a twist that is not finite.
+            InvalidCommand: for a twist that is not finite.
         """
         self._check(twist)
         return projected(twist, self._feasible) if self.layout.undriven.size else twist
@@ -61,7 +61,7 @@ class HolonomicQpBase(HolonomicBase):
         """Return the optimum [rad/s], shape (wheels,).
 
         Raises:
-            BadCommand: for a twist that is not finite.
+            InvalidCommand: for a twist that is not finite.
         """
         self._check(twist)
         wheels: Array = self._solve.dot(twist)

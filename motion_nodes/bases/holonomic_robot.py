@@ -14,8 +14,8 @@ def holonomic_config(robot: Robot, spec: HolonomicSpec) -> HolonomicConfig:
     """Return the geometry: places and axes from the URDF, radii and angles from the description.
 
     Raises:
-        BadConfig: for wheels that cannot be.
-        BadDescription: when a joint that moves stands between base and wheel.
+        InvalidConfig: for wheels that cannot be.
+        InvalidDescription: when a joint that moves stands between base and wheel.
     """
     wheels = []
     for wheel in spec.wheels:

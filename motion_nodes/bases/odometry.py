@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from motion_nodes.bases.base import Array, Twist2
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 
 def wrap_angle(angle: float) -> float:
@@ -43,7 +43,7 @@ class OdometryConfig:
     angle turned, whatever the steps. Measure them by driving the same way several times.
 
     Raises:
-        BadConfig: for a negative or infinite number, or a window without a step.
+        InvalidConfig: for a negative or infinite number, or a window without a step.
     """
 
     velocity_rolling_window_size: int = 1
@@ -60,14 +60,14 @@ class OdometryConfig:
     def __post_init__(self) -> None:
         """Check every number."""
         if self.velocity_rolling_window_size < 1:
-            raise BadConfig(
+            raise InvalidConfig(
                 f"velocity_rolling_window_size is {self.velocity_rolling_window_size}; it must be "
                 "at least 1"
             )
         for entry in fields(self):
             value = getattr(self, entry.name)
             if not 0.0 <= value < math.inf:
-                raise BadConfig(f"{entry.name} is {value}; it must be finite and not negative")
+                raise InvalidConfig(f"{entry.name} is {value}; it must be finite and not negative")
 
     @property
     def errors_grow(self) -> bool:
@@ -110,10 +110,10 @@ class Odometry:
             yaw: heading [rad].
 
         Raises:
-            BadCommand: for numbers that are not finite; the pose stays.
+            InvalidCommand: for numbers that are not finite; the pose stays.
         """
         if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(yaw)):
-            raise BadCommand(f"pose ({x}, {y}, {yaw}) is not finite; odometry stays as it is")
+            raise InvalidCommand(f"pose ({x}, {y}, {yaw}) is not finite; odometry stays as it is")
         self.x, self.y, self.yaw = x, y, wrap_angle(yaw)
         self.covariance = np.zeros((3, 3))
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from motion_nodes.bases.base import Array, BaseCommand, Twist2, WheeledBase
-from motion_nodes.bases.limits import BaseLimits
+from motion_nodes.bases.base_limits import BaseLimits
 from motion_nodes.bases.twist_limiter import TwistLimiter
 
 SHARES = (1.0, 0.5, 0.25, 0.125, 0.0)

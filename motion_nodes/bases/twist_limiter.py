@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from motion_nodes.bases.base import Array, Twist2
-from motion_nodes.bases.limits import AxisLimits, BaseLimits
-from motion_nodes.bases.smoothing import Smoother
+from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
+from motion_nodes.bases.jerk_limiter import Smoother
 
 Way = list[tuple[float, list[float]]]
 """Pieces of a ramp: the time that each takes [s], and the velocities (x, y, yaw) at its end."""
@@ -18,7 +18,12 @@ class _AxisMove:
     """One axis on its way from a velocity to another."""
 
     def __init__(
-        self, axis: int, start: float, goal: float, limits: AxisLimits, rates: tuple[float, float]
+        self,
+        axis: int,
+        start: float,
+        goal: float,
+        limits: BodyAxisLimits,
+        rates: tuple[float, float],
     ) -> None:
         self.axis, self.goal = axis, goal
         self._start, self._limits, self._rates = start, limits, rates

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from motion_nodes.bringup.compose import BACKENDS, LOG_LEVELS, VIEWERS, BringupConfig
-from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.model.placement import parse_placements
 
 YES_NO = ("true", "false")
@@ -58,16 +58,18 @@ def checked(values: Mapping[str, str], arguments: Sequence[Argument]) -> dict[st
     """Return the text of every argument; one left out has its default.
 
     Raises:
-        BadConfig: for an argument or word that is not known.
+        InvalidConfig: for an argument or word that is not known.
     """
     known = {argument.name: argument for argument in arguments}
     for name in values:
         if name not in known:
-            raise BadConfig(f"launch argument '{name}' is not known.{did_you_mean(name, known)}")
+            raise InvalidConfig(
+                f"launch argument '{name}' is not known.{did_you_mean(name, known)}"
+            )
     text = {name: values.get(name, argument.default) for name, argument in known.items()}
     for name, argument in known.items():
         if argument.choices and text[name] not in argument.choices:
-            raise BadConfig(
+            raise InvalidConfig(
                 f"{name} '{text[name]}' is not known.{did_you_mean(text[name], argument.choices)}"
             )
     return text
@@ -80,15 +82,15 @@ def config_from(values: Mapping[str, str]) -> BringupConfig:
         values: text by argument name; an argument left out has its default.
 
     Raises:
-        BadConfig: for an argument or word that is not known, and what BringupConfig refuses.
+        InvalidConfig: for an argument or word that is not known, and what BringupConfig refuses.
     """
     text = checked(values, ARGUMENTS)
     if not text["viewer_port"].isdecimal():
-        raise BadConfig(f"viewer_port '{text['viewer_port']}' must be a number")
+        raise InvalidConfig(f"viewer_port '{text['viewer_port']}' must be a number")
     try:
         floor_height = float(text["floor_height"])
     except ValueError:
-        raise BadConfig(f"floor_height '{text['floor_height']}' must be a number [m]") from None
+        raise InvalidConfig(f"floor_height '{text['floor_height']}' must be a number [m]") from None
     auto = {"auto": None, "true": True, "false": False}
     return BringupConfig(
         placements=parse_placements(text["robot"].split(";")),

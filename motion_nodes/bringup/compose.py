@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.robot import Robot
@@ -96,7 +96,7 @@ class BringupConfig:
     """What to bring up.
 
     Raises:
-        BadConfig: for a backend, viewer or log level that is not known, or a missing file.
+        InvalidConfig: for a backend, viewer or log level that is not known, or a missing file.
     """
 
     placements: tuple[Placement, ...]
@@ -129,15 +129,15 @@ class BringupConfig:
             ("log level", self.log_level, LOG_LEVELS),
         ):
             if word not in allowed:
-                raise BadConfig(f"{what} '{word}' is not known.{did_you_mean(word, allowed)}")
+                raise InvalidConfig(f"{what} '{word}' is not known.{did_you_mean(word, allowed)}")
         if self.params_file is not None and not Path(self.params_file).is_file():
-            raise BadConfig(f"params_file '{self.params_file}' does not exist")
+            raise InvalidConfig(f"params_file '{self.params_file}' does not exist")
         if not abs(self.floor_height) <= MAX_FLOOR_HEIGHT:
-            raise BadConfig(
+            raise InvalidConfig(
                 f"floor_height {self.floor_height} m is not within +-{MAX_FLOOR_HEIGHT:g} m"
             )
         if self.scene_bodies and self.backend != "mujoco":
-            raise BadConfig(
+            raise InvalidConfig(
                 f"scene_bodies needs the backend mujoco; '{self.backend}' has no physics of ours"
             )
 
@@ -167,7 +167,7 @@ def nodes_for(config: BringupConfig) -> list[NodeSpec]:
 
     Raises:
         RobotNotFound: for a robot that there is not.
-        BadDescription: for one that cannot be used.
+        InvalidDescription: for one that cannot be used.
     """
     placements = config.within_namespace
     words = [place.word for place in placements]

@@ -17,7 +17,7 @@ from motion_nodes.bringup.rviz_config import (
     root_frame,
     view_config,
 )
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.files.yaml_file import yaml_text
 from motion_nodes.model.placement import Placement, parse_placements
 from motion_nodes.model.robot import Robot
@@ -68,7 +68,7 @@ def view_tools(values: Mapping[str, str], folder: Path) -> list[Tool]:
         folder: where our configurations of RViz are.
 
     Raises:
-        BadConfig: for an argument or word that is not known, or a file that there is not.
+        InvalidConfig: for an argument or word that is not known, or a file that there is not.
         RobotNotFound: for a robot that there is not.
     """
     text = checked(values, VIEW_ARGUMENTS)
@@ -88,13 +88,13 @@ def panel_tools(values: Mapping[str, str], folder: Path) -> list[Tool]:
         folder: where our configurations of RViz are.
 
     Raises:
-        BadConfig: for an argument that is not known, several robots, or one that has no arm.
+        InvalidConfig: for an argument that is not known, several robots, or one that has no arm.
         RobotNotFound: for a robot that there is not.
     """
     text = checked(values, PANEL_ARGUMENTS)
     placements = parse_placements(text["robot"].split(";"))
     if len(placements) > 1:
-        raise BadConfig(f"a panel is for one arm, and {len(placements)} robots are named")
+        raise InvalidConfig(f"a panel is for one arm, and {len(placements)} robots are named")
     place = placements[0]
     robot = load_description(place.robot)
     config = panel_config(place, text["group"], folder)
@@ -117,7 +117,7 @@ def _own(text: Mapping[str, str]) -> str:
     """Return the user's own file; empty for none."""
     file = text["rviz_config"]
     if file and not Path(file).is_file():
-        raise BadConfig(f"rviz_config '{file}' does not exist")
+        raise InvalidConfig(f"rviz_config '{file}' does not exist")
     return file
 
 

@@ -33,13 +33,13 @@ def bench(
     """
     from motion_nodes.cli.printing import print_json, print_table, say, waiting
     from motion_nodes.cli.values import Subject
-    from motion_nodes.errors import BadCommand
+    from motion_nodes.errors import InvalidCommand
 
     subject = Subject.of(robot, group)
     if subject.group.tip is None:
-        raise BadCommand(f"group '{subject.group.name}' has no tip; only arms can be measured.")
+        raise InvalidCommand(f"group '{subject.group.name}' has no tip; only arms can be measured.")
     if not 0.0 < seconds <= 60.0:
-        raise BadCommand(f"--seconds is {seconds:g}; it must be above 0 and up to 60.")
+        raise InvalidCommand(f"--seconds is {seconds:g}; it must be above 0 and up to 60.")
     with waiting("preparing (compiled once on a machine, half a minute)"):
         jobs = _jobs(subject, world, seed)
     rows = []
@@ -72,8 +72,8 @@ def _jobs(subject: Subject, world: str | None, seed: int) -> dict[str, Callable[
     from motion_nodes.ik.problem import IkRequest
     from motion_nodes.ik.solvers import make_solver
     from motion_nodes.planning.pipeline import plan
-    from motion_nodes.planning.prepare import warm_up
-    from motion_nodes.planning.problem import JointGoal, PlanRequest
+    from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
+    from motion_nodes.planning.warm_up import warm_up
 
     chain = IkChain.of_group(subject.robot, subject.group.name)
     solver, kinematics, tip = make_solver(chain), chain.kinematics, chain.tip

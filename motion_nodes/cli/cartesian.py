@@ -55,7 +55,7 @@ def cartesian(
     from motion_nodes.cli.printing import waiting
     from motion_nodes.cli.trajectory_out import check_output, write_trajectory
     from motion_nodes.cli.values import NO_SOLUTION, Subject, checker_of
-    from motion_nodes.errors import BadCommand
+    from motion_nodes.errors import InvalidCommand
     from motion_nodes.model.kinematics import Kinematics
     from motion_nodes.planning.cartesian import CartesianOptions, cartesian_path
 
@@ -63,7 +63,7 @@ def cartesian(
     subject = Subject.of(robot, group, degrees)
     model, tip = subject.robot, subject.group.tip
     if tip is None:
-        raise BadCommand(f"group '{subject.group.name}' has no tip to lead along a line.")
+        raise InvalidCommand(f"group '{subject.group.name}' has no tip to lead along a line.")
     start = subject.configuration(begin, "--from")
     q = model.home.copy()
     q[subject.group.indices] = start
@@ -86,11 +86,11 @@ def _poses(subject: Subject, X_BT: Any, to: list[str], by: list[str]) -> list[An
     import numpy as np
 
     from motion_nodes.cli.values import numbers
-    from motion_nodes.errors import BadCommand
+    from motion_nodes.errors import InvalidCommand
     from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
 
     if not to and not by:
-        raise BadCommand("give --to x,y,z or --by dx,dy,dz: where the line ends.")
+        raise InvalidCommand("give --to x,y,z or --by dx,dy,dz: where the line ends.")
     poses = [X_BT]
     for text in to:
         values = numbers(text, (3, 6, 7), "--to", "x,y,z, and roll,pitch,yaw or qx,qy,qz,qw")
@@ -102,7 +102,9 @@ def _poses(subject: Subject, X_BT: Any, to: list[str], by: list[str]) -> list[An
             try:
                 X = from_xyz_quat(values[:3], values[3:])
             except ValueError:
-                raise BadCommand("--to: the quaternion is zero; 0,0,0,1 turns nothing.") from None
+                raise InvalidCommand(
+                    "--to: the quaternion is zero; 0,0,0,1 turns nothing."
+                ) from None
         X[:3, 3] = values[:3]
         poses.append(X)
     for text in by:

@@ -13,7 +13,7 @@ import typer
 from motion_nodes.cli.options import GroupOption, robot_words
 
 if TYPE_CHECKING:
-    from motion_nodes.model.files.xrdf import Xrdf
+    from motion_nodes.model.files.xrdf_schema import Xrdf
     from motion_nodes.model.robot import Robot
 
 FORMATS = ("robot", "xrdf", "xrdf-1.0", "lula", "curobo", "srdf")
@@ -53,13 +53,13 @@ def convert(
     Told on the way: what the one format says and the other has no words for.
     """
     from motion_nodes.cli.printing import say
-    from motion_nodes.errors import BadConfig, did_you_mean
+    from motion_nodes.errors import InvalidConfig, did_you_mean
 
     path = Path(target)
     kind = to_format or _OF_SUFFIX.get(path.suffix, "")
     if kind not in FORMATS:
         hint = did_you_mean(kind or path.suffix, FORMATS)
-        raise BadConfig(f"--format: '{kind or path.name}' tells no format.{hint}")
+        raise InvalidConfig(f"--format: '{kind or path.name}' tells no format.{hint}")
     urdf_file = None if urdf is None else Path(urdf)
     if kind == "robot":
         _write_folder(source, path, urdf_file)
@@ -72,27 +72,27 @@ def convert(
 
 
 def _write(path: Path, text: str, force: bool) -> None:
-    from motion_nodes.errors import BadConfig
+    from motion_nodes.errors import InvalidConfig
 
     if path.exists() and not force:
-        raise BadConfig(f"{path} exists already; nothing was written. --force replaces it.")
+        raise InvalidConfig(f"{path} exists already; nothing was written. --force replaces it.")
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise BadConfig(f"{path} cannot be written: {error.strerror}.") from None
+        raise InvalidConfig(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def _write_folder(source: str, folder: Path, urdf: Path | None) -> None:
     """Write a robot's folder from files of another system."""
-    from motion_nodes.errors import BadConfig
-    from motion_nodes.model.foreign_robot import format_of, read_foreign, robot_name
+    from motion_nodes.errors import InvalidConfig
+    from motion_nodes.model.import_robot import format_of, read_foreign, robot_name
     from motion_nodes.model.robot_folder import with_meshes_from, write_robot_folder
     from motion_nodes.robot_setup.derived_robot import load_description
 
     file = Path(source)
     if not file.is_file() or format_of(file) is None:
         robot = load_description(source)
-        raise BadConfig(
+        raise InvalidConfig(
             f"{source} is a robot folder already: {robot.directory}. Copy it, or name a file to "
             "write, such as robot.xrdf."
         )
@@ -108,12 +108,12 @@ def _mended_urdf(file: Path) -> str:
     """Return the URDF in a file with what this suite cannot use mended, and tell what that was."""
     from lxml import etree  # type: ignore[import-untyped]
 
-    from motion_nodes.robot_setup.findings import Findings
-    from motion_nodes.robot_setup.repair import repair
-    from motion_nodes.robot_setup.source import read_source
+    from motion_nodes.robot_setup.notes import Notes
+    from motion_nodes.robot_setup.urdf_repair import repair
+    from motion_nodes.robot_setup.urdf_source import read_source
 
     root, path = read_source(file)
-    findings = Findings()
+    findings = Notes()
     repair(root, path, findings)
     for finding in findings:
         note = f"motion: {file.name}: {finding.topic} {finding.kind}: {finding.text}"
@@ -125,7 +125,7 @@ def _text(source: str, kind: str, urdf: Path | None, group: str | None) -> str:
     """Return the text of a file."""
     from motion_nodes.model.files.curobo import curobo_text
     from motion_nodes.model.files.lula import lula_text
-    from motion_nodes.model.files.srdf import srdf
+    from motion_nodes.model.files.srdf_from_robot import srdf
     from motion_nodes.model.files.xrdf_file import xrdf_text
     from motion_nodes.model.files.xrdf_robot import xrdf_of
     from motion_nodes.robot_setup.derived_robot import load_description
@@ -152,7 +152,7 @@ def _xrdf_of_file(source: str) -> Xrdf | None:
     from motion_nodes.model.files.curobo import read_curobo
     from motion_nodes.model.files.lula import read_lula
     from motion_nodes.model.files.xrdf_file import read_xrdf
-    from motion_nodes.model.foreign_robot import format_of
+    from motion_nodes.model.import_robot import format_of
 
     file = Path(source)
     kind = format_of(file) if file.is_file() else None
@@ -164,7 +164,7 @@ def _xrdf_of_file(source: str) -> Xrdf | None:
 
 def _never_checked(robot: Robot) -> set[tuple[str, str]]:
     """Return the pairs of links that are not checked against each other."""
-    from motion_nodes.scene.allowed import AllowedCollisions
+    from motion_nodes.scene.allowed_collisions import AllowedCollisions
     from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies
 
     bodies = link_bodies(robot)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from motion_nodes.cli.values import PoseWords
     from motion_nodes.model.placement import Placement
     from motion_nodes.model.robot import Robot
-    from motion_nodes.nodes.go import Order
+    from motion_nodes.nodes.clients.go import Order
 
 
 def go(
@@ -55,22 +55,24 @@ def go(
 
     from motion_nodes.cli.printing import say
     from motion_nodes.cli.values import NO_SOLUTION, PoseWords
-    from motion_nodes.errors import BadCommand
+    from motion_nodes.errors import InvalidCommand
     from motion_nodes.model.placement import parse_placement
-    from motion_nodes.nodes.go import carry_out
+    from motion_nodes.nodes.clients.go import carry_out
     from motion_nodes.robot_setup.derived_robot import load_description
 
     for name, share in (("velocity", velocity), ("acceleration", acceleration)):
         if not 0.0 < share <= 1.0:
-            raise BadCommand(f"--{name} is {share:g}; it must be above 0 and at most 1.")
+            raise InvalidCommand(f"--{name} is {share:g}; it must be above 0 and at most 1.")
     if not (math.isfinite(timeout) and timeout > 0.0):
-        raise BadCommand(f"--timeout is {timeout:g}; it must be above 0.")
+        raise InvalidCommand(f"--timeout is {timeout:g}; it must be above 0.")
     place = parse_placement(robot)
     known = load_description(place.robot)
     pose = PoseWords(to_position, to_rpy, to_quat)
     if known.base is not None and group is None:
         if pose.given or (velocity, acceleration) != (1.0, 1.0):
-            raise BadCommand(f"'{known.name}' is a base; it takes --to x,y or x,y,yaw, no more.")
+            raise InvalidCommand(
+                f"'{known.name}' is a base; it takes --to x,y or x,y,yaw, no more."
+            )
         order = _base_order(place, known, to, degrees)
     else:
         order = _arm_order(place, group, to, pose, degrees)
@@ -95,7 +97,7 @@ def _arm_order(
 ) -> Order:
     """Return the order for an arm."""
     from motion_nodes.cli.values import Subject, TipPose
-    from motion_nodes.nodes.go import arm_to_joints, arm_to_pose
+    from motion_nodes.nodes.clients.go import arm_to_joints, arm_to_pose
     from motion_nodes.ros.names import under
 
     subject = Subject.of(place.robot, group, degrees)
@@ -112,14 +114,14 @@ def _base_order(place: Placement, robot: Robot, to: str | None, degrees: bool) -
     """Return the order for a base."""
     import math
 
-    from motion_nodes.base_motion.pose import Pose2
+    from motion_nodes.base_navigation.planar_pose import Pose2
     from motion_nodes.cli.values import numbers
-    from motion_nodes.errors import BadCommand
-    from motion_nodes.nodes.go import base_to_pose
+    from motion_nodes.errors import InvalidCommand
+    from motion_nodes.nodes.clients.go import base_to_pose
     from motion_nodes.ros.names import under
 
     if to is None:
-        raise BadCommand("a base needs --to x,y or --to x,y,yaw, in metres and radians.")
+        raise InvalidCommand("a base needs --to x,y or --to x,y,yaw, in metres and radians.")
     x, y, *yaw = map(float, numbers(to, (2, 3), "--to", "x,y or x,y,yaw"))
     angle = yaw[0] if yaw else 0.0
     prefix = f"/{place.namespace}" if place.namespace else ""

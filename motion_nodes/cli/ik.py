@@ -93,7 +93,7 @@ def _in_chain_base(subject: Subject, X_BT: Any) -> Any:
 
 def _validity(subject: Subject, world: str | None) -> Validity:
     from motion_nodes.cli.values import checker_of
-    from motion_nodes.planning.start import in_words
+    from motion_nodes.planning.start_state import in_words
 
     checker = checker_of(subject, world)
 

@@ -177,7 +177,7 @@ def warm_up(
     from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
     from motion_nodes.model.kinematics import Kinematics
     from motion_nodes.model.loader import available_robots
-    from motion_nodes.planning.prepare import load_planning
+    from motion_nodes.planning.warm_up import load_planning
     from motion_nodes.rmpflow.policy import RmpflowPolicy
     from motion_nodes.robot_setup.derived_robot import load_description
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from motion_nodes.cli.values import PoseWords, Subject
     from motion_nodes.model.tree import Array
     from motion_nodes.planning.pipeline import MotionPlan
-    from motion_nodes.planning.problem import Goal
+    from motion_nodes.planning.planning_problem import Goal
 
 _COLUMNS = 6
 """So many waypoints have room on a terminal."""
@@ -62,15 +62,15 @@ def plan(
     from motion_nodes.cli.printing import waiting
     from motion_nodes.cli.trajectory_out import check_output, write_trajectory
     from motion_nodes.cli.values import NO_SOLUTION, PoseWords, Subject, checker_of
-    from motion_nodes.errors import BadCommand
+    from motion_nodes.errors import InvalidCommand
     from motion_nodes.planning.pipeline import PlanOptions
     from motion_nodes.planning.pipeline import plan as plan_motion
-    from motion_nodes.planning.prepare import warm_up
-    from motion_nodes.planning.problem import PlanRequest
+    from motion_nodes.planning.planning_problem import PlanRequest
+    from motion_nodes.planning.warm_up import warm_up
 
     check_output(output)
     if not (math.isfinite(timeout) and timeout > 0.0):
-        raise BadCommand(f"--timeout is {timeout:g} s; it must be finite and above 0.")
+        raise InvalidCommand(f"--timeout is {timeout:g} s; it must be finite and above 0.")
     subject = Subject.of(robot, group, degrees)
     start = subject.configuration(begin, "--from")
     goal = _goal(subject, end, PoseWords(to_position, to_rpy, to_quat))
@@ -93,12 +93,12 @@ def plan(
 
 def _known_planner(name: str) -> str:
     """Refuse a planner that there is not; a request over ROS would get the default one."""
-    from motion_nodes.errors import BadConfig
+    from motion_nodes.errors import InvalidConfig
     from motion_nodes.planning.planners import find_planner
 
     known, note = find_planner(name)
     if note:
-        raise BadConfig(f"--planner: {note}")
+        raise InvalidConfig(f"--planner: {note}")
     return known
 
 
@@ -106,7 +106,7 @@ def _goal(subject: Subject, end: str | None, pose: PoseWords) -> Goal:
     """Return the goal, which is given as joint values or as a pose."""
     from motion_nodes.cli.values import TipPose
     from motion_nodes.ik.problem import IkTolerance
-    from motion_nodes.planning.problem import JointGoal, PoseGoal
+    from motion_nodes.planning.planning_problem import JointGoal, PoseGoal
 
     wanted = subject.destination(end, pose)
     if not isinstance(wanted, TipPose):

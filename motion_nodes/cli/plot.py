@@ -50,14 +50,14 @@ def plot(
     """
     from motion_nodes.cli.printing import say
     from motion_nodes.cli.values import Subject
-    from motion_nodes.errors import BadConfig
+    from motion_nodes.errors import InvalidConfig
     from motion_nodes.model.kinematics import Kinematics
     from motion_nodes.trajectory.through_waypoints import WaypointOptions
     from motion_nodes.trajectory.trajectory_plot import curves_of, trajectory_svg
 
     target = Path(output)
     if target.suffix not in SUFFIXES:
-        raise BadConfig(f"--output {output}: the name must end in {' or '.join(SUFFIXES)}.")
+        raise InvalidConfig(f"--output {output}: the name must end in {' or '.join(SUFFIXES)}.")
     subject = Subject.of(robot, group)
     options = WaypointOptions(method, jerk_limited, velocity, acceleration)
     motion = _motion_of(subject, file, options)
@@ -77,7 +77,7 @@ def plot(
     try:
         target.write_text(picture, encoding="utf-8")
     except OSError as error:
-        raise BadConfig(f"--output {output}: cannot be written: {error.strerror}.") from None
+        raise InvalidConfig(f"--output {output}: cannot be written: {error.strerror}.") from None
     say(f"The motion takes {motion.duration:.4g} s; drawn in {output}.")
 
 
@@ -90,7 +90,7 @@ def _motion_of(subject: Subject, file: str, options: WaypointOptions) -> Traject
     from motion_nodes.trajectory.joint_path import checked_waypoints
     from motion_nodes.trajectory.through_waypoints import through_waypoints
     from motion_nodes.trajectory.trajectory import Infeasible
-    from motion_nodes.trajectory.validate import joint_order
+    from motion_nodes.trajectory.trajectory_checks import joint_order
 
     robot, group = subject.robot, subject.group
     found = read_motion(file)

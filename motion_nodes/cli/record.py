@@ -33,11 +33,11 @@ def record(
 
     from motion_nodes.cli.printing import print_table, say
     from motion_nodes.cli.values import NO_SOLUTION
-    from motion_nodes.errors import BadCommand
-    from motion_nodes.nodes.record import record as record_topics
+    from motion_nodes.errors import InvalidCommand
+    from motion_nodes.nodes.clients.record import record as record_topics
 
     if not (math.isfinite(seconds) and seconds >= 0.0):
-        raise BadCommand(f"--seconds is {seconds:g}; it must be 0 or above.")
+        raise InvalidCommand(f"--seconds is {seconds:g}; it must be 0 or above.")
 
     def news(text: str) -> None:
         print(f"motion: recording {text}", file=sys.stderr, flush=True)

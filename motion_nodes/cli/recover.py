@@ -25,17 +25,17 @@ def recover(
 
     from motion_nodes.cli.printing import say
     from motion_nodes.cli.values import NO_SOLUTION
-    from motion_nodes.errors import BadCommand
+    from motion_nodes.errors import InvalidCommand
     from motion_nodes.model.loader import load_robot
     from motion_nodes.model.placement import parse_placement
-    from motion_nodes.nodes.recover import recover as call
+    from motion_nodes.nodes.clients.recover import recover as call
 
     if not (math.isfinite(timeout) and timeout > 0.0):
-        raise BadCommand(f"--timeout is {timeout:g}; it must be above 0.")
+        raise InvalidCommand(f"--timeout is {timeout:g}; it must be above 0.")
     place = parse_placement(robot)
     known = load_robot(place.robot)
     if all(group.tip is None for group in known.groups.values()):
-        raise BadCommand(f"'{known.name}' has no arm that could be recovered.")
+        raise InvalidCommand(f"'{known.name}' has no arm that could be recovered.")
     prefix = f"/{place.namespace}" if place.namespace else ""
     success, message = call(prefix, timeout, say)
     say(f"{message.rstrip('.')}.")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
@@ -38,12 +38,12 @@ def read_motion(file: str) -> JointTrajectory | Waypoints | PathFile:
 
     JSON and YAML: ``joint_names`` and ``points`` with ``positions`` and, where it is a trajectory,
     ``time_from_start`` [s], ``velocities`` and ``accelerations``; or a path, see
-    :mod:`motion_nodes.model.files.path_spec_file`. CSV: a column for each joint and, where it is a
+    :mod:`motion_nodes.model.files.path_spec_yaml`. CSV: a column for each joint and, where it is a
     trajectory, ``time``, ``<joint>.velocity`` and ``<joint>.acceleration``.
 
     Raises:
-        BadDescription: the file cannot be read or is of none of these forms.
-        BadCommand: numbers that are no trajectory.
+        InvalidDescription: the file cannot be read or is of none of these forms.
+        InvalidCommand: numbers that are no trajectory.
     """
     path = Path(file)
     if path.suffix == ".csv":
@@ -52,14 +52,14 @@ def read_motion(file: str) -> JointTrajectory | Waypoints | PathFile:
     if any(word in data for word in _PATHS):
         return PathFile(path)
     if "joint_names" not in data or "points" not in data:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{file}: has neither joint_names and points nor one of {', '.join(_PATHS)}"
         )
     names, points = data["joint_names"], data["points"]
     if not isinstance(names, list) or not isinstance(points, list) or not points:
-        raise BadDescription(f"{file}: joint_names and points must be lists that are not empty")
+        raise InvalidDescription(f"{file}: joint_names and points must be lists that are not empty")
     if not all(isinstance(point, dict) for point in points):
-        raise BadDescription(f"{file}: each point must be a block of fields such as positions")
+        raise InvalidDescription(f"{file}: each point must be a block of fields such as positions")
     columns = {
         field: _rows(file, points, field)
         for field in ("positions", "velocities", "accelerations", "time_from_start")
@@ -74,11 +74,11 @@ def _rows(file: str, points: list[dict[str, Any]], field: str) -> np.ndarray | N
         return None
     if len(having) < len(points):
         missing = next(i for i in range(len(points)) if i not in having)
-        raise BadDescription(f"{file}: point {missing} has no {field}; others have")
+        raise InvalidDescription(f"{file}: point {missing} has no {field}; others have")
     try:
         return np.array([point[field] for point in points], dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{file}: {field} are not rows of numbers of one length: {error}"
         ) from None
 
@@ -88,15 +88,17 @@ def _from_csv(path: Path) -> JointTrajectory | Waypoints:
         with path.open(encoding="utf-8", newline="") as lines:
             head, *rows = [row for row in csv.reader(lines) if row]
     except (OSError, UnicodeDecodeError) as error:
-        raise BadDescription(f"{path}: cannot be read: {error}") from None
+        raise InvalidDescription(f"{path}: cannot be read: {error}") from None
     except ValueError:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{path}: is empty; a head with the names of joints is needed"
         ) from None
     try:
         table = np.array(rows, dtype=np.float64).reshape(-1, len(head))
     except ValueError as error:
-        raise BadDescription(f"{path}: rows must be {len(head)} numbers each ({error})") from None
+        raise InvalidDescription(
+            f"{path}: rows must be {len(head)} numbers each ({error})"
+        ) from None
     names = tuple(h for h in head if h != "time" and "." not in h)
     place = {word: i for i, word in enumerate(head)}
 
@@ -118,7 +120,7 @@ def _motion(
 ) -> JointTrajectory | Waypoints:
     positions, times = columns["positions"], columns["time_from_start"]
     if positions is None:
-        raise BadDescription(f"{file}: has no positions")
+        raise InvalidDescription(f"{file}: has no positions")
     if times is None:
         return Waypoints(names, positions)
     return JointTrajectory(names, times, positions, columns["velocities"], columns["accelerations"])

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 SUFFIXES = (".json", ".csv")
@@ -19,29 +19,31 @@ def check_output(output: str | None) -> None:
     """Refuse a file that cannot be written, before anything is computed.
 
     Raises:
-        BadConfig: another kind of file, or its folder does not exist.
+        InvalidConfig: another kind of file, or its folder does not exist.
     """
     if output is None:
         return
     path = Path(output)
     if path.suffix not in SUFFIXES:
-        raise BadConfig(f"--output {output}: the name must end in {' or '.join(SUFFIXES)}.")
+        raise InvalidConfig(f"--output {output}: the name must end in {' or '.join(SUFFIXES)}.")
     if not path.absolute().parent.is_dir():
-        raise BadConfig(f"--output {output}: the folder {path.absolute().parent} does not exist.")
+        raise InvalidConfig(
+            f"--output {output}: the folder {path.absolute().parent} does not exist."
+        )
 
 
 def write_trajectory(trajectory: JointTrajectory, output: str) -> None:
     """Write a file; its kind follows from its name.
 
     Raises:
-        BadConfig: it cannot be written.
+        InvalidConfig: it cannot be written.
     """
     path = Path(output)
     text = _csv(trajectory) if path.suffix == ".csv" else json.dumps(trajectory_data(trajectory))
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise BadConfig(f"--output {output}: cannot be written: {error.strerror}.") from None
+        raise InvalidConfig(f"--output {output}: cannot be written: {error.strerror}.") from None
 
 
 def trajectory_data(trajectory: JointTrajectory) -> dict[str, Any]:

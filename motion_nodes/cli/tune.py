@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE, read_rmpflow, rmpflow_text
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
@@ -55,9 +55,9 @@ def tune(
     """
     target = Path(output).expanduser()
     if apply and target.exists():
-        raise BadConfig(f"{target} exists already; name another file by --output.")
+        raise InvalidConfig(f"{target} exists already; name another file by --output.")
     if trials < 1:
-        raise BadConfig(f"trials is {trials}; it must be 1 or more.")
+        raise InvalidConfig(f"trials is {trials}; it must be 1 or more.")
     robot = load_description(name)
     console = Console(quiet=as_json)
     settings, origin = _beginning(robot, group, start)

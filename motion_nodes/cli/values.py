@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from motion_nodes.errors import BadCommand, UnknownState, did_you_mean
+from motion_nodes.errors import InvalidCommand, UnknownState, did_you_mean
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.model.tree import Array, JointKind
@@ -60,8 +60,8 @@ class Subject:
         """Load a robot and find the group.
 
         Raises:
-            RobotNotFound, UnknownGroup, BadDescription: as the robot says.
-            BadCommand: the robot has no group that would do, so one must be named.
+            RobotNotFound, UnknownGroup, InvalidDescription: as the robot says.
+            InvalidCommand: the robot has no group that would do, so one must be named.
         """
         robot = load_description(name)
         if group is not None:
@@ -69,7 +69,7 @@ class Subject:
         chains = [g for g in robot.groups.values() if g.tip is not None]
         found = next(iter(chains or robot.groups.values()), None)
         if found is None:
-            raise BadCommand(
+            raise InvalidCommand(
                 f"robot '{robot.name}' has no groups of joints; this command is for arms."
             )
         return cls(robot, found, degrees)
@@ -100,7 +100,8 @@ class Subject:
             inside: whether it has to be inside the limits.
 
         Raises:
-            BadCommand: wrong count, no number, not finite, or outside the limits; no such state.
+            InvalidCommand: wrong count, no number, not finite, or outside the limits; no such
+                state.
         """
         text = text.strip()
         if re.fullmatch(r"[A-Za-z_]\w*", text) and text not in ("nan", "inf"):
@@ -113,14 +114,14 @@ class Subject:
                 name = name.strip()
                 if name not in names:
                     hint = did_you_mean(name, names)
-                    raise BadCommand(f"{what}: joint '{name}' is not in the group.{hint}")
+                    raise InvalidCommand(f"{what}: joint '{name}' is not in the group.{hint}")
                 k = names.index(name)
                 q[k] = self._radians(numbers(value, 1, what))[0]
         else:
             q = self._radians(numbers(text, len(names), what, f"joints: {', '.join(names)}"))
         outside = self.group.limits.violations(q, tolerance=1e-6)
         if outside and inside:
-            raise BadCommand(f"{what} is outside the limits: {'; '.join(outside)}.")
+            raise InvalidCommand(f"{what} is outside the limits: {'; '.join(outside)}.")
         return q
 
     @property
@@ -141,7 +142,7 @@ class Subject:
         try:
             return self.robot.named_state(name, self.group.name).copy()
         except UnknownState as error:
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{what}: {error} Or give {len(self.group.joints)} numbers with commas between."
             ) from None
 
@@ -151,12 +152,12 @@ class Subject:
         """Return a pose, and whether its orientation was given.
 
         Raises:
-            BadCommand: no position, two orientations, or numbers that are none.
+            InvalidCommand: no position, two orientations, or numbers that are none.
         """
         if position is None:
-            raise BadCommand(f"{prefix}position x,y,z is needed, in metres.")
+            raise InvalidCommand(f"{prefix}position x,y,z is needed, in metres.")
         if rpy is not None and quat is not None:
-            raise BadCommand(f"{prefix}rpy and {prefix}quat say the same; give one of them.")
+            raise InvalidCommand(f"{prefix}rpy and {prefix}quat say the same; give one of them.")
         xyz = numbers(position, 3, f"{prefix}position", "metres")
         if quat is not None:
             return _from_quaternion(xyz, numbers(quat, 4, f"{prefix}quat", "x,y,z,w")), True
@@ -168,10 +169,10 @@ class Subject:
         """Return where a motion ends: joint values of the group, shape (n,), or the tip's pose.
 
         Raises:
-            BadCommand: both or neither are given, they make no sense, or the group has no tip.
+            InvalidCommand: both or neither are given, they make no sense, or the group has no tip.
         """
         if (to is not None) == pose.given:
-            raise BadCommand(
+            raise InvalidCommand(
                 "give --to (a state or joint values) or --to-position (with --to-rpy or --to-quat, "
                 "if the orientation matters); "
                 f"{'both are' if pose.given else 'neither is'} given."
@@ -180,7 +181,9 @@ class Subject:
             return self.configuration(to, "--to")
         X_BT, oriented = self.pose(*pose, prefix="--to-")
         if self.group.tip is None:
-            raise BadCommand(f"group '{self.group.name}' has no tip to bring to a pose; give --to.")
+            raise InvalidCommand(
+                f"group '{self.group.name}' has no tip to bring to a pose; give --to."
+            )
         return TipPose(self.group.tip, X_BT, oriented)
 
     def angles(self, text: str, what: str) -> Array:
@@ -192,7 +195,7 @@ class Subject:
 def checker_of(subject: Subject, world: str | None) -> CollisionChecker:
     """Return a checker of the group's joints in the scene of a file; None: with nothing around."""
     from motion_nodes.scene.checker import CollisionChecker
-    from motion_nodes.scene.from_file import load_scene
+    from motion_nodes.scene.scene_from_file import load_scene
 
     scene = None if world is None else load_scene(world)
     return CollisionChecker(subject.robot, subject.group.joints, scene=scene)
@@ -202,7 +205,7 @@ def _from_quaternion(xyz: Array, quat: Array) -> Array:
     try:
         return from_xyz_quat(xyz, quat)
     except ValueError:
-        raise BadCommand("--quat is zero; 0,0,0,1 turns nothing.") from None
+        raise InvalidCommand("--quat is zero; 0,0,0,1 turns nothing.") from None
 
 
 def numbers(text: str, count: int | Sequence[int], what: str, meaning: str = "") -> Array:
@@ -215,7 +218,7 @@ def numbers(text: str, count: int | Sequence[int], what: str, meaning: str = "")
         meaning: of the numbers, for errors.
 
     Raises:
-        BadCommand: another count, or something that is not a finite number.
+        InvalidCommand: another count, or something that is not a finite number.
     """
     counts = (count,) if isinstance(count, int) else tuple(count)
     values = []
@@ -225,11 +228,11 @@ def numbers(text: str, count: int | Sequence[int], what: str, meaning: str = "")
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            raise BadCommand(f"{what}: '{word}' is not a finite number.")
+            raise InvalidCommand(f"{what}: '{word}' is not a finite number.")
         values.append(value)
     if len(values) not in counts:
         needed = " or ".join(map(str, counts))
         about = f" ({meaning})" if meaning else ""
         given = f"{len(values)} {'was' if len(values) == 1 else 'were'} given"
-        raise BadCommand(f"{what} needs {needed} numbers{about}; {given}.")
+        raise InvalidCommand(f"{what} needs {needed} numbers{about}; {given}.")
     return np.array(values)

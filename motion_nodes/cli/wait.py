@@ -29,12 +29,12 @@ def wait(
     from motion_nodes.bringup.compose import BringupConfig, nodes_for
     from motion_nodes.cli.printing import say
     from motion_nodes.cli.values import NO_SOLUTION
-    from motion_nodes.errors import BadCommand, did_you_mean
+    from motion_nodes.errors import InvalidCommand, did_you_mean
     from motion_nodes.model.placement import parse_placements
-    from motion_nodes.nodes.wait import wait_and_say
+    from motion_nodes.nodes.clients.wait import wait_and_say
 
     if not (math.isfinite(timeout) and timeout > 0.0):
-        raise BadCommand(f"--timeout is {timeout:g}; it must be above 0.")
+        raise InvalidCommand(f"--timeout is {timeout:g}; it must be above 0.")
     # Robots' own nodes: what plays or shows them may be anything.
     config = BringupConfig(
         placements=parse_placements(robots), backend="hardware", viewer="none", namespace=namespace
@@ -42,7 +42,7 @@ def wait(
     specs = nodes_for(config)
     for word in node or ():
         if word not in {spec.name for spec in specs}:
-            raise BadCommand(
+            raise InvalidCommand(
                 f"'{word}' is none of the nodes.{did_you_mean(word, [spec.name for spec in specs])}"
             )
     names = [spec.full_name for spec in specs if not node or spec.name in node]

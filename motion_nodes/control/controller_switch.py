@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from motion_nodes.errors import BadCommand, did_you_mean
+from motion_nodes.errors import InvalidCommand, did_you_mean
 
 INACTIVE, ACTIVE = "inactive", "active"
 
@@ -45,7 +45,7 @@ def plan_switch(
         strict: refuse the request when a part of it cannot be done.
 
     Raises:
-        BadCommand: a strict request of which a part cannot be done, or one that names no
+        InvalidCommand: a strict request of which a part cannot be done, or one that names no
             controller there is in a list that is not empty; nothing is to be done.
     """
     skipped: list[str] = []
@@ -73,7 +73,7 @@ def plan_switch(
             begin.append(name)
             taken |= dict.fromkeys(claims[name], name)
     if strict and skipped:
-        raise BadCommand(f"nothing is switched: {'; '.join(skipped)}")
+        raise InvalidCommand(f"nothing is switched: {'; '.join(skipped)}")
     return SwitchPlan(tuple(stop), tuple(begin), tuple(skipped))
 
 
@@ -85,7 +85,7 @@ def _known(
     unknown = [name for name in dict.fromkeys(names) if name not in states]
     problems = [f"controller '{n}' does not exist.{did_you_mean(n, states)}" for n in unknown]
     if problems and (strict or not known):
-        raise BadCommand(f"nothing is switched: {' '.join(problems)}")
+        raise InvalidCommand(f"nothing is switched: {' '.join(problems)}")
     skipped += problems
     return known
 

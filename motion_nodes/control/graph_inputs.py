@@ -19,7 +19,7 @@ from motion_nodes.control.joint_command import (
     JointCommand,
     check_command,
 )
-from motion_nodes.errors import BadCommand, did_you_mean
+from motion_nodes.errors import InvalidCommand, did_you_mean
 from motion_nodes.model.limits import JointLimits
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class GraphInputs:
         """Return the robot that the inputs name, by its namespace; the only one if they name none.
 
         Raises:
-            BadCommand: no robot of that namespace; none named where there are several.
+            InvalidCommand: no robot of that namespace; none named where there are several.
         """
         named = self.robot_path or self.target_prim
         if not named and len(robots) == 1:
@@ -58,11 +58,11 @@ class GraphInputs:
             return known[named.strip("/")]
         shown = [f"/{name}" for name in known]
         if not named:
-            raise BadCommand(
+            raise InvalidCommand(
                 f"neither robot_path nor target_prim says which robot is meant: {', '.join(shown)}"
             )
         which = "robot_path" if self.robot_path else "target_prim"
-        raise BadCommand(f"{which} '{named}' is no robot here.{did_you_mean(named, shown)}")
+        raise InvalidCommand(f"{which} '{named}' is no robot here.{did_you_mean(named, shown)}")
 
     def command(self, limits: JointLimits) -> CheckedCommand | None:
         """Return what is asked of all joints of a robot, or None where nothing is.
@@ -71,7 +71,7 @@ class GraphInputs:
             limits: of the robot's joints, which also name them.
 
         Raises:
-            BadCommand: whatever is wrong with any of the inputs; there is no command then.
+            InvalidCommand: whatever is wrong with any of the inputs; there is no command then.
             UnknownJoint: for a name that is not among the joints.
         """
         checked = check_command(

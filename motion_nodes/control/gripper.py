@@ -7,7 +7,7 @@ import enum
 import math
 from dataclasses import dataclass
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 
 class GripStatus(enum.Enum):
@@ -40,11 +40,11 @@ class GripperConfig:
     def __post_init__(self) -> None:
         """Check every number."""
         if not (math.isfinite(self.lower) and math.isfinite(self.upper)) or self.lower > self.upper:
-            raise BadConfig(f"gripper limits {self.lower} to {self.upper} are no range")
+            raise InvalidConfig(f"gripper limits {self.lower} to {self.upper} are no range")
         for name in ("goal_tolerance", "stall_velocity_threshold", "stall_timeout", "timeout"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0.0):
-                raise BadConfig(f"{name} is {value}; it must be finite and above 0")
+                raise InvalidConfig(f"{name} is {value}; it must be finite and above 0")
 
 
 class GripperMove:
@@ -54,13 +54,13 @@ class GripperMove:
         """Begin a move to ``goal`` [m or rad].
 
         Raises:
-            BadCommand: not finite, or outside the limits by more than the goal's tolerance.
+            InvalidCommand: not finite, or outside the limits by more than the goal's tolerance.
         """
         if not math.isfinite(goal):
-            raise BadCommand(f"gripper position is {goal}; give a finite number")
+            raise InvalidCommand(f"gripper position is {goal}; give a finite number")
         slack = config.goal_tolerance
         if not config.lower - slack <= goal <= config.upper + slack:
-            raise BadCommand(
+            raise InvalidCommand(
                 f"gripper position {goal:g} is outside its limits {config.lower:g} to "
                 f"{config.upper:g}"
             )

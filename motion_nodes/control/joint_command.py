@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.bounds import (
     EFFORT,
     JOINT_POSITION,
@@ -76,14 +76,14 @@ def select_joints(command: JointCommand, joint_names: Sequence[str]) -> NDArray[
     """Return which joints a command addresses, as indices into ``joint_names``.
 
     Raises:
-        BadCommand: a joint is addressed twice, or an index is out of range.
+        InvalidCommand: a joint is addressed twice, or an index is out of range.
         UnknownJoint: for a name that is not among the joints.
     """
     for given in (command.names, command.indices):
         if given is not None and not isinstance(given, str):
             check_count(len(given), NAMES, "the list of joints")
     if isinstance(command.names, str):
-        raise BadCommand(f"names is the text '{command.names}'; give a list of joint names")
+        raise InvalidCommand(f"names is the text '{command.names}'; give a list of joint names")
     if command.names is not None and len(command.names) > 0:
         where = {name: i for i, name in enumerate(joint_names)}
         for name in command.names:
@@ -96,14 +96,14 @@ def select_joints(command: JointCommand, joint_names: Sequence[str]) -> NDArray[
         chosen = list(range(len(joint_names)))
     twice = repeated(joint_names[i] for i in chosen)
     if twice:
-        raise BadCommand(f"joint {', '.join(twice)} is addressed more than once in one command")
+        raise InvalidCommand(f"joint {', '.join(twice)} is addressed more than once in one command")
     return np.array(chosen, dtype=np.intp)
 
 
 def _checked_index(index: object, count: int) -> int:
     whole = not isinstance(index, bool | np.bool_) and index in range(count)
     if not whole:
-        raise BadCommand(
+        raise InvalidCommand(
             f"joint index {index} is not allowed; this controller has indices 0 to {count - 1}"
         )
     return int(index)  # type: ignore[call-overload, no-any-return]
@@ -120,8 +120,8 @@ def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
         The command spread over all joints.
 
     Raises:
-        BadCommand: wrong length, infinite value, position outside its limits or absurdly far, or
-            effort together with position or velocity on one joint.
+        InvalidCommand: wrong length, infinite value, position outside its limits or absurdly far,
+            or effort together with position or velocity on one joint.
         UnknownJoint: for a name that is not among the joints.
     """
     chosen = select_joints(command, limits.names)
@@ -129,7 +129,7 @@ def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
     positions, velocities, efforts = channels
     mixed = ~np.isnan(efforts) & ~(np.isnan(positions) & np.isnan(velocities))
     if mixed.any():
-        raise BadCommand(
+        raise InvalidCommand(
             f"joint {_list(limits.names, mixed)} is given an effort together with a position or "
             "velocity; give either the effort, or position and velocity"
         )
@@ -139,7 +139,7 @@ def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
     )
     if outside.any():
         i = int(np.argmax(outside))
-        raise BadCommand(
+        raise InvalidCommand(
             f"position {positions[i]:.6g} of joint {limits.names[i]} is outside its limits "
             f"{limits.lower[i]:.6g} to {limits.upper[i]:.6g}"
         )
@@ -159,17 +159,17 @@ def _spread(
     try:
         values = np.array([np.nan if value is None else value for value in given], dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise BadCommand(f"{channel} must be a list of numbers: {error}") from error
+        raise InvalidCommand(f"{channel} must be a list of numbers: {error}") from error
     if values.ndim != 1:
-        raise BadCommand(f"{channel} must be a plain list, not one of shape {values.shape}")
+        raise InvalidCommand(f"{channel} must be a plain list, not one of shape {values.shape}")
     if len(values) != len(chosen):
-        raise BadCommand(
+        raise InvalidCommand(
             f"{len(values)} {channel} given for {len(chosen)} joints "
             f"({', '.join(names[i] for i in chosen)}); give one each, NaN to leave one as it is"
         )
     if np.isinf(values).any():
         i = int(np.argmax(np.isinf(values)))
-        raise BadCommand(f"{channel} of joint {names[chosen[i]]} is {values[i]}; give a number")
+        raise InvalidCommand(f"{channel} of joint {names[chosen[i]]} is {values[i]}; give a number")
     spread[chosen] = values
     return spread
 

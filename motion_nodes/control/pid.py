@@ -18,7 +18,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.tree import frozen
 
 Array = NDArray[np.float64]
@@ -29,7 +29,7 @@ class PidConfig:
     """Gains of n joints; each field is a number for all of them or one number per joint.
 
     Raises:
-        BadConfig: lengths that differ, numbers that are not finite (but ``limit``, which may be
+        InvalidConfig: lengths that differ, numbers that are not finite (but ``limit``, which may be
             infinite), negative gains, or times and corners that are not positive.
     """
 
@@ -54,11 +54,13 @@ class PidConfig:
             try:
                 arrays[field.name] = np.atleast_1d(np.asarray(getattr(self, field.name), float))
             except (TypeError, ValueError):
-                raise BadConfig(f"PID {field.name} must be numbers") from None
+                raise InvalidConfig(f"PID {field.name} must be numbers") from None
         lengths = {name: len(a) for name, a in arrays.items() if a.ndim == 1 and len(a) > 1}
         if any(a.ndim != 1 or len(a) == 0 for a in arrays.values()) or len({*lengths.values()}) > 1:
             shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
-            raise BadConfig(f"PID fields must be of one length, one number per joint; got {shown}")
+            raise InvalidConfig(
+                f"PID fields must be of one length, one number per joint; got {shown}"
+            )
         n = max(lengths.values(), default=1)
         for name, array in arrays.items():
             strictly = name in ("limit", "derivative_corner")
@@ -68,7 +70,7 @@ class PidConfig:
             if not good.all():
                 i = int(np.argmin(good))
                 bound = "above 0" if strictly else "0 or above"
-                raise BadConfig(f"PID {name} of joint {i} is {array[i]}; it must be {bound}")
+                raise InvalidConfig(f"PID {name} of joint {i} is {array[i]}; it must be {bound}")
             object.__setattr__(self, name, frozen(np.broadcast_to(array, (n,)).copy()))
 
     @property
@@ -114,10 +116,10 @@ class Pid:
         """Take over other gains without a jump of the integral's share.
 
         Raises:
-            BadConfig: for another number of joints; nothing changes.
+            InvalidConfig: for another number of joints; nothing changes.
         """
         if config.size != self.config.size:
-            raise BadConfig(f"{config.size} gains given for {self.config.size} joints")
+            raise InvalidConfig(f"{config.size} gains given for {self.config.size} joints")
         self.config, self._tt = config, config.anti_windup_time()
         self._integral = np.where(np.asarray(config.ki) > 0.0, self._integral, 0.0)
 
@@ -146,23 +148,23 @@ class Pid:
             Outputs within the limits [N m], shape (n,).
 
         Raises:
-            BadCommand: wrong lengths, numbers that are not finite, or dt not above 0; the
+            InvalidCommand: wrong lengths, numbers that are not finite, or dt not above 0; the
                 controller stays as it was.
         """
         n = self.config.size
         r, y = np.asarray(reference, dtype=np.float64), np.asarray(measured, dtype=np.float64)
         ff = np.asarray(feed_forward, dtype=np.float64)
         if r.shape != (n,) or y.shape != (n,) or ff.shape not in ((), (n,)):
-            raise BadCommand(
+            raise InvalidCommand(
                 f"PID of {n} joints was given shapes {r.shape}, {y.shape} and {ff.shape}"
             )
         v = None if velocity is None else np.asarray(velocity, dtype=np.float64)
         if v is not None and v.shape != (n,):
-            raise BadCommand(f"PID of {n} joints was given velocities of shape {v.shape}")
+            raise InvalidCommand(f"PID of {n} joints was given velocities of shape {v.shape}")
         if not all(np.isfinite(a).all() for a in (r, y, ff, 0.0 if v is None else v)):
-            raise BadCommand("PID was given a number that is not finite")
+            raise InvalidCommand("PID was given a number that is not finite")
         if not (np.isfinite(dt) and dt > 0.0):
-            raise BadCommand(f"PID was given dt = {dt} s; it must be finite and above 0")
+            raise InvalidCommand(f"PID was given dt = {dt} s; it must be finite and above 0")
         gains = self.config
         kd, corner = np.asarray(gains.kd), np.asarray(gains.derivative_corner)
         before = y if self._measured is None else self._measured

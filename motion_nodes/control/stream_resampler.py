@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 
 Array = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ class ResamplerSettings:
     """How a stream is played back.
 
     Raises:
-        BadConfig: for a time that is negative or not finite.
+        InvalidConfig: for a time that is negative or not finite.
     """
 
     latency: float = 0.008
@@ -61,7 +61,7 @@ class ResamplerSettings:
         for name in ("latency", "extrapolation", "longest_gap", "blending"):
             value = getattr(self, name)
             if not 0.0 <= value < math.inf:
-                raise BadConfig(f"{name} is {value} s; it must be 0 or above, and finite")
+                raise InvalidConfig(f"{name} is {value} s; it must be 0 or above, and finite")
 
 
 @dataclass(frozen=True, eq=False)

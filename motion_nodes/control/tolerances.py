@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.tree import frozen
 
 Array = NDArray[np.float64]
@@ -63,7 +63,7 @@ class Tolerances:
 
         Raises:
             UnknownJoint: for a joint that is not among ``joint_names``.
-            BadCommand: for a value that is NaN or infinite.
+            InvalidCommand: for a value that is NaN or infinite.
         """
         position, velocity = self.position.copy(), self.velocity.copy()
         for request in requests:
@@ -72,7 +72,7 @@ class Tolerances:
             i = list(joint_names).index(request.joint)
             for values, wish in ((position, request.position), (velocity, request.velocity)):
                 if not np.isfinite(wish):
-                    raise BadCommand(f"a tolerance of joint {request.joint} is {wish}")
+                    raise InvalidCommand(f"a tolerance of joint {request.joint} is {wish}")
                 if wish != 0.0:
                     values[i] = wish if wish > 0.0 else np.inf
         return Tolerances(position, velocity)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.control.tolerances import Tolerances
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.trajectory.joint_trajectory import JointSample, JointTrajectory
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory, TrajectorySample
 
 Array = NDArray[np.float64]
 
@@ -82,7 +82,7 @@ class TrajectoryFollower:
         """Time within the trajectory [s]; negative before its start."""
         return self._time
 
-    def advance(self, dt: float, scaling: float = 1.0) -> JointSample | None:
+    def advance(self, dt: float, scaling: float = 1.0) -> TrajectorySample | None:
         """Advance by ``dt`` [s] and return where the joints shall be; None before the start."""
         self._time += dt if self.status is FollowStatus.WAITING else dt * scaling
         if self._time < 0.0:
@@ -91,12 +91,12 @@ class TrajectoryFollower:
             self.status = FollowStatus.RUNNING
         sample = self.goal.trajectory.sample(self._time)
         if scaling != 1.0:
-            return JointSample(
+            return TrajectorySample(
                 sample.position, sample.velocity * scaling, sample.acceleration * scaling**2
             )
         return sample
 
-    def judge(self, sample: JointSample, position: Array, velocity: Array, dt: float) -> None:
+    def judge(self, sample: TrajectorySample, position: Array, velocity: Array, dt: float) -> None:
         """Compare the reference with what was measured; may end the goal.
 
         Args:

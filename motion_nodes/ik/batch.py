@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.memory_pool import MemoryPool
 from motion_nodes.ik.problem import (
     IkBatchResult,
     IkRequest,
@@ -24,7 +23,8 @@ from motion_nodes.ik.problem import (
     as_configurations,
     bad_pose,
 )
-from motion_nodes.kernels.ik.ik_calls import IkKernel
+from motion_nodes.ik.workspace_pool import MemoryPool
+from motion_nodes.kernels.ik.ik_binding import IkKernel
 from motion_nodes.kernels.ik.ik_memory import FOUND, NO_POSE, REPORT
 from motion_nodes.model.tree import Array
 
@@ -97,7 +97,7 @@ class Batch:
             return None
         starts = as_configurations(seeds, self.chain.joint_names, "seeds")
         if len(starts) not in (1, m):
-            raise BadCommand(f"seeds must be one configuration or {m}, got {len(starts)}.")
+            raise InvalidCommand(f"seeds must be one configuration or {m}, got {len(starts)}.")
         return np.ascontiguousarray(np.broadcast_to(starts, (m, starts.shape[1])))
 
     def _solve_chunk(self, X: Array, starts: Array | None, q: Array, report: Array) -> None:
@@ -135,7 +135,7 @@ def _run(work: Callable[[], None], threads: int) -> None:
 
 def _thread_count(wanted: int | None, poses: int) -> int:
     if wanted is not None and wanted < 1:
-        raise BadConfig(f"threads is {wanted}; it must be at least 1.")
+        raise InvalidConfig(f"threads is {wanted}; it must be at least 1.")
     available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return max(1, min(wanted or available or 1, -(-poses // _CHUNK)))
 
@@ -148,5 +148,5 @@ def _as_poses(targets: ArrayLike) -> Array:
         X = np.empty(0)
     if X.ndim != 3 or X.shape[1:] != (4, 4):
         shape = np.shape(targets) if isinstance(targets, np.ndarray) else type(targets).__name__
-        raise BadCommand(f"targets must be poses in an array of shape (m, 4, 4), got {shape}.")
+        raise InvalidCommand(f"targets must be poses in an array of shape (m, 4, 4), got {shape}.")
     return X

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import BadConfig, UnknownFrame, UnknownJoint
-from motion_nodes.kernels.packed import FIXED, PRISMATIC, PackedArrays, pack, reroot
+from motion_nodes.errors import InvalidConfig, UnknownFrame, UnknownJoint
+from motion_nodes.kernels.kinematic_arrays import FIXED, PRISMATIC, PackedArrays, pack, reroot
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
@@ -74,14 +74,14 @@ class IkChain:
         Raises:
             UnknownFrame: base or tip is no frame.
             UnknownJoint: a joint does not exist, or does not move the tip.
-            BadConfig: no joint moves the tip, or limits leave no room.
+            InvalidConfig: no joint moves the tip, or limits leave no room.
         """
         for frame in (base, tip):
             if frame not in tree.frame_names:
                 raise UnknownFrame(frame, tree.frame_names, tree.name)
         moving = _joints_between(tree, base, tip)
         if not moving:
-            raise BadConfig(f"{tree.name}: no joint moves '{tip}' relative to '{base}'.")
+            raise InvalidConfig(f"{tree.name}: no joint moves '{tip}' relative to '{base}'.")
         for name in joints or ():
             if name not in moving:
                 raise UnknownJoint(name, moving, f"the joints between '{base}' and '{tip}'")
@@ -110,12 +110,12 @@ class IkChain:
 
         Raises:
             UnknownGroup: lists the groups.
-            BadConfig: the group is no chain.
+            InvalidConfig: the group is no chain.
         """
         found = robot.group(group)
         if found.base is None or found.tip is None:
             chains = [g.name for g in robot.groups.values() if g.tip is not None]
-            raise BadConfig(
+            raise InvalidConfig(
                 f"{robot.name}: group '{found.name}' has no base and tip, so it has no inverse "
                 f"kinematics. Groups that have: {', '.join(chains) or 'none'}."
             )
@@ -219,7 +219,9 @@ def _limits(
         lower[k], upper[k] = max(lower[k], min(ends)), min(upper[k], max(ends))
     for name, low, high in zip(joints, lower, upper, strict=True):
         if not low <= high:
-            raise BadConfig(f"{tree.name}: joint '{name}' has no room: {low:.6g} to {high:.6g}.")
+            raise InvalidConfig(
+                f"{tree.name}: joint '{name}' has no room: {low:.6g} to {high:.6g}."
+            )
     return lower, upper
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.model.tree import Array
 
@@ -60,16 +60,16 @@ class VelocityIk:
             threshold: smallest singular value without damping.
 
         Raises:
-            BadConfig: numbers of wrong length or sign.
+            InvalidConfig: numbers of wrong length or sign.
         """
         speeds = np.array(velocity_limits, np.float64)
         if speeds.shape != (len(chain.joint_names),) or not (speeds > 0.0).all():
-            raise BadConfig(
+            raise InvalidConfig(
                 f"velocity limits must be one number above 0 for each of "
                 f"{', '.join(chain.joint_names)}, got {velocity_limits!r}."
             )
         if not (max_damping > 0.0 and threshold > 0.0):
-            raise BadConfig(
+            raise InvalidConfig(
                 f"max_damping ({max_damping}) and threshold ({threshold}) must be above 0."
             )
         self._chain, self._speeds = chain, speeds
@@ -99,13 +99,13 @@ class VelocityIk:
             secondary: joint velocities to come near to as far as the tip allows, shape (n,).
 
         Raises:
-            BadCommand: something is not finite or has the wrong length.
+            InvalidCommand: something is not finite or has the wrong length.
         """
         chain, n = self._chain, len(self._chain.joint_names)
         now, wish = _vector(q, n, "q"), _vector(twist, 6, "twist")
         aside = np.zeros(n) if secondary is None else _vector(secondary, n, "secondary")
         if not 0.0 < period < np.inf:
-            raise BadCommand(f"period is {period} s; it must be above 0 and finite.")
+            raise InvalidCommand(f"period is {period} s; it must be above 0 and finite.")
         X, J = chain.kinematics.pose_and_jacobian(now, chain.tip)
         if axes == "tip":
             R_TB = X[:3, :3].T
@@ -190,5 +190,5 @@ def _vector(value: ArrayLike, size: int, what: str) -> Array:
     except (TypeError, ValueError):
         array = np.empty(0)
     if array.shape != (size,) or not np.isfinite(array).all():
-        raise BadCommand(f"{what} must be {size} finite numbers, got {value!r}.")
+        raise InvalidCommand(f"{what} must be {size} finite numbers, got {value!r}.")
     return array

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.pose_error import pose_error, rate_of_rotation_vector
 from motion_nodes.ik.problem import IkTolerance, Objective, as_configurations
@@ -42,7 +42,7 @@ class Posture:
         self._reference = as_configurations(reference, chain.joint_names, "posture")[0]
         self._weights = np.broadcast_to(np.asarray(weights, np.float64), self._reference.shape)
         if not (np.isfinite(self._weights) & (self._weights >= 0.0)).all():
-            raise BadCommand(
+            raise InvalidCommand(
                 f"weights of a posture must be at least 0 and finite, got {weights!r}."
             )
 

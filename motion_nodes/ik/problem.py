@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.tree import Array
 
 Validity = Callable[[Array], bool | str]
@@ -38,14 +38,14 @@ class IkTolerance:
         for name, value in (("position", self.position), ("orientation", self.orientation)):
             numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
             if numbers.shape not in ((1,), (3,)) or not (numbers > 0.0).all():
-                raise BadConfig(
+                raise InvalidConfig(
                     f"{name} tolerance is {value}; allowed is one number or three, each above 0 "
                     "(1e-6 costs hardly more than 1e-3; infinity leaves an axis free)."
                 )
             kept = float(numbers[0]) if numbers.size == 1 else tuple(map(float, numbers))
             object.__setattr__(self, name, kept)
         if not np.isfinite(self.axes).any() and not np.isfinite(self.lengths).any():
-            raise BadConfig("all axes are free: at least one tolerance must be finite.")
+            raise InvalidConfig("all axes are free: at least one tolerance must be finite.")
 
     @classmethod
     def position_only(cls, position: float | tuple[float, float, float] = 1e-3) -> IkTolerance:
@@ -121,22 +121,22 @@ class IkSettings:
     def __post_init__(self) -> None:
         """Check the numbers."""
         if not isinstance(self.tolerance, IkTolerance):
-            raise BadConfig(f"tolerance must be an IkTolerance, got {self.tolerance!r}.")
+            raise InvalidConfig(f"tolerance must be an IkTolerance, got {self.tolerance!r}.")
         for name in ("attempts", "sampling_order"):
             _check_count(name, getattr(self, name), 1)
         if self.max_iterations is not None:
             _check_count("max_iterations", self.max_iterations, 1)
         _check_count("random_seed", self.random_seed, 0)
         if not self.timeout > 0.0:
-            raise BadConfig(f"timeout is {self.timeout} s; it must be above 0.")
+            raise InvalidConfig(f"timeout is {self.timeout} s; it must be above 0.")
         if self.prefer not in ("first", "closest"):
-            raise BadConfig(f"prefer is '{self.prefer}'; allowed are 'first' and 'closest'.")
+            raise InvalidConfig(f"prefer is '{self.prefer}'; allowed are 'first' and 'closest'.")
 
 
 def _check_count(name: str, value: object, least: int) -> None:
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or int(value) < least:  # type: ignore[call-overload]
-        raise BadConfig(f"{name} is {value!r}; it must be a whole number of at least {least}.")
+        raise InvalidConfig(f"{name} is {value!r}; it must be a whole number of at least {least}.")
 
 
 class IkRequest(NamedTuple):
@@ -243,7 +243,8 @@ def as_pose(value: ArrayLike, what: str) -> Array:
     """Return a pose as float64 array of shape (4, 4).
 
     Raises:
-        BadCommand: it has another shape or holds no numbers. Whether it is a pose is not checked.
+        InvalidCommand: it has another shape or holds no numbers. Whether it is a pose is not
+            checked.
     """
     try:
         X = np.ascontiguousarray(value, dtype=np.float64)
@@ -251,17 +252,17 @@ def as_pose(value: ArrayLike, what: str) -> Array:
         X = np.empty(0)
     if X.shape != (4, 4):
         shape = np.shape(value) if isinstance(value, np.ndarray) else type(value).__name__
-        raise BadCommand(f"{what} must be a homogeneous matrix of shape (4, 4), got {shape}.")
+        raise InvalidCommand(f"{what} must be a homogeneous matrix of shape (4, 4), got {shape}.")
     return X
 
 
-def bad_pose(X: Array, what: str) -> BadCommand:
+def bad_pose(X: Array, what: str) -> InvalidCommand:
     """Return the error that says why a matrix is no pose."""
     if not np.isfinite(X).all():
-        return BadCommand(f"{what} holds numbers that are not finite: {X.tolist()}.")
+        return InvalidCommand(f"{what} holds numbers that are not finite: {X.tolist()}.")
     R = X[:3, :3]
     turned = float(np.linalg.det(R))
-    return BadCommand(
+    return InvalidCommand(
         f"{what} is no pose: its rotation must be orthonormal with determinant 1 (the determinant "
         f"is {turned:.6g}, R^T R differs from the identity by "
         f"{np.abs(R.T @ R - np.eye(3)).max():.3g}) and its last row 0 0 0 1 (it is "
@@ -273,7 +274,7 @@ def as_configurations(value: ArrayLike, joints: Sequence[str], what: str) -> Arr
     """Return joint values as a new float64 array of shape (m, n); one row for shape (n,).
 
     Raises:
-        BadCommand: wrong lengths, or numbers that are not finite.
+        InvalidCommand: wrong lengths, or numbers that are not finite.
     """
     try:
         Q = np.array(value, dtype=np.float64, ndmin=2, order="C")
@@ -281,8 +282,10 @@ def as_configurations(value: ArrayLike, joints: Sequence[str], what: str) -> Arr
         Q = np.empty((0, 0, 0))
     if Q.ndim != 2 or Q.shape[1] != len(joints):
         names = ", ".join(joints)
-        raise BadCommand(f"{what} must hold {len(joints)} joint values ({names}), got {value!r}.")
+        raise InvalidCommand(
+            f"{what} must hold {len(joints)} joint values ({names}), got {value!r}."
+        )
     if not math.isfinite(sum(Q.ravel().tolist())):
         names = ", ".join(joints)
-        raise BadCommand(f"{what} holds numbers that are not finite: {Q.tolist()} ({names}).")
+        raise InvalidCommand(f"{what} holds numbers that are not finite: {Q.tolist()} ({names}).")
     return Q

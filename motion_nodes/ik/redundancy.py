@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.nullspace import Posture, TipKeeper
 from motion_nodes.ik.problem import IkTolerance, as_configurations
@@ -40,7 +40,7 @@ def motion_to_posture(
         shape (m, n).
 
     Raises:
-        BadCommand: joint values of wrong length, not finite or outside the limits.
+        InvalidCommand: joint values of wrong length, not finite or outside the limits.
     """
     now = _inside(chain, q)
     objective = Posture(chain, posture)
@@ -84,15 +84,15 @@ def self_motion(
         Joint values, the first row is ``q``, shape (m, n) with m <= count + 1.
 
     Raises:
-        BadCommand: joint values of wrong length, not finite or outside the limits.
-        BadConfig: the chain has no freedom that leaves the tip still.
+        InvalidCommand: joint values of wrong length, not finite or outside the limits.
+        InvalidConfig: the chain has no freedom that leaves the tip still.
     """
     now = _inside(chain, q)
     keeper = TipKeeper(chain, chain.kinematics.pose(now, chain.tip), tolerance)
     length, rows = abs(_checked_step(step)), [now]
     direction = keeper.null_direction(now)
     if direction is None:
-        raise BadConfig(
+        raise InvalidConfig(
             f"{chain.robot_name}: the joints to '{chain.tip}' have no freedom left that keeps it "
             "still; free an axis by an infinite tolerance, or take a chain with more joints."
         )
@@ -122,11 +122,11 @@ def _inside(chain: IkChain, q: ArrayLike) -> Array:
         if not low <= value <= high
     ]
     if outside:
-        raise BadCommand(f"the motion cannot begin outside the limits: {'; '.join(outside)}.")
+        raise InvalidCommand(f"the motion cannot begin outside the limits: {'; '.join(outside)}.")
     return values
 
 
 def _checked_step(step: float) -> float:
     if not 0.0 < abs(step) <= 0.5:
-        raise BadConfig(f"step is {step}; allowed is more than 0 up to 0.5.")
+        raise InvalidConfig(f"step is {step}; allowed is more than 0 up to 0.5.")
     return step

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The default solver: damped least squares from many starts at once, for any chain.
 
-The numbers are crunched by :mod:`motion_nodes.kernels.ik.ik_code`; here a request becomes the
+The numbers are crunched by :mod:`motion_nodes.kernels.ik.ik_codegen`; here a request becomes the
 kernel's memory, and what the kernel finds becomes a result.
 """
 
@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.ik.batch import Batch
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.memory import SolverMemory
-from motion_nodes.ik.memory_pool import MemoryPool
+from motion_nodes.ik.failure_messages import how_it_ended, too_far, what_is_nearest
 from motion_nodes.ik.problem import (
     IkBatchResult,
     IkRequest,
@@ -27,9 +26,10 @@ from motion_nodes.ik.problem import (
     as_pose,
     bad_pose,
 )
-from motion_nodes.ik.reasons import how_it_ended, too_far, what_is_nearest
-from motion_nodes.ik.search import Search
-from motion_nodes.kernels.ik.ik_calls import IkKernel, ik_kernel
+from motion_nodes.ik.solution_search import SolutionSearch
+from motion_nodes.ik.workspace import SolverMemory
+from motion_nodes.ik.workspace_pool import MemoryPool
+from motion_nodes.kernels.ik.ik_binding import IkKernel, ik_kernel
 from motion_nodes.kernels.ik.ik_memory import FOUND, NO_POSE
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
@@ -60,7 +60,7 @@ class LeastSquaresIk:
         return self.chain.joint_names
 
     def solve(self, request: IkRequest) -> IkResult:
-        """Search joint values that bring the tip to the target.
+        """SolutionSearch joint values that bring the tip to the target.
 
         Equal requests get equal answers, unless the time runs out. Joints with room for full turns
         take them so as to be near to the seed, or else to the middle of their range.
@@ -69,7 +69,7 @@ class LeastSquaresIk:
             A solution, or what came nearest and why it is none.
 
         Raises:
-            BadCommand: something in the request has a wrong shape, is not finite or is no pose.
+            InvalidCommand: something in the request has a wrong shape, is not finite or is no pose.
             UnknownJoint: a locked joint is not one of the chain's.
         """
         began = time.perf_counter()
@@ -92,7 +92,7 @@ class LeastSquaresIk:
             plain = not request.objectives and request.validity is None
             if outcome == FOUND and plain and settings.prefer == "first":
                 return self._found(memory, seed, began)
-            search = Search(self.kernel, memory, request, seed)
+            search = SolutionSearch(self.kernel, memory, request, seed)
             search.run(outcome, began + settings.timeout)
             return self._searched(search, memory, target, began)
         finally:
@@ -106,7 +106,7 @@ class LeastSquaresIk:
         settings: IkSettings | None = None,
         threads: int | None = None,
     ) -> IkBatchResult:
-        """Search joint values for each of many poses, with all processors.
+        """SolutionSearch joint values for each of many poses, with all processors.
 
         Args:
             targets: poses of the tip in the base, shape (m, 4, 4).
@@ -119,7 +119,7 @@ class LeastSquaresIk:
             For each pose what :meth:`solve` returns.
 
         Raises:
-            BadCommand: shapes do not fit, or something is not finite or no pose.
+            InvalidCommand: shapes do not fit, or something is not finite or no pose.
         """
         batch = Batch(self.chain, self.kernel, self._memories, settings or self.settings)
         return batch.solve(targets, seeds, threads, one_by_one=self.solve)
@@ -161,7 +161,7 @@ class LeastSquaresIk:
         return IkResult(IkStatus.SOLVED, q, errors, position, orientation, *counts, took)
 
     def _searched(
-        self, search: Search, memory: SolverMemory, target: Array, began: float
+        self, search: SolutionSearch, memory: SolverMemory, target: Array, began: float
     ) -> IkResult:
         """Return the result of a longer search."""
         status, errors = search.status, search.errors
@@ -181,7 +181,7 @@ class LeastSquaresIk:
 
     def _explained(
         self,
-        search: Search,
+        search: SolutionSearch,
         memory: SolverMemory,
         target: Array,
         lengths: tuple[float, float],

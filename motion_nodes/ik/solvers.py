@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.fallback import FallbackIk
 from motion_nodes.ik.problem import IkSettings, IkSolver
 from motion_nodes.ik.solver import LeastSquaresIk
+from motion_nodes.ik.solver_chain import FallbackIk
 from motion_nodes.ik.transpose import JacobianTransposeIk
 
 Maker = Callable[[IkChain, IkSettings | None], IkSolver]
@@ -37,13 +37,14 @@ def register(name: str, maker: Maker) -> None:
 
     Args:
         name: by which users choose it.
-        maker: makes one for a chain and settings, or raises ``BadConfig`` if it cannot serve it.
+        maker: makes one for a chain and settings, or raises ``InvalidConfig`` if it cannot serve
+            it.
 
     Raises:
-        BadConfig: the name is taken.
+        InvalidConfig: the name is taken.
     """
     if name in _MAKERS:
-        raise BadConfig(f"there already is an IK solver '{name}'.")
+        raise InvalidConfig(f"there already is an IK solver '{name}'.")
     _MAKERS[name] = maker
 
 
@@ -63,8 +64,8 @@ def make_solver(
         settings: how it searches where a request does not say.
 
     Raises:
-        BadConfig: there is no such solver, or it cannot serve this chain.
+        InvalidConfig: there is no such solver, or it cannot serve this chain.
     """
     if name not in _MAKERS:
-        raise BadConfig(f"there is no IK solver '{name}'.{did_you_mean(name, _MAKERS)}")
+        raise InvalidConfig(f"there is no IK solver '{name}'.{did_you_mean(name, _MAKERS)}")
     return _MAKERS[name](chain, settings)

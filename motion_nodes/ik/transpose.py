@@ -31,8 +31,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.failure_messages import too_far, what_is_nearest
 from motion_nodes.ik.pose_error import pose_error, rotation_vector
 from motion_nodes.ik.problem import (
     IkRequest,
@@ -42,8 +43,7 @@ from motion_nodes.ik.problem import (
     IkTolerance,
     as_configurations,
 )
-from motion_nodes.ik.reasons import too_far, what_is_nearest
-from motion_nodes.ik.request_parts import limits_with, target_in_base
+from motion_nodes.ik.request_validation import limits_with, target_in_base
 from motion_nodes.model.tree import Array
 
 _STALLED = 40
@@ -94,13 +94,13 @@ class JacobianTransposeIk:
         Without any, from the middle of the ranges.
 
         Raises:
-            BadCommand: something in the request has a wrong shape, is not finite or is no pose;
+            InvalidCommand: something in the request has a wrong shape, is not finite or is no pose;
                 or it has objectives, which this solver cannot serve.
             UnknownJoint: a locked joint is not one of the chain's.
         """
         began = time.perf_counter()
         if request.objectives:
-            raise BadCommand(
+            raise InvalidCommand(
                 "the transposed Jacobian serves no objectives; damped_least_squares does."
             )
         settings = request.settings or self.settings

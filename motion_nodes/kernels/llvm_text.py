@@ -21,15 +21,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from motion_nodes.kernels.lanes import Lanes, Writer
+from motion_nodes.kernels.expression_graph import Operand, Operation, Program, Symbol, Value
 from motion_nodes.kernels.python_form import DECLARATIONS, python_function
+from motion_nodes.kernels.simd import Lanes, Writer
 from motion_nodes.kernels.sincos import write_sincos
-from motion_nodes.kernels.tape import Operand, Operation, Program, Symbol, Value
 
 _INSTRUCTIONS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 
 
-class Body:
+class LlvmFunction:
     """Writes the operations of a program for one kind of lanes."""
 
     def __init__(
@@ -169,7 +169,9 @@ def _arguments(program: Program, *extra: str) -> str:
 def _one(symbol: str, _: str, program: Program, lanes: Lanes) -> str:
     """Write the function for one configuration."""
     writer = Writer(Lanes(lanes.element, 1))
-    body = Body(program, writer, lambda i: writer.load(writer.address("%q", i)), lanes.count)
+    body = LlvmFunction(
+        program, writer, lambda i: writer.load(writer.address("%q", i)), lanes.count
+    )
     body.write()
     for k, values in enumerate(program.outputs):
         for index, value in enumerate(values):
@@ -188,7 +190,7 @@ def _python(symbol: str, name: str, program: Program, lanes: Lanes) -> str:
 def _lanes(symbol: str, _: str, program: Program, lanes: Lanes) -> str:
     """Write the function for one register full, lanes side by side in memory."""
     writer, n = Writer(lanes), lanes.count
-    body = Body(program, writer, lambda i: writer.load(writer.address("%q", i * n)), n)
+    body = LlvmFunction(program, writer, lambda i: writer.load(writer.address("%q", i * n)), n)
     body.write()
     for k, values in enumerate(program.outputs):
         for index, value in enumerate(values):
@@ -252,7 +254,7 @@ def _group(symbol: str, program: Program, lanes: Lanes) -> str:
         rows = [scalar.load(scalar.address("%q", row * size + index)) for row in range(n)]
         return writer.joined(rows)
 
-    body = Body(program, writer, gather, n)
+    body = LlvmFunction(program, writer, gather, n)
     body.write()
     for k, values in enumerate(program.outputs):
         _store_rows(writer, scalar, f"%out{k}", [body.output(v) for v in values])

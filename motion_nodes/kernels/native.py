@@ -15,8 +15,8 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
-from motion_nodes.kernels.lanes import Lanes
 from motion_nodes.kernels.python_form import NEEDED
+from motion_nodes.kernels.simd import Lanes
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from motion_nodes.kernels.lanes import Writer
+from motion_nodes.kernels.simd import Writer
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ def source_digest(names: tuple[str, ...]) -> str:
     """Return a hash of modules of this package, as hexadecimal digits.
 
     Args:
-        names: of modules below ``motion_nodes.kernels``, such as ``rmp.rmp_code``. In a zipped or
-            frozen install, which has no sources, the package's version alone has to tell.
+        names: of modules below ``motion_nodes.kernels``, such as ``rmp.rmp_codegen``. In a zipped
+            or frozen install, which has no sources, the package's version alone has to tell.
 
     Raises:
         FileNotFoundError: names the module that there is not.

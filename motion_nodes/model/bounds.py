@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def check_numbers(values: Any, bound: Bound, what: str, names: Any = None) -> No
         names: of the entries, for the error; repeated for further rows. None: their indices.
 
     Raises:
-        BadCommand: with the first such entry, its value and the allowed range.
+        InvalidCommand: with the first such entry, its value and the allowed range.
     """
     at = first_beyond(values, bound)
     if at is None:
@@ -126,17 +126,17 @@ def check_numbers(values: Any, bound: Bound, what: str, names: Any = None) -> No
         if names is None or not len(names)
         else (f"{what} of {names[at % len(names)]}")
     )
-    raise BadCommand(f"{entry} is {value:.6g}; allowed is {bound.text()}")
+    raise InvalidCommand(f"{entry} is {value:.6g}; allowed is {bound.text()}")
 
 
 def check_count(count: int, most: int, what: str) -> None:
     """Refuse lists that are too long.
 
     Raises:
-        BadCommand: with the length and the max.
+        InvalidCommand: with the length and the max.
     """
     if count > most:
-        raise BadCommand(f"{what} has {count} entries; allowed are {most}")
+        raise InvalidCommand(f"{what} has {count} entries; allowed are {most}")
 
 
 def repeated(names: Any) -> list[str]:

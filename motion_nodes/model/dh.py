@@ -24,7 +24,7 @@ from typing import Literal
 
 import numpy as np
 
-from motion_nodes.errors import BadDescription, did_you_mean
+from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.model.poses import from_xyz_rpy, multiply
 from motion_nodes.model.tree import Array, Joint, JointKind, KinematicTree, Link, frozen
 
@@ -84,8 +84,8 @@ def tree_from_dh(
         tool: pose of ``tool`` in ``link<n>``, shape (4, 4); default: the identity.
 
     Raises:
-        BadDescription: an empty table, a word or number that is not allowed (with its row), or a
-            wrong count of names.
+        InvalidDescription: an empty table, a word or number that is not allowed (with its row), or
+            a wrong count of names.
     """
     standard = _is_standard(convention, f"{name}: ")
     names = _names(name, rows, joint_names)
@@ -103,7 +103,9 @@ def tree_from_dh(
     joints.append(_fixed(f"{tip}_to_tool", tip, "tool", _checked_pose(name, "tool", tool)))
     taken = {joint.name for joint in joints if not joint.movable} & set(names)
     if taken:
-        raise BadDescription(f"{name}: a joint cannot be called '{taken.pop()}': a fixed one is.")
+        raise InvalidDescription(
+            f"{name}: a joint cannot be called '{taken.pop()}': a fixed one is."
+        )
     links = ["base", *(joint.child for joint in joints)]
     return KinematicTree(name, {n: Link(n) for n in links}, {j.name: j for j in joints})
 
@@ -122,7 +124,7 @@ def dh_transform(a: float, alpha: float, d: float, theta: float, convention: Con
         ``T_i``, shape (4, 4).
 
     Raises:
-        BadDescription: a convention that is not known.
+        InvalidDescription: a convention that is not known.
     """
     standard = _is_standard(convention)
     about_x = from_xyz_rpy((a, 0.0, 0.0), (alpha, 0.0, 0.0))
@@ -135,17 +137,17 @@ def _is_standard(convention: object, where: str = "") -> bool:
     word = str(convention).strip().lower()
     if word not in _STANDARD + _MODIFIED:
         hint = did_you_mean(word, _STANDARD + _MODIFIED)
-        raise BadDescription(f"{where}convention '{convention}' is not known.{hint}")
+        raise InvalidDescription(f"{where}convention '{convention}' is not known.{hint}")
     return word in _STANDARD
 
 
 def _names(name: str, rows: Sequence[DhRow], given: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of the joints."""
     if not rows:
-        raise BadDescription(f"{name}: the table has no rows.")
+        raise InvalidDescription(f"{name}: the table has no rows.")
     names = tuple(given or (f"joint{i}" for i in range(1, len(rows) + 1)))
     if len(names) != len(rows) or len(set(names)) != len(names):
-        raise BadDescription(
+        raise InvalidDescription(
             f"{name}: {len(rows)} different joint names are needed, one a row; got "
             f"{', '.join(names)}."
         )
@@ -155,19 +157,21 @@ def _names(name: str, rows: Sequence[DhRow], given: Sequence[str] | None) -> tup
 def _check_row(row: DhRow, where: str) -> None:
     """Say what is wrong with a row."""
     if row.kind not in _KINDS:
-        raise BadDescription(f"{where}: kind '{row.kind}' is none.{did_you_mean(row.kind, _KINDS)}")
+        raise InvalidDescription(
+            f"{where}: kind '{row.kind}' is none.{did_you_mean(row.kind, _KINDS)}"
+        )
     for field in ("a", "alpha", "d", "theta"):
         if not math.isfinite(getattr(row, field)):
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{where}: {field} is {getattr(row, field)}; a finite number is needed."
             )
     if not row.lower < row.upper:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: limits are {row.lower:.6g} to {row.upper:.6g}; the first must be below the "
             "second."
         )
     if not row.velocity > 0.0:
-        raise BadDescription(f"{where}: velocity is {row.velocity}; it must be above 0.")
+        raise InvalidDescription(f"{where}: velocity is {row.velocity}; it must be above 0.")
 
 
 def _checked_pose(name: str, what: str, X: Array | None) -> Array:
@@ -176,10 +180,10 @@ def _checked_pose(name: str, what: str, X: Array | None) -> Array:
         return np.eye(4)
     given = np.asarray(X, dtype=np.float64)
     if given.shape != (4, 4) or not np.isfinite(given).all():
-        raise BadDescription(f"{name}: {what} must be a homogeneous matrix of shape (4, 4).")
+        raise InvalidDescription(f"{name}: {what} must be a homogeneous matrix of shape (4, 4).")
     R = given[:3, :3]
     if np.abs(R.T @ R - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0.0:
-        raise BadDescription(f"{name}: {what} holds no rotation: {R.tolist()}.")
+        raise InvalidDescription(f"{name}: {what} holds no rotation: {R.tolist()}.")
     return given
 
 

@@ -18,7 +18,7 @@ import functools
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand, UnknownFrame
+from motion_nodes.errors import InvalidCommand, UnknownFrame
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.model.tree import Array, KinematicTree
 
@@ -96,12 +96,12 @@ def normalise(D: Array) -> Array:
     Source: Kavan et al., section 3.4: ``|r| = 1`` and r orthogonal to d.
 
     Raises:
-        BadCommand: a real part is zero or not finite, which is no rotation.
+        InvalidCommand: a real part is zero or not finite, which is no rotation.
     """
     r, d = D[..., :4], D[..., 4:]
     length = np.linalg.norm(r, axis=-1, keepdims=True)
     if not (np.isfinite(D).all() and (length > 1e-12).all()):
-        raise BadCommand(
+        raise InvalidCommand(
             "a dual quaternion with a real part of zero, or with numbers that are not finite, is "
             "no pose."
         )
@@ -185,7 +185,7 @@ class DualQuaternionKinematics:
             Unit dual quaternions in the order of ``frame_names``, shape (f, 8).
 
         Raises:
-            BadCommand: ``q`` is not one finite number for each joint.
+            InvalidCommand: ``q`` is not one finite number for each joint.
         """
         values = self._values(q)
         local = _multiply_two(self._placed, exp(self._twists * values[:, np.newaxis]))
@@ -199,7 +199,7 @@ class DualQuaternionKinematics:
 
         Raises:
             UnknownFrame: lists the links there are.
-            BadCommand: ``q`` is not one finite number for each joint.
+            InvalidCommand: ``q`` is not one finite number for each joint.
         """
         if name not in self.frame_names:
             raise UnknownFrame(name, self.frame_names, self._name)
@@ -214,7 +214,7 @@ class DualQuaternionKinematics:
         """Return the value of the joint above each row; 0 where there is none."""
         given = np.asarray(q, dtype=np.float64)
         if given.shape != (len(self.joint_names),) or not np.isfinite(given).all():
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{self._name}: joint values must be {len(self.joint_names)} finite numbers "
                 f"({', '.join(self.joint_names)}), got {given.tolist()}."
             )

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand, BadConfig, UnknownJoint
-from motion_nodes.kernels.bodies import LinkMasses, bodies_of
-from motion_nodes.kernels.dynamics_code import dynamics_call
-from motion_nodes.kernels.packed import pack
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
+from motion_nodes.kernels.dynamics_codegen import dynamics_call
+from motion_nodes.kernels.kinematic_arrays import pack
+from motion_nodes.kernels.rigid_bodies import LinkMasses, bodies_of
 from motion_nodes.model.tree import Array, KinematicTree
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.80665)
@@ -52,8 +52,8 @@ class InverseDynamics:
             generic: True to use the generic way even where code can be generated.
 
         Raises:
-            BadConfig: for a gravity that is not three finite numbers, or an armature that is not
-                finite and 0 or above, or of a wrong length.
+            InvalidConfig: for a gravity that is not three finite numbers, or an armature that is
+                not finite and 0 or above, or of a wrong length.
             UnknownJoint: for a name that is not among the joints.
         """
         self.joint_names = tree.joint_names if joints is None else tuple(joints)
@@ -63,10 +63,10 @@ class InverseDynamics:
         n = len(self.joint_names)
         g = np.asarray(gravity, dtype=np.float64)
         if g.shape != (3,) or not np.isfinite(g).all():
-            raise BadConfig(f"gravity must be three finite numbers [m/s^2], got {gravity}")
+            raise InvalidConfig(f"gravity must be three finite numbers [m/s^2], got {gravity}")
         rotor = np.asarray(armature, dtype=np.float64)
         if rotor.shape not in ((), (n,)) or not (np.isfinite(rotor) & (rotor >= 0.0)).all():
-            raise BadConfig(f"armature must be {n} numbers of 0 or above, got {armature!r}")
+            raise InvalidConfig(f"armature must be {n} numbers of 0 or above, got {armature!r}")
         arrays = pack(tree.packed, self.joint_names, {})
         bodies = bodies_of(arrays, _masses(tree), np.broadcast_to(rotor, (n,)).copy(), g)
         self._run, self.generated = dynamics_call(bodies, generic=generic)
@@ -82,7 +82,7 @@ class InverseDynamics:
             a: accelerations [rad/s^2 or m/s^2], shape (n,).
 
         Raises:
-            BadCommand: an argument is not n numbers.
+            InvalidCommand: an argument is not n numbers.
         """
         tau, n = np.empty_like(self._zero), len(self._zero)
         try:
@@ -100,7 +100,7 @@ class InverseDynamics:
         """Return the efforts that hold the robot still at ``q`` [N m or N], shape (n,).
 
         Raises:
-            BadCommand: the argument is not n numbers.
+            InvalidCommand: the argument is not n numbers.
         """
         return self.efforts(q, self._zero, self._zero)
 
@@ -108,9 +108,9 @@ class InverseDynamics:
         try:
             array = np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise BadCommand(f"inverse dynamics need numbers: {error}") from error
+            raise InvalidCommand(f"inverse dynamics need numbers: {error}") from error
         if array.shape != self._zero.shape:
-            raise BadCommand(
+            raise InvalidCommand(
                 f"inverse dynamics of {len(self._zero)} joints ({', '.join(self.joint_names)}) "
                 f"were given shape {array.shape}"
             )

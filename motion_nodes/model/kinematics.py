@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame, UnknownJoint
-from motion_nodes.kernels.packed import Array, pack, reroot
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint
+from motion_nodes.kernels.kinematic_arrays import Array, pack, reroot
 from motion_nodes.kernels.python_form import Run
-from motion_nodes.kernels.robot_calls import robot_calls
+from motion_nodes.kernels.robot_binding import robot_calls
 from motion_nodes.model.bounds import repeated
 from motion_nodes.model.tree import KinematicTree
 
@@ -66,7 +66,8 @@ class Kinematics:
         Raises:
             UnknownJoint: a name that is no actuated joint; mimic joints follow theirs.
             UnknownFrame: ``base`` is no frame.
-            BadConfig: a joint twice, or both moving and fixed; a fixed value that is not finite.
+            InvalidConfig: a joint twice, or both moving and fixed; a fixed value that is not
+                finite.
         """
         self.joint_names = tree.joint_names if joints is None else tuple(joints)
         self.frame_names = tree.frame_names
@@ -120,7 +121,7 @@ class Kinematics:
             Poses in the order of ``frame_names``, shape (f, 4, 4).
 
         Raises:
-            BadCommand: ``q`` is not ``n`` numbers, or ``out`` does not fit.
+            InvalidCommand: ``q`` is not ``n`` numbers, or ``out`` does not fit.
         """
         if out is None:
             out = np.empty(self._frames_shape)
@@ -139,7 +140,7 @@ class Kinematics:
 
         Raises:
             UnknownFrame: lists the frames there are.
-            BadCommand: ``q`` is not ``n`` numbers.
+            InvalidCommand: ``q`` is not ``n`` numbers.
         """
         run = self._pose.get(frame) or self._find(self._pose, frame)
         X = np.empty((4, 4))
@@ -180,7 +181,7 @@ class Kinematics:
             Poses, shape (m, f, 4, 4).
 
         Raises:
-            BadCommand: ``Q`` has another shape or holds no numbers, or ``out`` does not fit.
+            InvalidCommand: ``Q`` has another shape or holds no numbers, or ``out`` does not fit.
         """
         Q = self._batch(Q)
         out = _result(out, (len(Q), len(self.frame_names), 4, 4))
@@ -214,7 +215,7 @@ class Kinematics:
         except (TypeError, ValueError):
             array = np.empty((0, 0))
         if array.shape != (self._n,):
-            raise BadCommand(self._complaint("configuration", q, f"{self._n} numbers"))
+            raise InvalidCommand(self._complaint("configuration", q, f"{self._n} numbers"))
         if run(array, *results):
             raise RuntimeError("the kernel refuses its own kind of arrays")
 
@@ -226,7 +227,7 @@ class Kinematics:
             array = np.empty(0)
         if array.ndim != 2 or array.shape[1] != self._n:
             wanted = f"an array of shape (m, {self._n})"
-            raise BadCommand(self._complaint("batch of configurations", Q, wanted))
+            raise InvalidCommand(self._complaint("batch of configurations", Q, wanted))
         return array
 
     def _complaint(self, what: str, given: ArrayLike, wanted: str) -> str:
@@ -265,13 +266,13 @@ def _check_joints(tree: KinematicTree, joints: tuple[str, ...], fixed: Mapping[s
             raise UnknownJoint(name, tree.joint_names, f"the actuated joints of {tree.name}")
     twice = repeated(joints)
     if twice:
-        raise BadConfig(f"{tree.name}: joints {', '.join(twice)} are given twice.")
+        raise InvalidConfig(f"{tree.name}: joints {', '.join(twice)} are given twice.")
     both = sorted(set(joints) & set(fixed))
     if both:
-        raise BadConfig(f"{tree.name}: joints {', '.join(both)} cannot both move and be fixed.")
+        raise InvalidConfig(f"{tree.name}: joints {', '.join(both)} cannot both move and be fixed.")
     for name, value in fixed.items():
         if not np.isfinite(value):
-            raise BadConfig(f"{tree.name}: joint '{name}' cannot be fixed at {value}.")
+            raise InvalidConfig(f"{tree.name}: joint '{name}' cannot be fixed at {value}.")
 
 
 def _result(out: Array | None, shape: tuple[int, ...]) -> Array:
@@ -286,6 +287,6 @@ def _check_out(out: Array, shape: tuple[int, ...]) -> None:
     """Raise an error unless results of that shape can be written to ``out``."""
     if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != np.float64:
         given = f"{out.shape} of {out.dtype}" if isinstance(out, np.ndarray) else repr(type(out))
-        raise BadCommand(f"out must be a float64 array of shape {shape}, got {given}.")
+        raise InvalidCommand(f"out must be a float64 array of shape {shape}, got {given}.")
     if not out.flags.writeable or not out.flags.c_contiguous:
-        raise BadCommand("out must be writable and C-contiguous: no slice, no transpose.")
+        raise InvalidCommand("out must be writable and C-contiguous: no slice, no transpose.")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.tree import Array, KinematicTree, frozen
 
 
@@ -123,7 +123,7 @@ class JointLimits:
         """Return ``q`` as floats, or say that its length is wrong."""
         values = np.asarray(q, dtype=np.float64)
         if values.shape[-1:] != (len(self.names),):
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{values.size} positions were given for {len(self.names)} joints: "
                 f"{', '.join(self.names)}."
             )

@@ -14,13 +14,13 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from motion_nodes.errors import BadConfig, BadDescription, RobotNotFound
-from motion_nodes.model.assemble import assemble
-from motion_nodes.model.decode import decode
-from motion_nodes.model.description import RobotDescription
+from motion_nodes.errors import InvalidConfig, InvalidDescription, RobotNotFound
 from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.model.robot import Robot
+from motion_nodes.model.robot_builder import assemble
+from motion_nodes.model.robot_yaml import RobotDescription
 from motion_nodes.model.urdf.urdf import read_urdf, read_urdf_text
+from motion_nodes.model.yaml_schema import decode
 
 ROBOT_FILE = "robot.yaml"
 PATH_VARIABLE = "MOTION_NODES_ROBOT_PATH"
@@ -36,21 +36,21 @@ def load_robot(name_or_path: str | Path, urdf: str | Path | None = None) -> Robo
 
     Raises:
         RobotNotFound: lists the robots there are.
-        BadDescription: names the file and the field that cannot be used.
-        BadConfig: when two robots on the search path have that name.
+        InvalidDescription: names the file and the field that cannot be used.
+        InvalidConfig: when two robots on the search path have that name.
     """
     file = _find(name_or_path)
     # A robot's own file need not be read twice to tell what it is.
     if urdf is not None or file.name != ROBOT_FILE:
         # Readers of other systems' files take as long to import as a robot to load.
-        from motion_nodes.model.foreign_robot import format_of, load_foreign
+        from motion_nodes.model.import_robot import format_of, load_foreign
 
         if urdf is not None or format_of(file) is not None:
             return load_foreign(file, None if urdf is None else Path(urdf))
     description = decode(read_yaml(file), RobotDescription, str(file))
     urdf_file = file.parent / description.urdf
     if not urdf_file.is_file():
-        raise BadDescription(
+        raise InvalidDescription(
             f"{file}: urdf: the file '{description.urdf}' does not exist in {file.parent}."
         )
     urdf = read_urdf_text(urdf_file)
@@ -62,7 +62,7 @@ def available_robots() -> dict[str, Path]:
     """Return the robots on the search path: name -> its robot.yaml, sorted by name.
 
     Raises:
-        BadConfig: when two of them have one name; both files are named.
+        InvalidConfig: when two of them have one name; both files are named.
     """
     found = _search()
     for name, files in found.items():
@@ -115,7 +115,7 @@ def _name_in(file: Path) -> str:
 def _refuse_two(name: str, files: list[Path]) -> None:
     """Refuse a name that two robots have."""
     if len(files) > 1:
-        raise BadConfig(
+        raise InvalidConfig(
             f"two robots are called '{name}': {' and '.join(map(str, files))}. Rename one, take "
             f"one off {PATH_VARIABLE}, or give the path instead of the name."
         )
@@ -129,7 +129,7 @@ def _read_spheres(
         return {}
     spheres_file = file.parent / description.collision.spheres
     if not spheres_file.is_file():
-        raise BadDescription(
+        raise InvalidDescription(
             f"{file}: collision.spheres: the file '{spheres_file.name}' does not exist in "
             f"{file.parent}."
         )

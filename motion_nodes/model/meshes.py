@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 
 
 def resolve_mesh(filename: str, directory: Path) -> Path:
@@ -21,7 +21,7 @@ def resolve_mesh(filename: str, directory: Path) -> Path:
         directory: folder of the URDF.
 
     Raises:
-        BadDescription: when no such file exists; lists the places that were tried.
+        InvalidDescription: when no such file exists; lists the places that were tried.
     """
     tried = _places(filename, directory)
     for path in tried:
@@ -31,7 +31,7 @@ def resolve_mesh(filename: str, directory: Path) -> Path:
     hint = ""
     if filename.startswith("package://"):
         hint = " Source the workspace that holds the package, or add it to AMENT_PREFIX_PATH."
-    raise BadDescription(f"mesh '{filename}' was not found; looked at: {looked}.{hint}")
+    raise InvalidDescription(f"mesh '{filename}' was not found; looked at: {looked}.{hint}")
 
 
 def with_absolute_meshes(urdf: str, directory: Path) -> str:
@@ -62,7 +62,7 @@ def _places(filename: str, directory: Path) -> list[Path]:
     if filename.startswith("file://"):
         return [Path(unquote(urlparse(filename).path))]
     if "://" in filename:
-        raise BadDescription(
+        raise InvalidDescription(
             f"mesh '{filename}': allowed are package://, file://, absolute and relative paths."
         )
     path = Path(filename)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model import dual_quaternion
 from motion_nodes.model.tree import Array
 
@@ -34,13 +34,13 @@ def numeric_jacobian(pose: Callable[[Array], Array], q: ArrayLike, step: float =
         Shape (6, n): linear velocity of the frame's origin, then angular velocity, in axes of B.
 
     Raises:
-        BadCommand: ``q`` is no vector of finite numbers, or ``step`` is not above 0.
+        InvalidCommand: ``q`` is no vector of finite numbers, or ``step`` is not above 0.
     """
     at = np.asarray(q, dtype=np.float64)
     if at.ndim != 1 or not np.isfinite(at).all():
-        raise BadCommand(f"joint values must be a vector of finite numbers, got {q!r}.")
+        raise InvalidCommand(f"joint values must be a vector of finite numbers, got {q!r}.")
     if not 0.0 < step < np.inf:
-        raise BadCommand(f"step is {step}; it must be above 0.")
+        raise InvalidCommand(f"step is {step}; it must be above 0.")
     J = np.empty((6, at.size))
     for k in range(at.size):
         shift = np.zeros(at.size)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.bounds import repeated
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array
@@ -53,22 +53,22 @@ def parse_placement(word: str) -> Placement:
     """Read one placement.
 
     Raises:
-        BadConfig: says which part was not understood.
+        InvalidConfig: says which part was not understood.
     """
     namespace, found, rest = word.strip().rpartition(":=")
     if found and not _NAMESPACE.fullmatch(namespace):
-        raise BadConfig(
+        raise InvalidConfig(
             f"'{word}': namespace '{namespace}' must be made of letters, digits and underscores"
         )
     robot, _, place = rest.strip().rpartition("@") if "@" in rest else (rest.strip(), "", "")
     if not robot:
-        raise BadConfig(f"'{word}' names no robot; write [NAMESPACE:=]ROBOT[@X,Y,YAW]")
+        raise InvalidConfig(f"'{word}' names no robot; write [NAMESPACE:=]ROBOT[@X,Y,YAW]")
     try:
         numbers = [float(text) for text in place.split(",")] if place else []
     except ValueError:
         numbers = [math.nan]
     if len(numbers) > 3 or not all(math.isfinite(number) for number in numbers):
-        raise BadConfig(f"'{word}': '{place}' must be X,Y,YAW in metres and radians")
+        raise InvalidConfig(f"'{word}': '{place}' must be X,Y,YAW in metres and radians")
     x, y, yaw = numbers + [0.0] * (3 - len(numbers))
     return Placement(robot, namespace.strip("/"), x, y, yaw)
 
@@ -77,15 +77,15 @@ def parse_placements(words: Sequence[str]) -> tuple[Placement, ...]:
     """Read several placements; no two may share a namespace.
 
     Raises:
-        BadConfig: says which.
+        InvalidConfig: says which.
     """
     placements = tuple(parse_placement(word) for word in words if word.strip())
     if not placements:
-        raise BadConfig("no robot is named; write [NAMESPACE:=]ROBOT[@X,Y,YAW]")
+        raise InvalidConfig("no robot is named; write [NAMESPACE:=]ROBOT[@X,Y,YAW]")
     seen = [placement.namespace for placement in placements]
     twice = repeated(seen)
     if twice:
         which = ", ".join(p.word for p in placements if p.namespace == twice[0])
         shared = f"share the namespace '{twice[0]}'" if twice[0] else "have no namespace"
-        raise BadConfig(f"{which} {shared}; give each robot its own, as in a:=franka")
+        raise InvalidConfig(f"{which} {shared}; give each robot its own, as in a:=franka")
     return placements

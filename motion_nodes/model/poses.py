@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array
 
 Vector = Sequence[float] | Array
@@ -94,11 +94,11 @@ def pose(
         Homogeneous matrix, shape (4, 4).
 
     Raises:
-        BadCommand: wrong lengths, numbers that are not finite, a zero quaternion, or both
+        InvalidCommand: wrong lengths, numbers that are not finite, a zero quaternion, or both
             ``rpy`` and ``quat_xyzw``.
     """
     if rpy is not None and quat_xyzw is not None:
-        raise BadCommand("give the rotation of a pose as rpy or as quat_xyzw, not as both.")
+        raise InvalidCommand("give the rotation of a pose as rpy or as quat_xyzw, not as both.")
     turn = rpy if rpy is not None else (0.0, 0.0, 0.0)
     for name, values, count in (("xyz", xyz, 3), ("rpy", turn, 3), ("quat_xyzw", quat_xyzw, 4)):
         if values is None:
@@ -108,13 +108,15 @@ def pose(
         except (TypeError, ValueError):
             numbers = np.empty(0)
         if numbers.shape != (count,) or not np.isfinite(numbers).all():
-            raise BadCommand(f"{name} of a pose must be {count} finite numbers, got {values!r}.")
+            raise InvalidCommand(
+                f"{name} of a pose must be {count} finite numbers, got {values!r}."
+            )
     if quat_xyzw is None:
         return from_xyz_rpy(xyz, turn)
     try:
         return from_xyz_quat(xyz, quat_xyzw)
     except ValueError as error:
-        raise BadCommand(str(error)) from None
+        raise InvalidCommand(str(error)) from None
 
 
 def to_quat_xyzw(X_AB: Array) -> Array:

@@ -3,7 +3,7 @@
 
 Defaults are those of the Franka. Each group checks itself when it is made, so a bad parameter never
 gets as far as a policy. What a parameter does is told by the formula that it stands in:
-:mod:`motion_nodes.rmpflow.leaves`.
+:mod:`motion_nodes.rmpflow.rmps`.
 
 Source of names and values: RMPflow configuration of the Franka in Isaac Sim.
 """
@@ -15,7 +15,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.errors import InvalidConfig, did_you_mean
 
 _DIVISORS = ("length_scale", "std_dev", "_eps", "_region", "_thresh", "_radius", "max_velocity")
 
@@ -40,13 +40,13 @@ def check_number(name: str, value: object, *, above_zero: bool = False) -> float
     """Return a parameter as a number.
 
     Raises:
-        BadConfig: it is no finite number, or negative, or zero where it is divided by.
+        InvalidConfig: it is no finite number, or negative, or zero where it is divided by.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadConfig(f"{name} is {value!r}; a number is needed.")
+        raise InvalidConfig(f"{name} is {value!r}; a number is needed.")
     if not math.isfinite(value) or value < 0.0 or (above_zero and value == 0.0):
         allowed = "above 0" if above_zero else "0 or more"
-        raise BadConfig(f"{name} is {value}; it must be finite and {allowed}.")
+        raise InvalidConfig(f"{name} is {value}; it must be finite and {allowed}.")
     return float(value)
 
 
@@ -88,7 +88,7 @@ class JointVelocityCap(_Checked):
         """Check, too, that damping does not begin below zero."""
         super().__post_init__()
         if self.velocity_damping_region > self.max_velocity:
-            raise BadConfig(
+            raise InvalidConfig(
                 f"joint_velocity_cap_rmp.velocity_damping_region is "
                 f"{self.velocity_damping_region}; it must be at most max_velocity, "
                 f"{self.max_velocity}."
@@ -96,7 +96,7 @@ class JointVelocityCap(_Checked):
 
 
 @dataclass(frozen=True)
-class Target(_Checked):
+class TargetSettings(_Checked):
     """The tool towards a position."""
 
     accel_p_gain: float = 30.0  # [m/s^2]
@@ -113,7 +113,7 @@ class Target(_Checked):
         """Check, too, that what is a share is one."""
         super().__post_init__()
         if self.min_metric_alpha > 1.0:
-            raise BadConfig(
+            raise InvalidConfig(
                 f"target_rmp.min_metric_alpha is {self.min_metric_alpha}; it must be 0 to 1."
             )
 
@@ -192,7 +192,7 @@ class BodyCapsule:
         """Refuse numbers that make no capsule."""
         check_number(f"body_cylinders '{self.name}': radius", self.radius, above_zero=True)
         if not all(math.isfinite(x) for x in (*self.pt1, *self.pt2)):
-            raise BadConfig(f"body_cylinders '{self.name}': its points must be finite numbers.")
+            raise InvalidConfig(f"body_cylinders '{self.name}': its points must be finite numbers.")
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ class RmpflowSettings:
     cspace_target_rmp: CspaceTarget = field(default_factory=CspaceTarget)
     joint_limit_rmp: JointLimit = field(default_factory=JointLimit)
     joint_velocity_cap_rmp: JointVelocityCap = field(default_factory=JointVelocityCap)
-    target_rmp: Target = field(default_factory=Target)
+    target_rmp: TargetSettings = field(default_factory=TargetSettings)
     axis_target_rmp: AxisTarget = field(default_factory=AxisTarget)
     collision_rmp: Collision = field(default_factory=Collision)
     self_collision_rmp: SelfCollision = field(default_factory=SelfCollision)
@@ -251,13 +251,14 @@ class RmpflowSettings:
             values: by ``group.parameter``, such as ``target_rmp.accel_p_gain``.
 
         Raises:
-            BadConfig: a name that is none (with the nearest one), or a value that is not allowed.
+            InvalidConfig: a name that is none (with the nearest one), or a value that is not
+                allowed.
         """
         known = self.parameters()
         groups: dict[str, dict[str, float]] = {}
         for name, value in values.items():
             if name not in known:
-                raise BadConfig(f"'{name}' is no parameter.{did_you_mean(name, known)}")
+                raise InvalidConfig(f"'{name}' is no parameter.{did_you_mean(name, known)}")
             group, _, key = name.partition(".")
             groups.setdefault(group, {})[key] = check_number(name, value)
         changed = {g: dataclasses.replace(getattr(self, g), **new) for g, new in groups.items()}
@@ -268,7 +269,7 @@ GROUPS: dict[str, type] = {
     "cspace_target_rmp": CspaceTarget,
     "joint_limit_rmp": JointLimit,
     "joint_velocity_cap_rmp": JointVelocityCap,
-    "target_rmp": Target,
+    "target_rmp": TargetSettings,
     "axis_target_rmp": AxisTarget,
     "collision_rmp": Collision,
     "self_collision_rmp": SelfCollision,

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import UnknownGroup, UnknownState
 from motion_nodes.model.base_description import BaseSpec
-from motion_nodes.model.description import DriveMode, RobotDescription
 from motion_nodes.model.limits import JointLimits, joint_indices
 from motion_nodes.model.meshes import resolve_mesh
+from motion_nodes.model.robot_yaml import DriveMode, RobotDescription
 from motion_nodes.model.tree import Array, Joint, KinematicTree, frozen
 
 Sphere = tuple[float, float, float, float]
@@ -180,7 +180,7 @@ class Robot:
 
         Raises:
             UnknownFrame: for a name that is no link.
-            BadDescription: when ``tip`` is not below ``base``.
+            InvalidDescription: when ``tip`` is not below ``base``.
         """
         return self.tree.path(base, tip)
 
@@ -204,6 +204,6 @@ class Robot:
         """Return the file of a mesh that the URDF names.
 
         Raises:
-            BadDescription: when there is no such file; lists where it was looked for.
+            InvalidDescription: when there is no such file; lists where it was looked for.
         """
         return resolve_mesh(filename, self.directory)

@@ -13,12 +13,12 @@ from typing import Any
 
 from lxml import etree  # type: ignore[import-untyped]
 
-from motion_nodes.errors import BadConfig, BadDescription
-from motion_nodes.model.description import RobotDescription
-from motion_nodes.model.files.xrdf import Spheres
+from motion_nodes.errors import InvalidConfig, InvalidDescription
+from motion_nodes.model.files.xrdf_schema import Spheres
 from motion_nodes.model.files.yaml_file import yaml_text
 from motion_nodes.model.loader import ROBOT_FILE
 from motion_nodes.model.meshes import resolve_mesh
+from motion_nodes.model.robot_yaml import RobotDescription
 from motion_nodes.model.urdf.urdf import parse_xml
 
 SPHERES_COMMENT = "Collision spheres: link -> [x, y, z, radius] in the link's frame [m]."
@@ -53,7 +53,7 @@ def write_robot_folder(
         more: texts of more files by their name.
 
     Raises:
-        BadConfig: the folder exists, or cannot be written.
+        InvalidConfig: the folder exists, or cannot be written.
     """
     files = {
         ROBOT_FILE: yaml_text(description_data(description), comment),
@@ -64,19 +64,19 @@ def write_robot_folder(
         data = {link: [list(sphere) for sphere in items] for link, items in spheres.items()}
         files[description.collision.spheres] = yaml_text(data, SPHERES_COMMENT)
     if folder.exists():
-        raise BadConfig(f"{folder} exists already; nothing was written. Take another name.")
+        raise InvalidConfig(f"{folder} exists already; nothing was written. Take another name.")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         beside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     except OSError as error:
-        raise BadConfig(f"{folder} cannot be written: {error.strerror}.") from None
+        raise InvalidConfig(f"{folder} cannot be written: {error.strerror}.") from None
     try:
         beside.chmod(0o755)
         for name, text in files.items():
             (beside / name).write_text(text, encoding="utf-8")
         beside.rename(folder)
     except OSError as error:
-        raise BadConfig(f"{folder} cannot be written: {error.strerror}.") from None
+        raise InvalidConfig(f"{folder} cannot be written: {error.strerror}.") from None
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 
@@ -97,7 +97,7 @@ def with_meshes_from(urdf: str, directory: Path, folder: Path, where: str) -> st
     for mesh in root.iter("mesh"):
         try:
             file = resolve_mesh(mesh.get("filename", ""), directory)
-        except BadDescription:
+        except InvalidDescription:
             continue
         mesh.set("filename", os.path.relpath(file, folder))
         changed = True

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.errors import BadDescription
-from motion_nodes.model.agreement import Agreement
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.base_description import HolonomicSpec, RollerWheel
+from motion_nodes.model.consistency_checks import Agreement
 from motion_nodes.model.poses import compose, inverse
 from motion_nodes.model.tree import Array, KinematicTree
 
@@ -31,7 +31,7 @@ def complete(check: Agreement, spec: HolonomicSpec) -> HolonomicSpec:
     Without ``wheels`` all joints with ``<mecanum>`` in the URDF are wheels, in their order there.
 
     Raises:
-        BadDescription: for no wheels, a wheel without a radius, or numbers that contradict the
+        InvalidDescription: for no wheels, a wheel without a radius, or numbers that contradict the
             URDF's.
     """
     tree = check.tree
@@ -76,13 +76,13 @@ def wheel_place(tree: KinematicTree, joint: str, base: str) -> WheelPlace:
     Raises:
         UnknownJoint: for a joint that is none.
         UnknownFrame: for a base that is no link.
-        BadDescription: when a joint that moves stands between base and wheel.
+        InvalidDescription: when a joint that moves stands between base and wheel.
     """
     X_RB, above_base = _from_root(tree, base)
     X_RP, above_wheel = _from_root(tree, tree.joint(joint).parent)
     moving = sorted(above_base ^ above_wheel)
     if moving:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{tree.name}: wheel joint '{joint}' stands on '{moving[0]}', which moves against "
             f"'{base}'; the wheels of a holonomic base stand fixed."
         )

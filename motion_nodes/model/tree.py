@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import BadDescription, UnknownFrame, UnknownJoint
+from motion_nodes.errors import InvalidDescription, UnknownFrame, UnknownJoint
 
 Array = NDArray[np.float64]
 
@@ -205,7 +205,7 @@ class KinematicTree:
     """All links and joints of a robot, joined to one tree.
 
     Raises:
-        BadDescription: when the joints do not form one tree over the links.
+        InvalidDescription: when the joints do not form one tree over the links.
     """
 
     name: str
@@ -228,7 +228,7 @@ class KinematicTree:
         )
         for joint in self.joints.values():
             if joint.mimic is not None and joint.mimic.joint not in actuated:
-                raise BadDescription(
+                raise InvalidDescription(
                     f"{self.name}: joint '{joint.name}' mimics '{joint.mimic.joint}', which is not "
                     f"an actuated joint. Available: {', '.join(actuated)}."
                 )
@@ -268,7 +268,7 @@ class KinematicTree:
 
         Raises:
             UnknownFrame: for a name that is no link.
-            BadDescription: when ``tip`` is not below ``base``.
+            InvalidDescription: when ``tip`` is not below ``base``.
         """
         self.link(base)
         self.link(tip)
@@ -277,7 +277,7 @@ class KinematicTree:
         while link != base:
             joint = self.parent_joint.get(link)
             if joint is None:
-                raise BadDescription(f"{self.name}: link '{tip}' is not below '{base}'.")
+                raise InvalidDescription(f"{self.name}: link '{tip}' is not below '{base}'.")
             joints.append(joint)
             link = joint.parent
         return tuple(reversed(joints))
@@ -297,16 +297,16 @@ def _topological_order(
     for joint in joints.values():
         for end in (joint.parent, joint.child):
             if end not in links:
-                raise BadDescription(
+                raise InvalidDescription(
                     f"{name}: joint '{joint.name}' names link '{end}', which does not exist."
                 )
         if joint.child in parents:
-            raise BadDescription(f"{name}: link '{joint.child}' has two parent joints.")
+            raise InvalidDescription(f"{name}: link '{joint.child}' has two parent joints.")
         parents[joint.child] = joint.parent
         children[joint.parent].append(joint.child)
     roots = [link for link in links if link not in parents]
     if len(roots) != 1:
-        raise BadDescription(f"{name}: needs one root link, found {roots or 'none (a loop)'}.")
+        raise InvalidDescription(f"{name}: needs one root link, found {roots or 'none (a loop)'}.")
     order: list[str] = []
     stack = [roots[0]]
     while stack:
@@ -314,7 +314,7 @@ def _topological_order(
         order.append(link)
         stack.extend(reversed(children[link]))
     if len(order) != len(links):
-        raise BadDescription(f"{name}: links {sorted(set(links) - set(order))} form a loop.")
+        raise InvalidDescription(f"{name}: links {sorted(set(links) - set(order))} form a loop.")
     return roots[0], tuple(order)
 
 

@@ -20,20 +20,20 @@ from motion_nodes.bases.ackermann_drive import DriveCommand
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
 from motion_nodes.bases.ackermann_robot import ackermann_config, max_wheel_angle
 from motion_nodes.bases.base import Array, Twist2
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.base_description import AckermannSpec
 from motion_nodes.model.robot import Robot
-from motion_nodes.ros.bases.base_node import BaseNode
-from motion_nodes.ros.bases.base_params import BaseParams, base_defaults
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import run_node
+from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
+from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, base_defaults
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AckermannParams(BaseParams):
+class AckermannParams(WheeledBaseParams):
     """Parameters of a car-like base; names as in ros2_controllers.
 
     There the axle that does not steer is the traction axle; here it need not be driven.
@@ -128,7 +128,7 @@ class AckermannParams(BaseParams):
     )
 
 
-class AckermannBaseNode(BaseNode[AckermannParams]):
+class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
     """Drives a car-like base."""
 
     params_type = AckermannParams
@@ -193,7 +193,7 @@ class AckermannBaseNode(BaseNode[AckermannParams]):
         """Take geometry, limits and frames from the robot's description."""
         spec = robot.base
         if not isinstance(spec, AckermannSpec):
-            raise BadConfig(
+            raise InvalidConfig(
                 f"robot '{robot.name}' is of kind '{robot.kind}', not ackermann; "
                 "it has no base for this node"
             )
@@ -303,7 +303,7 @@ class AckermannBaseNode(BaseNode[AckermannParams]):
             return
         try:
             take()
-        except BadCommand as error:
+        except InvalidCommand as error:
             self.warn("command", f"command ignored: {error}")
             return
         self._given = given

@@ -17,10 +17,10 @@ from control_msgs.srv import QueryTrajectoryState
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from motion_nodes.control.articulation import ArticulationController
-from motion_nodes.control.drive_law import DriveLaw
-from motion_nodes.control.trajectory_runner import TrajectoryRunner
-from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.control.joint_arbiter import JointArbiter
+from motion_nodes.control.joint_controller import ArticulationController
+from motion_nodes.control.joint_drive import DriveLaw
+from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.articulation_params import (
@@ -82,10 +82,10 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         params = self.params
         joints = params.joints
         if not joints:
-            raise BadConfig(f"robot '{self.robot.name}' has no joints for this controller")
+            raise InvalidConfig(f"robot '{self.robot.name}' has no joints for this controller")
         limits, modes = limits_of(params, self.robot), modes_of(params)
         self.controller = ArticulationController(limits, modes)
-        self.runner = TrajectoryRunner(self.controller, params.start_tolerance)
+        self.runner = JointArbiter(self.controller, params.start_tolerance)
         own = [self.robot.drive(joint) for joint in joints]
         drives = None
         if params.command_interface == "effort":

@@ -19,7 +19,7 @@ from std_srvs.srv import Trigger
 
 from motion_nodes.control.graph_inputs import GraphInputs
 from motion_nodes.control.joint_command import CheckedCommand
-from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.robot_setup.derived_robot import load_description
@@ -85,7 +85,7 @@ INPUTS: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Target:
+class GraphTarget:
     """A robot that may be commanded."""
 
     limits: JointLimits
@@ -105,15 +105,17 @@ class ArticulationGraphNode(MotionNode[ArticulationGraphParams]):
 
     def configure(self) -> None:
         """Find the robots and create the inputs."""
-        self._targets: dict[str, Target] = {}
+        self._targets: dict[str, GraphTarget] = {}
         for place in parse_placements(self.params.robots):
             robot = load_description(place.robot)
             if robot.arm_joints:
                 topic = under(place.namespace, f"{JOINT_CONTROLLER}/reference")
                 limits = robot.limits.select(robot.arm_joints)
-                self._targets[place.namespace] = Target(limits, self.advertise(JointState, topic))
+                self._targets[place.namespace] = GraphTarget(
+                    limits, self.advertise(JointState, topic)
+                )
         if not self._targets:
-            raise BadConfig(
+            raise InvalidConfig(
                 f"none of the robots {', '.join(self.params.robots)} has joints besides its base's"
             )
         self._given = {

@@ -11,17 +11,17 @@ from nav_msgs.msg import Odometry as OdometryMessage
 from nav_msgs.msg import Path
 from rclpy.duration import Duration
 
-from motion_nodes.base_motion.approaches import ApproachConfig
-from motion_nodes.base_motion.navigator import Ending, Navigator, Task
-from motion_nodes.base_motion.pose import Pose2
+from motion_nodes.base_navigation.approaches import ApproachConfig
+from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask, Navigator
+from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
-from motion_nodes.errors import BadCommand, BadConfig, MotionError
+from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.bounds import EARTH_LENGTH
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.navigation.navigation_actions import LOOP_SILENT, NavigationServer
 from motion_nodes.nodes.navigation.navigation_requests import (
+    NavigationProgress,
     Plan,
-    Progress,
     Refused,
     check_age,
     plan_to_pose,
@@ -62,7 +62,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         """Refuse an approach that this base cannot take."""
         try:
             config_from(params, kind_of(self.robot))
-        except BadConfig as error:
+        except InvalidConfig as error:
             return str(error)
         return None
 
@@ -181,7 +181,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             )
         return planar(X_FO)
 
-    def begin(self, plan: Plan, label: str) -> Task:
+    def begin(self, plan: Plan, label: str) -> NavigationTask:
         """Start a motion; for use in the loop alone."""
         self._frame = plan.frame
         self._begun += 1
@@ -189,16 +189,16 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self._plan_out.publish(path_message(plan.path, plan.frame, self.now_ns()))
         return task
 
-    def cancel(self, task: Task) -> None:
+    def cancel(self, task: NavigationTask) -> None:
         """Bring the base to rest if it still carries out a task; for use in the loop alone."""
         if self.navigator.task is task:
-            self.navigator.stop(Ending.CANCELED, "canceled by its client")
+            self.navigator.stop(MotionResult.CANCELED, "canceled by its client")
 
-    def progress(self) -> Progress:
+    def progress(self) -> NavigationProgress:
         """Return how the task under way stands."""
         task, twist = self.navigator.task, self._twist
         remaining = task.motion.remaining if task is not None else 0.0
-        return Progress(
+        return NavigationProgress(
             self._seen,
             remaining if math.isfinite(remaining) else 0.0,
             math.hypot(twist.vx, twist.vy),
@@ -218,11 +218,11 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
     def _drive_on(self, now_ns: int, dt: float) -> None:
         trouble = self._trouble(now_ns)
         if trouble:
-            self.navigator.stop(Ending.LOST, f"{trouble}; the base was stopped")
+            self.navigator.stop(MotionResult.LOST, f"{trouble}; the base was stopped")
         try:
             pose = self.frame_pose(self._frame, fresh=True).compose(self._pose or Pose2())
         except MotionError as error:
-            self.navigator.stop(Ending.LOST, f"{error}; the base was stopped")
+            self.navigator.stop(MotionResult.LOST, f"{error}; the base was stopped")
             pose = self._pose or Pose2()
         self._seen = pose
         twist = self.navigator.step(pose, Twist2() if trouble else self._twist, dt)
@@ -236,9 +236,9 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         twist = twist2_from(message.twist.twist)
         try:
             if not twist.finite:
-                raise BadCommand(f"twist (vx, vy, wz) = {tuple(twist)} is not finite")
+                raise InvalidCommand(f"twist (vx, vy, wz) = {tuple(twist)} is not finite")
             self._pose = pose2_from(message.pose.pose)
-        except BadCommand as error:
+        except InvalidCommand as error:
             self.warn("odometry", f"odometry ignored: {error}")
             return
         self._twist = twist
@@ -266,7 +266,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
 
     def _end_at_once(self, text: str) -> None:
         driving = self.navigator.task is not None
-        self.navigator.abort(Ending.ABORTED, text)
+        self.navigator.abort(MotionResult.ABORTED, text)
         if driving:
             # Said twice, for some readers are best-effort, and waited for: the process may end.
             for _ in range(2):

@@ -19,8 +19,8 @@ from motion_nodes.model.placement import parse_placements
 from motion_nodes.nodes.viewer.viewer_health import health_of
 from motion_nodes.nodes.viewer.viewer_robot import WatchedRobot
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.executor_jobs import ExecutorJobs
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import run_node

@@ -13,7 +13,7 @@ import json
 import os
 import sys
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.nodes.registry import node_class
 from motion_nodes.ros.readiness import FAILED, tell
 from motion_nodes.ros.run import run_nodes
@@ -23,18 +23,18 @@ def read_nodes(arguments: list[str]) -> list[tuple[str, list[str]]]:
     """Return (executable, ROS arguments) of each node that the command line names.
 
     Raises:
-        BadConfig: when ``--nodes`` is missing or is not such a list.
+        InvalidConfig: when ``--nodes`` is missing or is not such a list.
     """
     usage = "container needs --nodes with a JSON list of {executable, ros_args}"
     if "--nodes" not in arguments[:-1]:
-        raise BadConfig(usage)
+        raise InvalidConfig(usage)
     try:
         listed = json.loads(arguments[arguments.index("--nodes") + 1])
         nodes = [(str(entry["executable"]), list(entry["ros_args"])) for entry in listed]
     except (ValueError, KeyError, TypeError) as error:
-        raise BadConfig(f"{usage}; could not read it: {error}") from None
+        raise InvalidConfig(f"{usage}; could not read it: {error}") from None
     if not nodes:
-        raise BadConfig(f"{usage}; the list names no node")
+        raise InvalidConfig(f"{usage}; the list names no node")
     return nodes
 
 

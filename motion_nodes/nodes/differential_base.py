@@ -10,17 +10,17 @@ import dataclasses
 from typing import Any
 
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_description import DifferentialSpec
 from motion_nodes.model.robot import Robot
-from motion_nodes.ros.bases.base_node import BaseNode
-from motion_nodes.ros.bases.base_params import BaseParams, base_defaults
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import run_node
+from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
+from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, base_defaults
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DifferentialParams(BaseParams):
+class DifferentialParams(WheeledBaseParams):
     """Parameters of a differential base; names as in ros2_controllers."""
 
     left_wheel_names: tuple[str, ...] = param(doc="Names of the left wheel joints.", read_only=True)
@@ -51,7 +51,7 @@ class DifferentialParams(BaseParams):
     )
 
 
-class DifferentialBaseNode(BaseNode[DifferentialParams]):
+class DifferentialBaseNode(WheeledBaseNode[DifferentialParams]):
     """Drives a two-sided base."""
 
     params_type = DifferentialParams
@@ -64,7 +64,7 @@ class DifferentialBaseNode(BaseNode[DifferentialParams]):
         """Take geometry, limits and frames from the robot's description."""
         spec = robot.base
         if not isinstance(spec, DifferentialSpec):
-            raise BadConfig(
+            raise InvalidConfig(
                 f"robot '{robot.name}' is of kind '{robot.kind}', not differential; "
                 "it has no base for this node"
             )

@@ -15,27 +15,27 @@ from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig, moved
 from motion_nodes.bases.holonomic_drive import SOLVERS, holonomic_base
 from motion_nodes.bases.holonomic_layout import HolonomicWheel
 from motion_nodes.bases.holonomic_robot import holonomic_config
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_description import HolonomicSpec
 from motion_nodes.model.robot import Robot
-from motion_nodes.ros.bases.base_node import BaseNode
-from motion_nodes.ros.bases.base_params import (
-    BaseParams,
-    ShapeParams,
-    SidewaysParams,
-    base_defaults,
-)
-from motion_nodes.ros.bases.base_state import MecanumState, StateWriter
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import run_node
+from motion_nodes.ros.wheeled.base_state import MecanumState, StateWriter
+from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
+from motion_nodes.ros.wheeled.wheeled_base_params import (
+    ShapeParams,
+    SidewaysParams,
+    WheeledBaseParams,
+    base_defaults,
+)
 
 PER_WHEEL = ("wheel_radii", "wheel_x", "wheel_y", "wheel_axis_yaw", "roller_angle_deg")
 """Parameters with a number for each wheel."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class HolonomicParams(ShapeParams, SidewaysParams, BaseParams):
+class HolonomicParams(ShapeParams, SidewaysParams, WheeledBaseParams):
     """Parameters of a holonomic base.
 
     What mecanum_drive_controller has too is named as there; its four wheels are a list here.
@@ -110,7 +110,7 @@ class HolonomicParams(ShapeParams, SidewaysParams, BaseParams):
     )
 
 
-class HolonomicBaseNode(BaseNode[HolonomicParams]):
+class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
     """Drives a base that moves in all directions."""
 
     params_type = HolonomicParams
@@ -123,7 +123,7 @@ class HolonomicBaseNode(BaseNode[HolonomicParams]):
         """Take geometry, limits and frames from the robot's description."""
         spec = robot.base
         if not isinstance(spec, HolonomicSpec):
-            raise BadConfig(
+            raise InvalidConfig(
                 f"robot '{robot.name}' is of kind '{robot.kind}', not holonomic; "
                 "it has no base for this node"
             )
@@ -143,11 +143,11 @@ class HolonomicBaseNode(BaseNode[HolonomicParams]):
         n = len(params.wheel_names)
         for name in PER_WHEEL:
             if len(getattr(params, name)) != n:
-                raise BadConfig(
+                raise InvalidConfig(
                     f"{name} has {len(getattr(params, name))} entries; there are {n} wheel_names"
                 )
         if params.solver == "qp" and (params.clip_wheels or params.open_loop):
-            raise BadConfig(
+            raise InvalidConfig(
                 "solver is qp, whose wheel speeds drive another twist than the one commanded; "
                 "clip_wheels and open_loop must be false with it"
             )

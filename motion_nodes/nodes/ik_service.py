@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kinematics service: MoveIt's compute_ik, compute_fk and check_state_validity for one robot.
 
-Requests are answered by threads of their own (:mod:`motion_nodes.ros.request_threads`), past the
-executor and beside the loop. The loop follows poses sent to ``~/target_pose``: it solves from where
-the robot is and sends the joints to the joint controller.
+Requests are answered by threads of their own, past the executor and beside the loop (see
+:mod:`motion_nodes.ros.concurrency.service_threads`). The loop follows poses sent to
+``~/target_pose``: it solves IK from the measured joints and sends the result to the joint
+controller.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from motion_nodes.nodes.kinematics.kinematics_requests import KinematicsRequests
 from motion_nodes.nodes.planner.solution_checks import all_of
 from motion_nodes.nodes.planner.state_checks import StateChecks
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.service_threads import ServiceThreads
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
-from motion_nodes.ros.messages.moveit_messages import Refusal, pose_of, set_code
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of, set_code
 from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.parameters import param
-from motion_nodes.ros.request_threads import RequestThreads
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.robot_node import FramedParams, RobotNode
 from motion_nodes.ros.run import run_node
@@ -100,7 +101,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""
         super().__init__("ik_service", ros_args=ros_args)
-        self._threads: RequestThreads | None = None
+        self._threads: ServiceThreads | None = None
         self._frames: TransformTree | None = None
         self._scene: SceneFollower | None = None
 
@@ -134,7 +135,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         self._counts = {"solved": 0, "failed": 0}
         self._target = self.poll(PoseStamped, "~/target_pose")
         self._reference = self.advertise(JointState, f"{JOINT_CONTROLLER}/reference")
-        threads = self._threads = RequestThreads(self, params.request_threads)
+        threads = self._threads = ServiceThreads(self, params.request_threads)
         for kind, name, handler in (
             (GetPositionIK, "compute_ik", self._compute_ik),
             (GetPositionFK, "compute_fk", self._compute_fk),
@@ -222,7 +223,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         requests = self._requests
         present = self._present()
         if present.trouble:
-            raise Refusal(MoveItErrorCodes.INVALID_ROBOT_STATE, present.trouble)
+            raise RequestRejected(MoveItErrorCodes.INVALID_ROBOT_STATE, present.trouble)
         X_FT, note = pose_of(message.pose, "the target")
         if note:
             self.warn("target quaternion", note)
@@ -237,7 +238,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         if not result.success:
             words = collisions.words() if collisions else ""
             text = "; ".join(filter(None, (words, result.reason)))
-            raise Refusal(MoveItErrorCodes.NO_IK_SOLUTION, text)
+            raise RequestRejected(MoveItErrorCodes.NO_IK_SOLUTION, text)
         moved = [(name, q) for name, q in zip(names, result.q.tolist(), strict=True)
                  if name in group.joints]  # fmt: skip
         command = JointState(name=[name for name, _ in moved], position=[q for _, q in moved])
@@ -249,7 +250,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         try:
             self._refuse_inactive()
             note = self._requests.inverse(request.ik_request, response)
-        except Refusal as refusal:
+        except RequestRejected as refusal:
             self._count(False)
             set_code(response.error_code, refusal.code, str(refusal), self.get_name())
             return response
@@ -263,7 +264,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         try:
             self._refuse_inactive()
             self._requests.forward(request, response, self.get_clock().now().to_msg())
-        except Refusal as refusal:
+        except RequestRejected as refusal:
             set_code(response.error_code, refusal.code, str(refusal), self.get_name())
             return response
         set_code(response.error_code, MoveItErrorCodes.SUCCESS, "", self.get_name())
@@ -273,7 +274,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         try:
             self._refuse_inactive()
             self._requests.valid(request, response)
-        except Refusal as refusal:
+        except RequestRejected as refusal:
             # This answer has no place for words.
             self.warn("validity", f"check_state_validity: {refusal}")
             response.valid = False
@@ -281,7 +282,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
 
     def _refuse_inactive(self) -> None:
         if not self.active:
-            raise Refusal(
+            raise RequestRejected(
                 MoveItErrorCodes.FAILURE, f"{self.get_name()} is {self.state_label}, not active"
             )
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reactive policy of an arm: targets and speeds in, references for its joint controller out.
 
-The loop takes inputs and robot state, and makes steps (:mod:`motion_nodes.rmpflow.follower`). A
-second, slower one keeps the planning scene in step and tells how things are. Without a target
-nothing is sent, so that trajectories and other commands have the joints to themselves.
+The loop reads inputs and robot state and steps the policy; see
+:mod:`motion_nodes.rmpflow.target_follower`. A second, slower loop keeps the planning scene up to
+date and publishes status. Without a target nothing is sent, so that trajectories and other commands
+have the joints.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ from diagnostic_msgs.msg import DiagnosticStatus
 from sensor_msgs.msg import JointState
 
 from motion_nodes.control.joint_streams import SESSION_MARK
-from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.files.rmpflow_file import read_rmpflow
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.policy.policy_escape import Escape, goal_to
 from motion_nodes.nodes.policy.policy_inputs import PolicyInputs
-from motion_nodes.nodes.policy.policy_news import PolicyNews
 from motion_nodes.nodes.policy.policy_params import (
     PolicyParams,
     follower_settings,
@@ -35,18 +35,19 @@ from motion_nodes.nodes.policy.policy_params import (
 )
 from motion_nodes.nodes.policy.policy_reports import PolicyReports
 from motion_nodes.nodes.policy.policy_services import PolicyServices
-from motion_nodes.rmpflow.evaluation import Goal
-from motion_nodes.rmpflow.follower import Follower
-from motion_nodes.rmpflow.following import RobotMotion
-from motion_nodes.rmpflow.onlooker import Onlooker
+from motion_nodes.nodes.policy.policy_snapshot import PolicyNews
+from motion_nodes.rmpflow.follower_settings import RobotMotion
+from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.policy_inspection import PolicyInspector
 from motion_nodes.rmpflow.policy_view import PolicyView
+from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.rate_loop import RateLoop
 from motion_nodes.ros.controller_references import BLOCKED, ControllerReferences, Preemptions
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.executor_jobs import ExecutorJobs
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter
-from motion_nodes.ros.rate_loop import RateLoop
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
@@ -110,7 +111,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         params, robot = self.params, self.robot
         tool = params.tool or robot.tool_frame
         if tool is None:
-            raise BadConfig(f"robot '{robot.name}' names no tool frame; set parameter 'tool'")
+            raise InvalidConfig(f"robot '{robot.name}' names no tool frame; set parameter 'tool'")
         settings = settings_of(params, self._base_settings)
         policy = RmpflowPolicy(
             robot,
@@ -154,7 +155,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
         self._policy_services = PolicyServices(self, follower, self._inputs)
         self._out = self.advertise(JointState, f"{params.controller}/reference")
         self._writer = JointStateWriter(self._out, policy.active_joints)
-        onlooker = Onlooker(robot, policy.active_joints, tool, settings)
+        onlooker = PolicyInspector(robot, policy.active_joints, tool, settings)
         self._reports = PolicyReports(self, onlooker, self._base)
         jobs = self._jobs_of_executor = ExecutorJobs(self)
         self._escape = Escape(self, jobs, params.planner)

@@ -30,16 +30,16 @@ from motion_nodes.nodes.planner.planner_state import PlannerState
 from motion_nodes.nodes.planner.planning_requests import PlannedMotion, PlanningRequests, PlanWish
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.nodes.planner.recover_service import RecoverService
-from motion_nodes.planning.prepare import compile_apart
+from motion_nodes.planning.warm_up import compile_apart
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_client import TrajectoryClient
+from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.service_threads import ServiceThreads
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.executor_jobs import ExecutorJobs
 from motion_nodes.ros.joint_topics import JointStateReader
-from motion_nodes.ros.messages.moveit_messages import Refusal, set_code
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, set_code
 from motion_nodes.ros.messages.plan_messages import display_message
 from motion_nodes.ros.names import PLANNER
-from motion_nodes.ros.request_threads import RequestThreads
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
@@ -58,8 +58,8 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""
         super().__init__(PLANNER, ros_args=ros_args)
-        self._threads: RequestThreads | None = None
-        self._recoveries: RequestThreads | None = None
+        self._threads: ServiceThreads | None = None
+        self._recoveries: ServiceThreads | None = None
         self._actions: MoveActions | None = None
         self._client: TrajectoryClient | None = None
         self._frames: TransformTree | None = None
@@ -124,14 +124,14 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         self._to_show: deque[tuple[RobotState, RobotTrajectory, PlannedMotion | None]] = deque()
         self._display = self.advertise(DisplayTrajectory, "display_planned_path", qos.LATCHED)
         self._actions = MoveActions(self)
-        threads = self._threads = RequestThreads(self, params.request_threads)
+        threads = self._threads = ServiceThreads(self, params.request_threads)
         threads.serve(GetMotionPlan, "plan_kinematic_path", self._plan, qos.ACTION_REQUESTS)
         threads.serve(GetCartesianPath, "compute_cartesian_path", self._line, qos.ACTION_REQUESTS)
         PlannerQueries(self, threads)
         self.scenes.serve(threads)
         threads.start()
         # A recovery moves the arm for seconds; other requests do not wait for it.
-        self._recoveries = RequestThreads(self, 1)
+        self._recoveries = ServiceThreads(self, 1)
         RecoverService(self, self._recoveries)
         self._recoveries.start()
 
@@ -224,7 +224,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         try:
             self._refuse_inactive()
             planned = self.requests.plan(wish, self._cancelled)
-        except Refusal as refusal:
+        except RequestRejected as refusal:
             self._counts["failed"] += 1
             set_code(answer.error_code, refusal.code, str(refusal), self.get_name())
             return response
@@ -239,7 +239,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         try:
             self._refuse_inactive()
             note = straight_path(self.requests, request, response, self._cancelled)
-        except Refusal as refusal:
+        except RequestRejected as refusal:
             self._counts["failed"] += 1
             set_code(response.error_code, refusal.code, str(refusal), self.get_name())
             return response
@@ -253,7 +253,9 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
 
     def _refuse_inactive(self) -> None:
         if not self.active:
-            raise Refusal(Codes.FAILURE, f"{self.get_name()} is {self.state_label}, not active")
+            raise RequestRejected(
+                Codes.FAILURE, f"{self.get_name()} is {self.state_label}, not active"
+            )
 
 
 def main() -> None:

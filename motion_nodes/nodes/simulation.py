@@ -18,7 +18,7 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
 from motion_nodes.control.stream_resampler import ResamplerSettings
-from motion_nodes.errors import BadCommand, MotionError, UnknownJoint
+from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.model.placement import Placement, parse_placements
 from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.robot_setup.derived_robot import load_description
@@ -132,7 +132,7 @@ class SimulatedRobot:
                     self._cell.stream(self.name, targets, stamp)
                 else:
                     self._cell.command(self.name, targets)
-            except (BadCommand, UnknownJoint) as error:
+            except (InvalidCommand, UnknownJoint) as error:
                 self._warn(f"command {self.name}", f"joint_command ignored: {error}")
 
     def publish(self, nanoseconds: int) -> None:
@@ -163,13 +163,13 @@ class SimulatedRobot:
             if name not in self._where:
                 raise UnknownJoint(name, self._joints, self.name)
         if len(set(message.name)) != count:
-            raise BadCommand("a joint is named more than once")
+            raise InvalidCommand("a joint is named more than once")
         columns = [self._where[name] for name in message.name]
         channels = []
         for channel in ("position", "velocity", "effort"):
             values = getattr(message, channel)
             if len(values) not in (0, count):
-                raise BadCommand(f"{len(values)} values of {channel} given for {count} joints")
+                raise InvalidCommand(f"{len(values)} values of {channel} given for {count} joints")
             full = np.full(len(self._joints), np.nan)
             if len(values):
                 full[columns] = values

@@ -26,7 +26,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
-from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.nodes.planner.plan_execution import PlanExecution, Stop
 from motion_nodes.nodes.planner.planner_state import PlannerState
@@ -41,13 +41,13 @@ from motion_nodes.nodes.trajectory.trajectory_generator_requests import (
 )
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_client import TrajectoryClient
+from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.service_threads import ServiceThreads
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.executor_jobs import ExecutorJobs
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
-from motion_nodes.ros.messages.moveit_messages import Refusal, pose_message, set_code
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_message, set_code
 from motion_nodes.ros.messages.plan_messages import state_message, trajectory_message
 from motion_nodes.ros.messages.trajectory_messages import size_fault
-from motion_nodes.ros.request_threads import RequestThreads
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
@@ -76,7 +76,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""
         super().__init__("trajectory_generator", ros_args=ros_args)
-        self._threads: RequestThreads | None = None
+        self._threads: ServiceThreads | None = None
         self._client: TrajectoryClient | None = None
         self._frames: TransformTree | None = None
         self._scene: SceneFollower | None = None
@@ -99,7 +99,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         """Offer the endpoints."""
         params, robot = self.params, self.robot
         if not robot.arm_joints:
-            raise BadConfig(f"robot '{robot.name}' has no joints that follow trajectories")
+            raise InvalidConfig(f"robot '{robot.name}' has no joints that follow trajectories")
         prefix = frame_prefix(self, params.tf_frame_prefix)
         self._base = frame_id(prefix, robot.base_frame)
         kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
@@ -135,7 +135,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
             size_fault=size_fault,
         )
         self.listen(String, "~/path_spec", qos.REQUESTS, self._on_path_spec)
-        threads = self._threads = RequestThreads(self, params.request_threads)
+        threads = self._threads = ServiceThreads(self, params.request_threads)
         threads.serve(GetMotionPlan, "~/retime_path", self._retime, qos.ACTION_REQUESTS)
         threads.start()
 
@@ -237,7 +237,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         self._trajectory.publish(message)
         try:
             poses = self.requests.tool_poses(made.motion)
-        except Refusal:
+        except RequestRejected:
             return  # A robot without a tool: then there is no path of it to show.
         path = Path()
         path.header.frame_id = self._base
@@ -267,9 +267,11 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         begin = time.monotonic()
         try:
             if not self.active:
-                raise Refusal(Codes.FAILURE, f"{self.get_name()} is {self.state_label}, not active")
+                raise RequestRejected(
+                    Codes.FAILURE, f"{self.get_name()} is {self.state_label}, not active"
+                )
             made = self.requests.retimed(request.motion_plan_request)
-        except Refusal as refusal:
+        except RequestRejected as refusal:
             self._counts["refused"] += 1
             set_code(answer.error_code, refusal.code, str(refusal), self.get_name())
             return response

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose, bad_pose
 from motion_nodes.model.kinematics import Kinematics
@@ -24,13 +24,13 @@ from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_tools import interpolate_poses
+from motion_nodes.planning.path_verification import sweep_path
+from motion_nodes.planning.planning_problem import PlanStatus
 from motion_nodes.planning.pose_samples import pose_solver
-from motion_nodes.planning.problem import PlanStatus
-from motion_nodes.planning.start import START_TOLERANCE, check_start, in_words
-from motion_nodes.planning.verify import sweep_path
+from motion_nodes.planning.start_state import START_TOLERANCE, check_start, in_words
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.blended_path import CornerBlending
-from motion_nodes.trajectory.retime import retime
+from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.timed_path import TimedPath
 
 BLEND = 1e-3
@@ -80,11 +80,11 @@ class CartesianOptions:
         for name in ("max_step", "max_angle", "max_deviation"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0.0):
-                raise BadConfig(f"{name} is {value}; it must be finite and above 0.")
+                raise InvalidConfig(f"{name} is {value}; it must be finite and above 0.")
         for name in ("revolute_jump", "prismatic_jump", "jump_factor"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value >= 0.0):
-                raise BadConfig(f"{name} is {value}; it must be finite, 0 for no such check.")
+                raise InvalidConfig(f"{name} is {value}; it must be finite, 0 for no such check.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,9 +126,9 @@ def cartesian_path(
         X_LT: the tool's frame in the link, shape (4, 4); None: they are the same.
 
     Raises:
-        BadCommand: no poses, or one that is none; wrong number of joint values.
+        InvalidCommand: no poses, or one that is none; wrong number of joint values.
         UnknownFrame: the robot has no such link.
-        BadConfig: none of the joints moves it.
+        InvalidConfig: none of the joints moves it.
     """
     options = options or CartesianOptions()
     begin = check_start(checker, start, START_TOLERANCE)
@@ -255,7 +255,7 @@ class _Follower:
     def _checked(self, poses: Sequence[ArrayLike]) -> list[Array]:
         found = [as_pose(X, f"pose {i}") for i, X in enumerate(poses, start=1)]
         if not found:
-            raise BadCommand("a straight path needs at least one pose to go to.")
+            raise InvalidCommand("a straight path needs at least one pose to go to.")
         for i, X in enumerate(found, start=1):
             R = X[:3, :3]
             sound = np.isfinite(X).all() and np.abs(R @ R.T - np.eye(3)).max() < 1e-6
@@ -306,7 +306,7 @@ def cartesian_motion(
         avoid_collisions: False where obstacles do not matter for the lines, nor for their corners.
 
     Raises:
-        BadConfig: limits without which there is no motion.
+        InvalidConfig: limits without which there is no motion.
     """
     is_free = checker.exact.are_free if avoid_collisions else None
     for blend in (BLEND, 0.0):
@@ -336,10 +336,10 @@ def with_tool_speed(
         max_speed: [m/s].
 
     Raises:
-        BadConfig: the speed is not above 0.
+        InvalidConfig: the speed is not above 0.
     """
     if not max_speed > 0.0:
-        raise BadConfig(f"max_speed is {max_speed} m/s; it must be above 0.")
+        raise InvalidConfig(f"max_speed is {max_speed} m/s; it must be above 0.")
     times = motion.sample_times(max(1e-3, motion.duration / 1000.0))
     q, v, _, _ = motion.states(times)
     J = _kinematics(checker).jacobian_batch(q, link)[:, :3]

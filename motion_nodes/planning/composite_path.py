@@ -8,7 +8,7 @@ import enum
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.task_space_conversion import ConvertedPath, PathConverter, joined
 from motion_nodes.planning.task_space_path_spec import TaskSpacePathSpec
@@ -59,14 +59,14 @@ class CompositePathSpec:
         """Add waypoints of the joints.
 
         Raises:
-            BadCommand: other joints than before, or a mode that is for tools only.
+            InvalidCommand: other joints than before, or a mode that is for tools only.
         """
         if mode is TransitionMode.LINEAR_TASK_SPACE:
-            raise BadCommand(
+            raise InvalidCommand(
                 "a straight line of the tool leads only to a path of the tool; use FREE or SKIP"
             )
         if spec.waypoints.shape[1] != len(self.initial):
-            raise BadCommand(
+            raise InvalidCommand(
                 f"waypoints have {spec.waypoints.shape[1]} joints; the path has {len(self.initial)}"
             )
         self.parts.append((spec, mode))
@@ -75,23 +75,23 @@ class CompositePathSpec:
         """Add a path of the tool.
 
         Raises:
-            BadCommand: it has no pieces.
+            InvalidCommand: it has no pieces.
         """
         if not len(spec):
-            raise BadCommand("the path has no pieces; add one at least")
+            raise InvalidCommand("the path has no pieces; add one at least")
         self.parts.append((spec, mode))
 
     def convert(self, converter: PathConverter) -> ConvertedPath:
         """Return the joints' path, at rest between parts, as far as it goes.
 
         Raises:
-            BadCommand: another number of joints than the converter's, no parts, or an arc that is
-                none from where a part with SKIP begins.
+            InvalidCommand: another number of joints than the converter's, no parts, or an arc that
+                is none from where a part with SKIP begins.
         """
         names = converter.chain.joint_names
         checked_waypoints(self.initial, names)
         if not self.parts:
-            raise BadCommand("the path has no parts; add one at least")
+            raise InvalidCommand("the path has no parts; add one at least")
         q, done = self.initial, _Progress(names)
         for i, (spec, mode) in enumerate(self.parts):
             if isinstance(spec, CSpacePathSpec):
@@ -166,9 +166,9 @@ def _add_tool_path(
 def _values(given: ArrayLike, count: int | None) -> Array:
     values = np.array(given, dtype=np.float64)
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
-        raise BadCommand(
+        raise InvalidCommand(
             f"joint values are {values.tolist()}; they must be a row of finite numbers"
         )
     if count is not None and len(values) != count:
-        raise BadCommand(f"{len(values)} joint values were given; there are {count} joints")
+        raise InvalidCommand(f"{len(values)} joint values were given; there are {count} joints")
     return values

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.problem import JointGoal
-from motion_nodes.planning.start import configuration
+from motion_nodes.planning.planning_problem import JointGoal
+from motion_nodes.planning.start_state import configuration
 from motion_nodes.scene.checker import CollisionChecker
 
 ROUNDING = 1e-6
@@ -37,7 +37,7 @@ def joint_range(checker: CollisionChecker, goal: JointGoal) -> JointRange:
     """Return where a goal lets the joints be.
 
     Raises:
-        BadCommand: values of wrong length.
+        InvalidCommand: values of wrong length.
     """
     limits = checker.limits
     q = configuration(checker, goal.q, "a joint goal")

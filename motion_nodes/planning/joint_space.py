@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, JointKind, frozen
 
@@ -41,7 +41,7 @@ class JointSpace:
         n = len(self.names)
         weights = np.ones(n) if np.size(self.weights) == 0 else np.asarray(self.weights, float)
         if weights.shape != (n,) or not (np.isfinite(weights) & (weights > 0.0)).all():
-            raise BadConfig(
+            raise InvalidConfig(
                 f"weights of joint distances must be {n} finite numbers above 0 "
                 f"({', '.join(self.names)}), got {self.weights!r}."
             )
@@ -60,7 +60,7 @@ class JointSpace:
 
         Raises:
             UnknownJoint: a joint that the robot does not have.
-            BadConfig: weights of wrong length or sign.
+            InvalidConfig: weights of wrong length or sign.
         """
         limits = robot.limits.select(joints)
         kinds = [robot.tree.joint(name).kind for name in joints]
@@ -135,7 +135,7 @@ class JointSpace:
         """Return a configuration as a new array.
 
         Raises:
-            BadCommand: wrong length, or a number that is not finite.
+            InvalidCommand: wrong length, or a number that is not finite.
         """
         return self._checked(q, what, 1)
 
@@ -143,11 +143,11 @@ class JointSpace:
         """Return waypoints as a new array, shape (k, n).
 
         Raises:
-            BadCommand: no waypoint, wrong length, or a number that is not finite.
+            InvalidCommand: no waypoint, wrong length, or a number that is not finite.
         """
         points = self._checked(path, what, 2)
         if not len(points):
-            raise BadCommand(f"{what} has no waypoint.")
+            raise InvalidCommand(f"{what} has no waypoint.")
         return points
 
     def _checked(self, value: ArrayLike, what: str, dimensions: int) -> Array:
@@ -158,11 +158,11 @@ class JointSpace:
         names = ", ".join(self.names)
         if array.ndim != dimensions or array.shape[-1] != len(self.names):
             rows = "rows of " if dimensions == 2 else ""
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{what} must be {rows}{len(self.names)} joint values ({names}), got {value!r}."
             )
         if not np.isfinite(array).all():
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{what} holds numbers that are not finite: {array.tolist()} ({names})."
             )
         return array

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand, BadConfig, MotionError, UnknownFrame
+from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError, UnknownFrame
 from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.poses import from_xyz_quat, inverse
 from motion_nodes.model.robot import Robot
@@ -21,14 +21,20 @@ from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
 from motion_nodes.planning.path_tools import interpolate
 from motion_nodes.planning.pipeline import PlanOptions, plan
-from motion_nodes.planning.problem import Goal, JointGoal, PlanRequest, PlanResult, PoseGoal
+from motion_nodes.planning.planning_problem import (
+    Goal,
+    JointGoal,
+    PlanRequest,
+    PlanResult,
+    PoseGoal,
+)
 from motion_nodes.planning.rrt_config import RrtConfig, read_rrt_config
 from motion_nodes.planning.task_space_rrt import TaskSpaceRrt
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.obstacles import Obstacles
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.world import World
-from motion_nodes.trajectory.articulation import ArticulationAction
+from motion_nodes.trajectory.articulation_trajectory import ArticulationAction
 
 _LOG = logging.getLogger(__name__)
 
@@ -63,7 +69,7 @@ class PathPlanner(Obstacles):
 
         Raises:
             UnknownJoint, UnknownGroup, UnknownFrame: for a name that the robot has not.
-            BadDescription, BadConfig: for settings that cannot be used.
+            InvalidDescription, InvalidConfig: for settings that cannot be used.
         """
         super().__init__(world)
         self.robot, self._timeout = robot, timeout
@@ -104,7 +110,7 @@ class PathPlanner(Obstacles):
         """Set where the robot's base is in the world: position [m] and orientation.
 
         Raises:
-            BadCommand: it is no pose.
+            InvalidCommand: it is no pose.
         """
         X_WB = _pose(position, quat_xyzw)
         self._checker.set_base_pose(X_WB)
@@ -114,7 +120,7 @@ class PathPlanner(Obstacles):
         """Set joint values to plan to, shape (n,); a target of the end effector is forgotten.
 
         Raises:
-            BadCommand: wrong number of values, or one that is not finite.
+            InvalidCommand: wrong number of values, or one that is not finite.
         """
         space = JointSpace.of_robot(self.robot, self._checker.joint_names)
         self._goal = JointGoal(space.checked(active_joint_targets, "the target"))
@@ -130,7 +136,7 @@ class PathPlanner(Obstacles):
                 None: any. Both None: no target.
 
         Raises:
-            BadCommand: it is no pose.
+            InvalidCommand: it is no pose.
         """
         if position is None and orientation is None:
             self._goal = None
@@ -160,7 +166,7 @@ class PathPlanner(Obstacles):
             then ``last`` says why.
 
         Raises:
-            BadCommand: wrong numbers of joint values.
+            InvalidCommand: wrong numbers of joint values.
         """
         self._watch(watched_joint_positions)
         if self._goal is None:
@@ -238,7 +244,7 @@ class PathPlanner(Obstacles):
         watched = self.get_watched_joints()
         values = np.asarray(positions, np.float64).ravel()
         if values.size not in (0, len(watched)):
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{values.size} positions were given for {len(watched)} watched joints: "
                 f"{', '.join(watched) or 'there are none'}."
             )
@@ -248,7 +254,7 @@ class PathPlanner(Obstacles):
     def _check_weights(self, config: RrtConfig) -> None:
         weights = config.distance_metric_weights
         if weights and len(weights) != len(self._checker.joint_names):
-            raise BadConfig(
+            raise InvalidConfig(
                 f"distance_metric_weights holds {len(weights)} numbers for "
                 f"{len(self._checker.joint_names)} joints: {', '.join(self._checker.joint_names)}."
             )
@@ -258,22 +264,22 @@ def _pose(position: ArrayLike, orientation: ArrayLike) -> Array:
     """Return a pose from a position and a quaternion or matrix.
 
     Raises:
-        BadCommand: they are none.
+        InvalidCommand: they are none.
     """
     p, turn = np.asarray(position, np.float64), np.asarray(orientation, np.float64)
     if p.shape != (3,) or turn.shape not in ((4,), (3, 3)):
-        raise BadCommand(
+        raise InvalidCommand(
             f"a pose needs a position of 3 numbers and a quaternion (x, y, z, w) or matrix (3, 3); "
             f"got {position!r} and {orientation!r}."
         )
     if not (np.isfinite(p).all() and np.isfinite(turn).all()) or not turn.any():
-        raise BadCommand(f"a pose needs finite numbers, got {position!r} and {orientation!r}.")
+        raise InvalidCommand(f"a pose needs finite numbers, got {position!r} and {orientation!r}.")
     if turn.shape == (4,):
         return from_xyz_quat(tuple(p), tuple(turn / np.linalg.norm(turn)))
     X = np.eye(4)
     X[:3, :3], X[:3, 3] = turn, p
     if np.abs(turn @ turn.T - np.eye(3)).max() > 1e-6 or np.linalg.det(turn) < 0.0:
-        raise BadCommand(f"a rotation matrix must be orthonormal, got {orientation!r}.")
+        raise InvalidCommand(f"a rotation matrix must be orthonormal, got {orientation!r}.")
     return X
 
 
@@ -311,7 +317,9 @@ class PathPlannerVisualizer:
         active = planner.robot.indices(planner.get_active_joints())
         watched = planner.robot.indices(planner.get_watched_joints())
         if now.shape != (len(names),):
-            raise BadCommand(f"{now.size} positions for {len(names)} joints: {', '.join(names)}.")
+            raise InvalidCommand(
+                f"{now.size} positions for {len(names)} joints: {', '.join(names)}."
+            )
         path = planner.compute_path(now[active], now[watched])
         dense = self.interpolate_path(path, max_cspace_dist, max_c_space_dist=max_c_space_dist)
         joints = tuple(planner.get_active_joints())

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from motion_nodes.errors import BadCommand, BadDescription
-from motion_nodes.model.files.path_spec_file import (
+from motion_nodes.errors import InvalidCommand, InvalidDescription
+from motion_nodes.model.files.path_spec_yaml import (
     CSpaceEntry,
     LinearEntry,
     PathSpecEntry,
@@ -30,10 +30,10 @@ PathSpec = TaskSpacePathSpec | CSpacePathSpec | CompositePathSpec
 
 
 def load_path_spec(file: Path | str) -> PathSpec:
-    """Return the path that a YAML file describes: :mod:`motion_nodes.model.files.path_spec_file`.
+    """Return the path that a YAML file describes: :mod:`motion_nodes.model.files.path_spec_yaml`.
 
     Raises:
-        BadDescription: the file is of a wrong form, or describes what is no path.
+        InvalidDescription: the file is of a wrong form, or describes what is no path.
     """
     return path_spec_of(read_path_spec(file), str(file))
 
@@ -46,7 +46,7 @@ def path_spec_of(entry: PathSpecEntry, where: str = "path") -> PathSpec:
         where: for errors.
 
     Raises:
-        BadDescription: it describes what is no path.
+        InvalidDescription: it describes what is no path.
     """
     try:
         if entry.task_space is not None:
@@ -62,10 +62,10 @@ def path_spec_of(entry: PathSpecEntry, where: str = "path") -> PathSpec:
             elif part.c_space is not None:
                 spec.add_c_space_path_spec(_c_space(part.c_space), mode)
         return spec
-    except (BadCommand, ValueError) as error:
-        if isinstance(error, BadDescription):
+    except (InvalidCommand, ValueError) as error:
+        if isinstance(error, InvalidDescription):
             raise
-        raise BadDescription(f"{where}: {error}") from None
+        raise InvalidDescription(f"{where}: {error}") from None
 
 
 def _c_space(entry: CSpaceEntry) -> CSpacePathSpec:

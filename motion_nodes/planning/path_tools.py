@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.ik.pose_error import rotation_vector
 from motion_nodes.model.poses import rotation_about
 from motion_nodes.model.tree import Array
@@ -46,7 +46,7 @@ def refine(space: JointSpace, path: ArrayLike, num_steps: int) -> Array:
     """
     points = space.unwrapped(space.checked_path(path))
     if num_steps < 1:
-        raise BadCommand(f"num_steps is {num_steps}; it must be at least 1.")
+        raise InvalidCommand(f"num_steps is {num_steps}; it must be at least 1.")
     return _cut(points, [num_steps] * (len(points) - 1))
 
 
@@ -100,7 +100,7 @@ def _resolutions(space: JointSpace, given: ArrayLike | None) -> Array:
     steps = np.asarray(given, np.float64)
     steps = np.full(n, float(steps)) if steps.ndim == 0 else steps
     if steps.shape != (n,) or not (steps > 0.0).all():
-        raise BadCommand(
+        raise InvalidCommand(
             f"resolutions must be one number above 0, or one for each of {', '.join(space.names)}; "
             f"got {given!r}."
         )

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand
-from motion_nodes.planning.verify import sweep_path
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.planning.path_verification import sweep_path
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
 
@@ -27,14 +27,14 @@ class PathWatch:
             path: joint values in the checker's order [rad or m], shape (m, n).
 
         Raises:
-            BadCommand: for no points, or shapes that do not fit together.
+            InvalidCommand: for no points, or shapes that do not fit together.
         """
         self._checker = checker
         self._times = np.asarray(times, dtype=np.float64)
         self._path = np.asarray(path, dtype=np.float64)
         n = len(checker.joint_names)
         if self._path.ndim != 2 or self._path.shape != (len(self._times), n) or not len(self._path):
-            raise BadCommand(
+            raise InvalidCommand(
                 f"a path to watch needs points of {n} joints; got {self._path.shape} and "
                 f"{len(self._times)} times"
             )

@@ -12,23 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
+from motion_nodes.planning.path_verification import FINER, PathVerifier
 from motion_nodes.planning.planners import find_planner, make_planner
-from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus, PoseGoal
+from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus, PoseGoal
 from motion_nodes.planning.search_settings import ShorteningSettings
 from motion_nodes.planning.shortcut import shorten_path
-from motion_nodes.planning.sphere_excess import Ends, searchable, with_joint_goals
+from motion_nodes.planning.sphere_excess import ExcessEnds, searchable, with_joint_goals
 from motion_nodes.planning.tree_search import SearchTree
-from motion_nodes.planning.verify import FINER, PathVerifier
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.retime import retime
+from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.timed_path import TimedPath
 
 _SAME = 1e-9
-"""Ends that are nearer to each other than this are the same [rad or m]."""
+"""ExcessEnds that are nearer to each other than this are the same [rad or m]."""
 _MARGINS = (0.0, 0.003, 0.01)
 """Added to the clearance of spheres when a path is refused and searched again [m]."""
 
@@ -65,16 +65,18 @@ class PlanOptions:
     def __post_init__(self) -> None:
         """Check the numbers."""
         if not isinstance(self.attempts, int) or self.attempts < 1:
-            raise BadConfig(f"attempts is {self.attempts!r}; it must be a whole number from 1 on.")
+            raise InvalidConfig(
+                f"attempts is {self.attempts!r}; it must be a whole number from 1 on."
+            )
         for name in ("velocity_scaling", "acceleration_scaling"):
             if not 0.0 <= getattr(self, name) <= 1.0:
-                raise BadConfig(f"{name} is {getattr(self, name)}; it must be from 0 to 1.")
+                raise InvalidConfig(f"{name} is {getattr(self, name)}; it must be from 0 to 1.")
         if not (math.isfinite(self.time_step) and self.time_step > 0.0):
-            raise BadConfig(f"time_step is {self.time_step} s; it must be above 0.")
+            raise InvalidConfig(f"time_step is {self.time_step} s; it must be above 0.")
 
 
 @dataclass(frozen=True)
-class Stage:
+class PlanStage:
     """One step on the way."""
 
     name: str
@@ -95,7 +97,7 @@ class MotionPlan:
     """Points in time from rest to rest, or None."""
     motion: TimedPath | None
     """The same, exact at any time."""
-    stages: tuple[Stage, ...]
+    stages: tuple[PlanStage, ...]
     """In their order, those of searches that led to nothing too."""
     notes: tuple[str, ...]
     """What a client should know, such as that another planner was used."""
@@ -138,7 +140,8 @@ def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan
     collision-free for true shapes alone.
 
     Raises:
-        BadCommand, BadConfig, UnknownFrame: the request is not well formed: wrong lengths, numbers
+        InvalidCommand, InvalidConfig, UnknownFrame: the request is not well formed: wrong lengths,
+        numbers
             that are not finite, a link that there is not; limits without which there is no motion.
     """
     return _Run(request, options or PlanOptions()).run()
@@ -150,7 +153,7 @@ class _Run:
     def __init__(self, request: PlanRequest, options: PlanOptions) -> None:
         self._began = time.perf_counter()
         self._request, self._options = request, options
-        self._stages: list[Stage] = []
+        self._stages: list[PlanStage] = []
         name, note = find_planner(options.planner)
         self._planner_name, self._notes = name, [note] if note else []
         self._words = ""
@@ -210,7 +213,7 @@ class _Run:
         refused = self._refused(path, motion) if options.verify else ""
         return result, motion, refused
 
-    def _found(self, request: PlanRequest, options: PlanOptions) -> tuple[Ends, PlanResult]:
+    def _found(self, request: PlanRequest, options: PlanOptions) -> tuple[ExcessEnds, PlanResult]:
         """Return a path between ends that spheres allow, and what joins it to those asked for."""
         ends = searchable(request)
         result = self._searched(ends.request, options)
@@ -295,4 +298,4 @@ class _Run:
             self._words = str(error)
             raise
         finally:
-            self._stages.append(Stage(name, time.perf_counter() - began, self._words))
+            self._stages.append(PlanStage(name, time.perf_counter() - began, self._words))

@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadConfig
-from motion_nodes.model.assemble import assemble
-from motion_nodes.model.decode import decode
-from motion_nodes.model.description import RobotDescription
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.robot import Robot
+from motion_nodes.model.robot_builder import assemble
+from motion_nodes.model.robot_yaml import RobotDescription
 from motion_nodes.model.tree import Array, Box, Cylinder
 from motion_nodes.model.urdf.urdf import read_urdf
-from motion_nodes.planning.problem import JointGoal, PlanRequest
+from motion_nodes.model.yaml_schema import decode
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.planning.tree_search import SearchTree
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import WorldObject, world_object
@@ -76,10 +76,12 @@ class PlanarWorld:
             resolution: greatest step between two places of an edge that are checked [m].
 
         Raises:
-            BadConfig: bounds that leave no room, a radius that is not above 0.
+            InvalidConfig: bounds that leave no room, a radius that is not above 0.
         """
         if not (low[0] < high[0] and low[1] < high[1] and radius > 0.0):
-            raise BadConfig(f"no room between {low} and {high} for a robot of radius {radius} m.")
+            raise InvalidConfig(
+                f"no room between {low} and {high} for a robot of radius {radius} m."
+            )
         self.obstacles, self.radius = tuple(obstacles), radius
         self.low, self.high = np.array(low, float), np.array(high, float)
         self.robot = _point_robot(low, high, radius)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.errors import InvalidConfig, did_you_mean
 
 
 class PlannerSettings:
@@ -39,7 +39,7 @@ class PlannerSettings:
         """Return the settings as words; those of blocks have names with "/".
 
         Raises:
-            BadConfig: there is no such planner.
+            InvalidConfig: there is no such planner.
         """
         return {name: _word(value) for name, value in _leaves(self.settings(planner, group))}
 
@@ -53,7 +53,7 @@ class PlannerSettings:
             replace: True to forget what was set before for this planner and group.
 
         Raises:
-            BadConfig: there is no such planner or setting, or a word that is not understood.
+            InvalidConfig: there is no such planner or setting, or a word that is not understood.
         """
         default = self._default(planner)
         with self._lock:
@@ -64,7 +64,7 @@ class PlannerSettings:
 
     def _default(self, planner: str) -> Any:
         if planner not in self._defaults:
-            raise BadConfig(
+            raise InvalidConfig(
                 f"there is no planner '{planner}'.{did_you_mean(planner, self._defaults)}"
             )
         return self._defaults[planner]
@@ -90,7 +90,7 @@ def _changed(settings: Any, words: Mapping[str, str]) -> Any:
     names = [name for name, _ in _leaves(settings)]
     for name, word in words.items():
         if name not in names:
-            raise BadConfig(f"there is no setting '{name}'.{did_you_mean(name, names)}")
+            raise InvalidConfig(f"there is no setting '{name}'.{did_you_mean(name, names)}")
         settings = _replaced(settings, name.split("/"), word, name)
     return settings
 
@@ -124,7 +124,7 @@ def _value(word: str, like: Any, name: str) -> Any:
         fits = isinstance(value, list)
         value = _frozen(value)
     if not fits:
-        raise BadConfig(f"{name} is '{word}'; it must be like {_word(like)}")
+        raise InvalidConfig(f"{name} is '{word}'; it must be like {_word(like)}")
     return value
 
 

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from motion_nodes.errors import BadConfig, did_you_mean
-from motion_nodes.planning.anytime import AnytimeRrtConnect
-from motion_nodes.planning.direct import DirectMotion
-from motion_nodes.planning.problem import Planner, PlanRequest, PlanResult
+from motion_nodes.errors import InvalidConfig, did_you_mean
+from motion_nodes.planning.anytime_planner import AnytimeRrtConnect
+from motion_nodes.planning.planning_problem import Planner, PlanRequest, PlanResult
 from motion_nodes.planning.rrt import Rrt, RrtSettings
 from motion_nodes.planning.rrt_config import RrtConfig
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.rrt_star import RrtStar, RrtStarSettings
 from motion_nodes.planning.search_settings import AnytimeSettings, RrtConnectSettings
+from motion_nodes.planning.straight_line_planner import DirectMotion
 from motion_nodes.planning.task_space_rrt import TaskSpaceRrt, pose_goals
 
 Maker = Callable[[Any], Planner]
@@ -131,7 +131,7 @@ def make_planner(name: str = "", settings: Any = None) -> Planner:
         if hasattr(settings, field) and not hasattr(getattr(default, field), "__dataclass_fields__")
     }
     if not shared:
-        raise BadConfig(f"{type(settings).__name__} holds no settings of planner '{name}'.")
+        raise InvalidConfig(f"{type(settings).__name__} holds no settings of planner '{name}'.")
     return maker(replace(default, **shared))
 
 
@@ -144,8 +144,8 @@ def register(name: str, maker: Maker, settings: Any = None) -> None:
         settings: its default ones, a frozen dataclass.
 
     Raises:
-        BadConfig: the name is taken.
+        InvalidConfig: the name is taken.
     """
     if name in _MAKERS:
-        raise BadConfig(f"there already is a planner '{name}'.")
+        raise InvalidConfig(f"there already is a planner '{name}'.")
     _MAKERS[name] = (maker, settings)

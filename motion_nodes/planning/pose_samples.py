@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkSolver, IkStatus, IkTolerance, as_pose
 from motion_nodes.ik.solvers import make_solver
@@ -18,8 +18,8 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_ranges import JointRange, joint_range
 from motion_nodes.planning.joint_ranges import in_words as range_in_words
-from motion_nodes.planning.problem import PlanStatus, PoseGoal
-from motion_nodes.planning.start import in_words
+from motion_nodes.planning.planning_problem import PlanStatus, PoseGoal
+from motion_nodes.planning.start_state import in_words
 from motion_nodes.scene.checker import CollisionChecker
 
 _ATTEMPTS = 30
@@ -54,9 +54,9 @@ class PoseSampler:
             spheres: whether collision spheres must be free as well as true shapes.
 
         Raises:
-            BadCommand: a pose that is none.
+            InvalidCommand: a pose that is none.
             UnknownFrame: the robot has no such link.
-            BadConfig: none of the joints moves it.
+            InvalidConfig: none of the joints moves it.
         """
         self._checker, self._goal, self._start, self._rng = checker, goal, start, rng
         self._spheres = spheres
@@ -65,7 +65,7 @@ class PoseSampler:
         self._solver, self._columns = pose_solver(checker, goal.link, room)
         self._X_BT = as_pose(goal.X_BT, f"the goal of {goal.link}")
         if not np.isfinite(self._X_BT).all():
-            raise BadCommand(f"the goal of {goal.link} holds numbers that are not finite.")
+            raise InvalidCommand(f"the goal of {goal.link} holds numbers that are not finite.")
         self._X_TL = None if goal.X_LT is None else inverse(as_pose(goal.X_LT, "X_LT"))
         self._statuses: set[IkStatus] = set()
         self._reason = ""
@@ -231,13 +231,13 @@ def pose_solver(
 
     Raises:
         UnknownFrame: the robot has no such link.
-        BadConfig: none of the joints moves it.
+        InvalidConfig: none of the joints moves it.
     """
     robot = checker.robot
     chain_joints = _moving(robot, link)
     joints = tuple(name for name in checker.joint_names if name in chain_joints)
     if not joints:
-        raise BadConfig(
+        raise InvalidConfig(
             f"{robot.name}: none of {', '.join(checker.joint_names)} moves '{link}'; a pose can be "
             "planned for links that they move."
         )
@@ -256,7 +256,7 @@ def _moving(robot: Robot, link: str) -> frozenset[str]:
     """Return the actuated joints that move a link relative to the base; none if nothing does."""
     try:
         return frozenset(IkChain(robot.tree, robot.base_frame, link).joint_names)
-    except BadConfig:
+    except InvalidConfig:
         return frozenset()
 
 

@@ -14,13 +14,13 @@ import numpy as np
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.joint_space import JointSpace
-from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, Stage, plan
-from motion_nodes.planning.problem import PlanRequest, PlanStatus
+from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, PlanStage, plan
+from motion_nodes.planning.planning_problem import PlanRequest, PlanStatus
 from motion_nodes.planning.recovery import Recovery, RecoverySettings, check_recovery, recover
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.retime import retime
+from motion_nodes.trajectory.time_parameterization import retime
 
 RECOVERABLE = (PlanStatus.START_IN_COLLISION, PlanStatus.START_OUTSIDE_LIMITS)
 """What a recovery may help with."""
@@ -49,7 +49,7 @@ def plan_with_recovery(
         settings: of the recovery; None: a start that is not valid is refused.
 
     Raises:
-        BadCommand, BadConfig, UnknownFrame: the request is not well formed.
+        InvalidCommand, InvalidConfig, UnknownFrame: the request is not well formed.
     """
     options = options or PlanOptions()
     began = time.perf_counter()
@@ -66,7 +66,7 @@ def plan_with_recovery(
         cancelled=request.cancelled,
     )
     spent = time.perf_counter() - began
-    stage = Stage("recover", out.time, out.reason or f"{len(out.path)} waypoints")
+    stage = PlanStage("recover", out.time, out.reason or f"{len(out.path)} waypoints")
     if out.success:
         slow = recovery_trajectory(request.checker, out, settings, options)
         refused = check_recovery(request.checker, slow.positions)
@@ -94,7 +94,7 @@ def recovery_trajectory(
         options: a motion that is to be slower still stays so.
 
     Raises:
-        BadConfig: limits without which there is no motion.
+        InvalidConfig: limits without which there is no motion.
     """
     options = options or PlanOptions()
     motion = retime(
@@ -138,7 +138,7 @@ def _joined(
     out: Recovery,
     slow: JointTrajectory,
     rest: MotionPlan,
-    stage: Stage,
+    stage: PlanStage,
     began: float,
 ) -> MotionPlan:
     note = f"recovery: the start is not valid ({out.note}); it is left slowly"

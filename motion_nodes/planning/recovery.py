@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.recovery_depths import MonotonePath, limit_excess
-from motion_nodes.planning.start import configuration, in_words
+from motion_nodes.planning.start_state import configuration, in_words
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.sphere_pairs import SpherePairs
 
@@ -72,10 +72,12 @@ class RecoverySettings:
         """Check the numbers."""
         for name, value in vars(self).items():
             if not (np.isfinite(value) and value > 0.0):
-                raise BadConfig(f"recovery {name} is {value}; it must be finite and above 0.")
+                raise InvalidConfig(f"recovery {name} is {value}; it must be finite and above 0.")
         for name in ("velocity_scaling", "acceleration_scaling"):
             if getattr(self, name) > 1.0:
-                raise BadConfig(f"recovery {name} is {getattr(self, name)}; it must be at most 1.")
+                raise InvalidConfig(
+                    f"recovery {name} is {getattr(self, name)}; it must be at most 1."
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +124,7 @@ def recover(
         cancelled: polled between steps; True ends the search.
 
     Raises:
-        BadCommand: wrong number of joint values.
+        InvalidCommand: wrong number of joint values.
     """
     return _Search(checker, settings or RecoverySettings(), random_seed, cancelled).run(
         configuration(checker, start, "the start")
@@ -140,7 +142,7 @@ def check_recovery(checker: CollisionChecker, path: ArrayLike) -> str:
         path: waypoints joined by straight lines, shape (k, n); a trajectory's samples too.
 
     Raises:
-        BadCommand: wrong number of joint values.
+        InvalidCommand: wrong number of joint values.
     """
 
     def depths(Q: Array) -> list[dict[object, float]]:

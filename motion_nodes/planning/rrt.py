@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.kernels.search.tree_rrt import grow
-from motion_nodes.planning.problem import PlanRequest, PlanResult
-from motion_nodes.planning.tree_search import Found, Search, TreePlanner, check_number
+from motion_nodes.kernels.search.rrt import grow
+from motion_nodes.planning.planning_problem import PlanRequest, PlanResult
+from motion_nodes.planning.tree_search import FoundPath, TreePlanner, TreeSearch, check_number
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,13 @@ class Rrt(TreePlanner):
         self.settings = settings or RrtSettings()
 
     def plan(self, request: PlanRequest) -> PlanResult:
-        """Search a path; every edge of it is checked, the last one too."""
+        """TreeSearch a path; every edge of it is checked, the last one too."""
         settings = self.settings
         iterations, tries = settings.max_iterations, settings.max_sampling
         weights = settings.distance_metric_weights
         return self.run(request, weights, iterations, tries, room=2 * iterations + 1)
 
-    def search(self, search: Search) -> Found:
+    def search(self, search: TreeSearch) -> FoundPath:
         """Grow the tree until it gets to a goal."""
         settings, found = self.settings, np.zeros(2, np.int64)
 
@@ -75,6 +75,6 @@ class Rrt(TreePlanner):
 
         outcome = search.growth.run(batch, search.tree)
         if not outcome.found:
-            return Found(outcome)
+            return FoundPath(outcome)
         node, goal = int(found[0]), int(found[1])
-        return Found(outcome, search.path_to(node, search.goals[goal]), goal)
+        return FoundPath(outcome, search.path_to(node, search.goals[goal]), goal)

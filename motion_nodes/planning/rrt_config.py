@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.model.files.planner_file import read_planner_file
 
 _Range = tuple[float, float]
@@ -95,7 +95,7 @@ class RrtConfig:
         task = self.task_space_planning_params
         share = task.task_space_exploitation_fraction + task.task_space_exploration_fraction
         if share > 1.0 + 1e-9:
-            raise BadConfig(
+            raise InvalidConfig(
                 "task_space_exploitation_fraction and task_space_exploration_fraction add up to "
                 f"{share:.4g}; allowed is 1 at most."
             )
@@ -109,15 +109,19 @@ class RrtConfig:
             value: its new value.
 
         Raises:
-            BadConfig: there is no such setting, or the value is not allowed.
+            InvalidConfig: there is no such setting, or the value is not allowed.
         """
         block, _, leaf = _current_name(name).rpartition("/")
         if block and block not in _BLOCKS:
-            raise BadConfig(f"there is no parameter '{name}'.{did_you_mean(name, param_names())}")
+            raise InvalidConfig(
+                f"there is no parameter '{name}'.{did_you_mean(name, param_names())}"
+            )
         owner: Any = getattr(self, block) if block else self
         known = {f.name for f in dataclasses.fields(owner)} - set(_BLOCKS)
         if leaf not in known:
-            raise BadConfig(f"there is no parameter '{name}'.{did_you_mean(name, param_names())}")
+            raise InvalidConfig(
+                f"there is no parameter '{name}'.{did_you_mean(name, param_names())}"
+            )
         changed = replace(owner, **{leaf: _checked(leaf, value)})
         return replace(self, **{block: changed}) if block else changed
 
@@ -147,8 +151,8 @@ def read_rrt_config(file: str | Path) -> tuple[RrtConfig, tuple[str, ...]]:
     """Return the settings in a file, and notes on what of it has no effect.
 
     Raises:
-        BadDescription: the file cannot be read, or is not YAML.
-        BadConfig: a value is not allowed; names file and setting.
+        InvalidDescription: the file cannot be read, or is not YAML.
+        InvalidConfig: a value is not allowed; names file and setting.
     """
     return rrt_config(read_planner_file(file), str(file))
 
@@ -157,7 +161,7 @@ def rrt_config(data: Mapping[str, Any], where: str) -> tuple[RrtConfig, tuple[st
     """Return settings from plain data, and notes on what of it has no effect.
 
     Raises:
-        BadConfig: a value is not allowed; names ``where`` and the setting.
+        InvalidConfig: a value is not allowed; names ``where`` and the setting.
     """
     config, notes = RrtConfig(), []
     leaves = []
@@ -184,16 +188,16 @@ def rrt_config(data: Mapping[str, Any], where: str) -> tuple[RrtConfig, tuple[st
             values = {leaf: _checked(leaf, value) for leaf, value in shares.items()}
             task = replace(config.task_space_planning_params, **values)
             config = replace(config, task_space_planning_params=task)
-        except BadConfig as error:
-            raise BadConfig(f"{where}: {error}") from None
+        except InvalidConfig as error:
+            raise InvalidConfig(f"{where}: {error}") from None
     return config, tuple(notes)
 
 
 def _set(config: RrtConfig, name: str, value: object, where: str) -> RrtConfig:
     try:
         return config.with_param(name, value)
-    except BadConfig as error:
-        raise BadConfig(f"{where}: {error}") from None
+    except InvalidConfig as error:
+        raise InvalidConfig(f"{where}: {error}") from None
 
 
 def _current_name(name: str) -> str:
@@ -207,15 +211,15 @@ def _checked(name: str, value: Any) -> Any:
     """Return a value as its setting holds it.
 
     Raises:
-        BadConfig: says what is allowed.
+        InvalidConfig: says what is allowed.
     """
     if name == "enable_self_collision_checking":
         if not isinstance(value, bool | np.bool_):
-            raise BadConfig(f"{name} is {value!r}; allowed are true and false.")
+            raise InvalidConfig(f"{name} is {value!r}; allowed are true and false.")
         return bool(value)
     if name == "task_space_frame_name":
         if not isinstance(value, str):
-            raise BadConfig(f"{name} is {value!r}; it must be the name of a link.")
+            raise InvalidConfig(f"{name} is {value!r}; it must be the name of a link.")
         return value
     if name == "distance_metric_weights":
         return tuple(_numbers(name, value, None, above=0.0))
@@ -223,21 +227,23 @@ def _checked(name: str, value: Any) -> Any:
         rows = _numbers(name, value, 6)
         low, high = rows[0::2], rows[1::2]
         if any(a > b for a, b in zip(low, high, strict=True)):
-            raise BadConfig(f"{name} is {value!r}; each axis needs its lower bound first.")
+            raise InvalidConfig(f"{name} is {value!r}; each axis needs its lower bound first.")
         return tuple(zip(low, high, strict=True))
     number = _number(name, value)
     if name in ("seed", "max_iterations", "max_sampling") or name.startswith("max_extension"):
         least = 1 if name in ("max_iterations", "max_sampling") else 0
         if number != int(number) or number < least:
-            raise BadConfig(f"{name} is {value!r}; it must be a whole number of at least {least}.")
+            raise InvalidConfig(
+                f"{name} is {value!r}; it must be a whole number of at least {least}."
+            )
         return int(number)
     if name.endswith("_fraction") and not 0.0 <= number <= 1.0:
-        raise BadConfig(f"{name} is {value!r}; it must be from 0 to 1.")
+        raise InvalidConfig(f"{name} is {value!r}; it must be from 0 to 1.")
     if name == "extension_substep_target_region_scale_factor" and number < 1.0:
-        raise BadConfig(f"{name} is {value!r}; it must be at least 1.")
+        raise InvalidConfig(f"{name} is {value!r}; it must be at least 1.")
     zero = name in _MAY_BE_ZERO or name.endswith("_fraction")
     if number < 0.0 or (number == 0.0 and not zero):
-        raise BadConfig(f"{name} is {value!r}; it must be {'at least' if zero else 'above'} 0.")
+        raise InvalidConfig(f"{name} is {value!r}; it must be {'at least' if zero else 'above'} 0.")
     return number
 
 
@@ -248,7 +254,7 @@ def _number(name: str, value: Any) -> float:
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number):
-        raise BadConfig(f"{name} is {value!r}; it must be a finite number.")
+        raise InvalidConfig(f"{name} is {value!r}; it must be a finite number.")
     return number
 
 
@@ -261,5 +267,5 @@ def _numbers(name: str, value: Any, count: int | None, above: float = -math.inf)
     if not (right and np.isfinite(numbers).all() and (numbers > above).all()):
         wanted = "finite numbers" if count is None else f"{count} finite numbers (three pairs)"
         more = f" above {above:g}" if math.isfinite(above) else ""
-        raise BadConfig(f"{name} is {value!r}; it must hold {wanted}{more}.")
+        raise InvalidConfig(f"{name} is {value!r}; it must hold {wanted}{more}.")
     return [float(x) for x in numbers]

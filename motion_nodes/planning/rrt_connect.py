@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.goals import is_exact
-from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanResult, PlanStatus
+from motion_nodes.planning.bidirectional_search import TwoTrees, load_kernels
+from motion_nodes.planning.goal_sampling import is_exact
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.search_settings import RrtConnectSettings
 from motion_nodes.planning.tree_search import SearchTree, find_ends, space_of
-from motion_nodes.planning.two_trees import TwoTrees, load_kernels
 from motion_nodes.scene.contacts import KernelChecker
 
 _PATIENCE = 1e-3

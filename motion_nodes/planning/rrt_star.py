@@ -16,21 +16,21 @@ from typing import Literal
 
 import numpy as np
 
-from motion_nodes.errors import BadConfig
-from motion_nodes.kernels.search.tree_star import Costs, StarOptions, grow_star
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.kernels.search.rrt_star import Costs, StarOptions, grow_star
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus
+from motion_nodes.planning.bidirectional_search import first_path
+from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
 from motion_nodes.planning.rrt import RrtSettings
 from motion_nodes.planning.search_settings import RrtConnectSettings
 from motion_nodes.planning.tree_search import (
     SOLVED,
-    Found,
-    Outcome,
-    Search,
+    FoundPath,
+    SearchOutcome,
     TreePlanner,
+    TreeSearch,
     check_number,
 )
-from motion_nodes.planning.two_trees import first_path
 
 _BRANCH = 512
 """Room in the tree for the first path."""
@@ -57,9 +57,9 @@ class RrtStarSettings(RrtSettings):
         """Check the numbers."""
         super().__post_init__()
         if self.neighbours not in ("nearest", "radius"):
-            raise BadConfig(f"neighbours is {self.neighbours!r}; allowed are nearest, radius.")
+            raise InvalidConfig(f"neighbours is {self.neighbours!r}; allowed are nearest, radius.")
         if not self.rewire_radius > 0.0:
-            raise BadConfig(f"rewire_radius is {self.rewire_radius}; it must be above 0.")
+            raise InvalidConfig(f"rewire_radius is {self.rewire_radius}; it must be above 0.")
         if self.search_time is not None:
             check_number("search_time", self.search_time, 0.0)
 
@@ -77,13 +77,13 @@ class RrtStar(TreePlanner):
         self._progress = progress
 
     def plan(self, request: PlanRequest) -> PlanResult:
-        """Search until time or iterations are used up, or it is cancelled."""
+        """TreeSearch until time or iterations are used up, or it is cancelled."""
         settings = self.settings
         iterations, tries = settings.max_iterations, settings.max_sampling
         weights = settings.distance_metric_weights
         return self.run(request, weights, iterations, tries, room=iterations + 1 + _BRANCH)
 
-    def search(self, search: Search) -> Found:
+    def search(self, search: TreeSearch) -> FoundPath:
         """Grow the tree and return the best path in it."""
         room = len(search.tree.nodes)
         costs = Costs(
@@ -97,7 +97,7 @@ class RrtStar(TreePlanner):
         if self.settings.first_path:
             outcome = self._begin(search, costs)
             if not outcome.found:
-                return Found(outcome)
+                return FoundPath(outcome)
         options, least = self._options(search), [math.inf]
         until = None if self.settings.search_time is None else self.settings.search_time
 
@@ -126,11 +126,11 @@ class RrtStar(TreePlanner):
         done()
         end = int(costs.best[1])
         if end < 0 or outcome.status is PlanStatus.CANCELLED:
-            return Found(outcome)
+            return FoundPath(outcome)
         node, goal = (int(x) for x in costs.ends[end])
-        return Found(SOLVED, search.path_to(node, search.goals[goal]), goal)
+        return FoundPath(SOLVED, search.path_to(node, search.goals[goal]), goal)
 
-    def _begin(self, search: Search, costs: Costs) -> Outcome:
+    def _begin(self, search: TreeSearch, costs: Costs) -> SearchOutcome:
         """Make a path of RRT-Connect, or the straight way to a goal, the first branch."""
         request, settings = search.request, self.settings
         for goal in np.argsort(search.space.distance(search.goals, search.start)):
@@ -150,7 +150,7 @@ class RrtStar(TreePlanner):
         _add_branch(search, costs, path, row, settings)
         return SOLVED
 
-    def _options(self, search: Search) -> StarOptions:
+    def _options(self, search: TreeSearch) -> StarOptions:
         settings, space = self.settings, search.kernel_space
         n = len(space.low)
         gamma = 0.0
@@ -170,7 +170,7 @@ class RrtStar(TreePlanner):
 
 
 def _add_branch(
-    search: Search, costs: Costs, path: Array, goal: int, settings: RrtStarSettings
+    search: TreeSearch, costs: Costs, path: Array, goal: int, settings: RrtStarSettings
 ) -> None:
     """Add a free path to a tree of the start alone.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.tree_search import check_number
 
@@ -84,12 +84,12 @@ class ShorteningSettings:
         """Return the weights of so many joints, shape (n,).
 
         Raises:
-            BadConfig: there are more or fewer, or some are not positive and finite.
+            InvalidConfig: there are more or fewer, or some are not positive and finite.
         """
         given = self.distance_metric_weights
         weights = np.ones(joints) if not given else np.array(given, dtype=np.float64)
         if weights.shape != (joints,) or not (np.isfinite(weights) & (weights > 0.0)).all():
-            raise BadConfig(
+            raise InvalidConfig(
                 f"distance_metric_weights is {given}; it must hold {joints} finite numbers above 0."
             )
         return weights

@@ -8,8 +8,8 @@ import time
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand
-from motion_nodes.kernels.collision.checker_calls import Checker
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.kernels.collision.checker_bridge import Checker
 from motion_nodes.kernels.search.path_shorten import Effort, shorten
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.search_settings import ShorteningSettings
@@ -40,16 +40,16 @@ def shorten_path(
         A new array, shape (m, n), m >= 2 unless there was but one waypoint.
 
     Raises:
-        BadCommand: the path is no array (k, n) of finite numbers.
-        BadConfig: wrong number of weights.
+        InvalidCommand: the path is no array (k, n) of finite numbers.
+        InvalidConfig: wrong number of weights.
     """
     settings = settings or ShorteningSettings()
     n = len(checker.joint_names)
     points = np.asarray(path, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] != n or not len(points):
-        raise BadCommand(f"a path must be waypoints of {n} joint values, got {points.shape}.")
+        raise InvalidCommand(f"a path must be waypoints of {n} joint values, got {points.shape}.")
     if not np.isfinite(points).all():
-        raise BadCommand("the path holds numbers that are not finite.")
+        raise InvalidCommand("the path holds numbers that are not finite.")
     kernel = checker.kernel()
     addresses = Checker(kernel.state, kernel.edge, kernel.memory)
     weights = settings.checked_weights(n)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ends of a motion that true shapes allow and collision spheres do not.
+"""ExcessEnds of a motion that true shapes allow and collision spheres do not.
 
 Spheres reach some millimetres beyond the shapes, so planners cannot begin or end everywhere the
 robot may stand. From such a configuration a short, verified line leads to one that they accept.
@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.goals import is_exact
+from motion_nodes.planning.goal_sampling import is_exact
+from motion_nodes.planning.path_verification import PathVerifier
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PoseGoal
 from motion_nodes.planning.pose_samples import PoseSampler
-from motion_nodes.planning.problem import JointGoal, PlanRequest, PoseGoal
-from motion_nodes.planning.start import check_start
-from motion_nodes.planning.verify import PathVerifier
+from motion_nodes.planning.start_state import check_start
 from motion_nodes.scene.checker import CollisionChecker
 
 _REACHES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -28,7 +28,7 @@ _POSE_DRAWS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Ends:
+class ExcessEnds:
     """A request that planners can search, and the lines that join it to what was asked for."""
 
     request: PlanRequest
@@ -54,11 +54,11 @@ class Ends:
         return f"only collision spheres touch at the {' and the '.join(names)}, true shapes do not"
 
 
-def searchable(request: PlanRequest) -> Ends:
+def searchable(request: PlanRequest) -> ExcessEnds:
     """Return a request whose start and joint goals are outside of all spheres, where possible.
 
     Raises:
-        BadCommand: wrong numbers of joint values.
+        InvalidCommand: wrong numbers of joint values.
     """
     checker = request.checker
     begin = check_start(checker, request.start)
@@ -78,7 +78,7 @@ def searchable(request: PlanRequest) -> Ends:
         near = _nearby(checker, q, request.random_seed)
         if near is not None:
             goals[number], asked[number] = replace(goal, q=near), q
-    return Ends(replace(request, goals=tuple(goals)), start, asked)
+    return ExcessEnds(replace(request, goals=tuple(goals)), start, asked)
 
 
 def with_joint_goals(request: PlanRequest, timeout: float) -> PlanRequest | None:
@@ -91,7 +91,7 @@ def with_joint_goals(request: PlanRequest, timeout: float) -> PlanRequest | None
         timeout: max duration [s].
 
     Raises:
-        BadCommand, BadConfig, UnknownFrame: as ``goal_configurations``.
+        InvalidCommand, InvalidConfig, UnknownFrame: as ``goal_configurations``.
     """
     start = check_start(request.checker, request.start)
     found = []

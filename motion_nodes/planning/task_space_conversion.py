@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.pose_error import rotation_vector
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance
@@ -72,14 +72,14 @@ class PathConversionConfig:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if not (math.isfinite(value) and value > 0.0):
-                raise BadConfig(f"{field.name} is {value}; it must be finite and above 0")
+                raise InvalidConfig(f"{field.name} is {value}; it must be finite and above 0")
         if self.min_position_deviation >= self.max_position_deviation:
-            raise BadConfig(
+            raise InvalidConfig(
                 f"min_position_deviation ({self.min_position_deviation} m) must be less than "
                 f"max_position_deviation ({self.max_position_deviation} m)"
             )
         if self.alpha <= 1.0:
-            raise BadConfig(f"alpha is {self.alpha}; it must be above 1")
+            raise InvalidConfig(f"alpha is {self.alpha}; it must be above 1")
 
 
 class ConvertedPath(NamedTuple):

@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.robot import Robot
@@ -21,8 +21,8 @@ from motion_nodes.planning.task_space_conversion import (
 from motion_nodes.planning.task_space_path_spec import TaskSpacePathSpec
 from motion_nodes.trajectory.blended_path import FreeCheck
 from motion_nodes.trajectory.generator import JointTrajectoryGenerator
-from motion_nodes.trajectory.retime import scaled_limits, time_optimal
 from motion_nodes.trajectory.through_waypoints import WaypointOptions
+from motion_nodes.trajectory.time_parameterization import scaled_limits, time_optimal
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
 
@@ -79,7 +79,7 @@ class TaskSpaceTrajectoryGenerator(JointTrajectoryGenerator):
             self._config = PathConversionConfig(
                 **(dataclasses.asdict(self._config) | {name: value})
             )
-        except (BadConfig, TypeError):
+        except (InvalidConfig, TypeError):
             return False
         return True
 
@@ -104,16 +104,16 @@ class TaskSpaceTrajectoryGenerator(JointTrajectoryGenerator):
         """
         points, quats = np.asarray(positions, float), np.asarray(quats_xyzw, float)
         if points.ndim != 2 or points.shape[1:] != (3,) or quats.shape != (len(points), 4):
-            raise BadCommand(
+            raise InvalidCommand(
                 f"positions have shape {points.shape} and quaternions {quats.shape}; they must be "
                 "(k, 3) and (k, 4)"
             )
         if len(points) < 2:
-            raise BadCommand(f"{len(points)} point given; a path needs at least 2")
+            raise InvalidCommand(f"{len(points)} point given; a path needs at least 2")
         try:
             poses = [from_xyz_quat(p, q) for p, q in zip(points, quats, strict=True)]
         except ValueError as error:
-            raise BadCommand(str(error)) from None
+            raise InvalidCommand(str(error)) from None
         spec = TaskSpacePathSpec(poses[0])
         for pose in poses[1:]:
             if not np.allclose(pose, spec.final_pose, rtol=0.0, atol=1e-6):

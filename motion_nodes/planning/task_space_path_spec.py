@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.ik.problem import as_pose, bad_pose
 from motion_nodes.model.tree import Array
 from motion_nodes.planning.task_space_segments import (
@@ -47,7 +47,7 @@ class TaskSpacePathSpec:
         """Return the same pieces begun at another pose: only the first one differs.
 
         Raises:
-            BadCommand: a piece is none from there, such as an arc of points on a line.
+            InvalidCommand: a piece is none from there, such as an arc of points on a line.
         """
         spec = TaskSpacePathSpec(pose)
         for add, arguments in self._calls:
@@ -79,7 +79,7 @@ class TaskSpacePathSpec:
         end = _checked_pose(pose, "pose")
         line = Line(self.final_pose, end)
         if not line.translates and float(np.linalg.norm(line.turn)) <= NO_TURN:
-            raise BadCommand(f"piece {len(self)} of the path ends where it starts")
+            raise InvalidCommand(f"piece {len(self)} of the path ends where it starts")
         self._add(line, blend_radius)
         self._calls.append((TaskSpacePathSpec.add_linear_path, (end, blend_radius)))
 
@@ -88,7 +88,7 @@ class TaskSpacePathSpec:
         pose = self.final_pose.copy()
         pose[:3, 3] = point = _checked_point(position, "position")
         if np.linalg.norm(pose[:3, 3] - self.final_pose[:3, 3]) <= NO_WAY:
-            raise BadCommand(f"piece {len(self)} of the path ends where it starts")
+            raise InvalidCommand(f"piece {len(self)} of the path ends where it starts")
         self._add(Line(self.final_pose, pose), blend_radius)
         self._calls.append((TaskSpacePathSpec.add_translation, (point, blend_radius)))
 
@@ -97,11 +97,11 @@ class TaskSpacePathSpec:
         pose = self.final_pose.copy()
         R = np.asarray(rotation, dtype=np.float64)
         if R.shape != (3, 3):
-            raise BadCommand(f"rotation has shape {R.shape}; it must be a (3, 3) matrix")
+            raise InvalidCommand(f"rotation has shape {R.shape}; it must be a (3, 3) matrix")
         pose[:3, :3] = R
         line = Line(self.final_pose, _checked_pose(pose, "rotation"))
         if float(np.linalg.norm(line.turn)) <= NO_TURN:
-            raise BadCommand(f"piece {len(self)} of the path ends where it starts")
+            raise InvalidCommand(f"piece {len(self)} of the path ends where it starts")
         self._add(line)
         self._calls.append((TaskSpacePathSpec.add_rotation, (R,)))
 
@@ -154,10 +154,10 @@ class TaskSpacePathSpec:
         """Return the path with its corners blended.
 
         Raises:
-            BadCommand: there is no piece.
+            InvalidCommand: there is no piece.
         """
         if not self._segments:
-            raise BadCommand("the path has no pieces; add one at least")
+            raise InvalidCommand("the path has no pieces; add one at least")
         cut = [0.0] * (len(self._segments) + 1)
         arcs: list[Arc | None] = [None] * (len(self._segments) + 1)
         for i in range(1, len(self._segments)):
@@ -181,13 +181,15 @@ class TaskSpacePathSpec:
 
     def _add(self, segment: Segment, blend_radius: float = 0.0) -> None:
         if not (math.isfinite(blend_radius) and blend_radius >= 0.0):
-            raise BadCommand(f"blend radius is {blend_radius}; it must be finite and at least 0")
+            raise InvalidCommand(
+                f"blend radius is {blend_radius}; it must be finite and at least 0"
+            )
         self._segments.append(segment)
         self._blends.append(blend_radius)
 
     def _tangent(self) -> Array:
         if not self._segments or not self._segments[-1].translates:
-            raise BadCommand(
+            raise InvalidCommand(
                 "a tangent arc goes on in the direction of the piece before it; there must be one "
                 "that moves the tool"
             )
@@ -204,7 +206,7 @@ def _blend(before: Line, after: Line, radius: float) -> Arc | None:
     begin, end = before.pose(1.0 - radius / before.length), after.pose(radius / after.length)
     try:
         arc = arc_along(begin, before.direction(1.0), end[:3, 3])
-    except BadCommand:
+    except InvalidCommand:
         return None
     return dataclasses.replace(arc, orientation="target", target=end[:3, :3])
 
@@ -222,5 +224,5 @@ def _checked_pose(value: ArrayLike, what: str) -> Array:
 def _checked_point(value: ArrayLike, what: str) -> Array:
     point = np.asarray(value, dtype=np.float64)
     if point.shape != (3,) or not np.isfinite(point).all():
-        raise BadCommand(f"{what} is {point.tolist()}; it must be three finite numbers [m]")
+        raise InvalidCommand(f"{what} is {point.tolist()}; it must be three finite numbers [m]")
     return point

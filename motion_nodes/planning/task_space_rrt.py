@@ -15,13 +15,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance, as_pose, bad_pose
-from motion_nodes.kernels.collision.checker_calls import Checker
-from motion_nodes.kernels.packed import pack, reroot
-from motion_nodes.kernels.robot_code import CodeGenerationError, RobotCode
-from motion_nodes.kernels.search.tree_task_space import (
+from motion_nodes.kernels.collision.checker_bridge import Checker
+from motion_nodes.kernels.kinematic_arrays import pack, reroot
+from motion_nodes.kernels.robot_codegen import CodeGenerationError, RobotCode
+from motion_nodes.kernels.search.task_space_rrt import (
     Targets,
     TaskNodes,
     TaskOptions,
@@ -29,24 +29,24 @@ from motion_nodes.kernels.search.tree_task_space import (
     grow_to_pose,
 )
 from motion_nodes.model.tree import Array
-from motion_nodes.planning.goals import goal_configurations
+from motion_nodes.planning.bidirectional_search import first_path
+from motion_nodes.planning.goal_sampling import goal_configurations
+from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus, PoseGoal
 from motion_nodes.planning.pose_samples import pose_solver
-from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus, PoseGoal
 from motion_nodes.planning.rrt_config import RrtConfig
 from motion_nodes.planning.search_settings import RrtConnectSettings
-from motion_nodes.planning.start import check_search_start
+from motion_nodes.planning.start_state import check_search_start
 from motion_nodes.planning.tree_search import (
     SOLVED,
-    Found,
+    FoundPath,
     Growth,
-    Outcome,
-    Search,
+    SearchOutcome,
     TreePlanner,
+    TreeSearch,
     kernel_space,
     new_tree,
     space_of,
 )
-from motion_nodes.planning.two_trees import first_path
 
 _ALONE = 1500
 """Iterations after which RRT-Connect has its turn."""
@@ -69,7 +69,7 @@ class TaskSpaceRrt(TreePlanner):
         self.config = config or RrtConfig()
 
     def plan(self, request: PlanRequest) -> PlanResult:
-        """Search a path to a pose.
+        """TreeSearch a path to a pose.
 
         Returns:
             The result; a request with other goals than poses of one link is refused in words.
@@ -86,7 +86,7 @@ class TaskSpaceRrt(TreePlanner):
         space = space_of(request, config.distance_metric_weights)
         started = time.perf_counter()
         kernel = request.checker.kernel()
-        search = Search(
+        search = TreeSearch(
             request,
             space,
             start.q,
@@ -100,7 +100,7 @@ class TaskSpaceRrt(TreePlanner):
         del kernel
         return self.result(search, found, range(len(goals)), began, started)
 
-    def search(self, search: Search) -> Found:
+    def search(self, search: TreeSearch) -> FoundPath:
         """Not used: this planner has no goal configurations."""
         raise NotImplementedError
 
@@ -121,7 +121,7 @@ def _frame(goal: PoseGoal) -> Array:
 class _Targets:
     """One search for poses."""
 
-    def __init__(self, search: Search, goals: tuple[PoseGoal, ...], config: RrtConfig) -> None:
+    def __init__(self, search: TreeSearch, goals: tuple[PoseGoal, ...], config: RrtConfig) -> None:
         self._search, self._goals, self._config = search, goals, config
         checker = search.request.checker
         self._link, self._X_LT = goals[0].link, _frame(goals[0])
@@ -143,7 +143,7 @@ class _Targets:
             np.empty((room, 3)), np.empty((room, len(goals))), np.zeros(room, np.uint8)
         )
 
-    def search(self) -> Found:
+    def search(self) -> FoundPath:
         """Grow the tree, and trees from both ends, until a pose is reached."""
         found, options, search = np.zeros(2, np.int64), _options(self._config), self._search
 
@@ -166,7 +166,7 @@ class _Targets:
             found[0] = -1
             outcome = search.growth.run(batch, search.tree, self._pausing)
             if not outcome.found:
-                return Found(replace(outcome, reason=self._in_words(outcome, in_zone)))
+                return FoundPath(replace(outcome, reason=self._in_words(outcome, in_zone)))
             if found[0] < 0:
                 self._pause = self._config.max_iterations + 1
                 connected = self._connected()
@@ -178,14 +178,14 @@ class _Targets:
             self._nodes.used[node] = 1
             end = self._polished(search.tree.nodes[node], goal)
             if end is not None:
-                return Found(SOLVED, search.path_to(node, end), goal)
+                return FoundPath(SOLVED, search.path_to(node, end), goal)
             # A search that begins in the zone must not find its root again.
             search.tree.count[1] = max(1, int(search.tree.count[1]))
 
     def _pausing(self) -> bool:
         return int(self._search.tree.count[1]) >= self._pause
 
-    def _connected(self) -> Found | None:
+    def _connected(self) -> FoundPath | None:
         """Return a path of RRT-Connect to configurations that fulfil the goals, or None."""
         search, config = self._search, self._config
         request = search.request
@@ -204,7 +204,7 @@ class _Targets:
             exploration_fraction=config.c_space_planning_params.exploration_fraction,
         )
         path, goal = first_path(search, goals.Q, settings)
-        return None if path is None else Found(SOLVED, path, goals.index[goal])
+        return None if path is None else FoundPath(SOLVED, path, goals.index[goal])
 
     def _polished(self, q: Array, goal: int) -> Array | None:
         """Return a configuration exactly at a goal, to which a straight way leads; or None."""
@@ -234,7 +234,7 @@ class _Targets:
         chain: IkChain = self._solver.chain  # type: ignore[attr-defined]
         return np.asarray(chain.kinematics.pose(q[self._columns], self._link) @ self._X_LT)
 
-    def _in_words(self, outcome: Outcome, in_zone: int) -> str:
+    def _in_words(self, outcome: SearchOutcome, in_zone: int) -> str:
         if outcome.status is PlanStatus.CANCELLED:
             return outcome.reason
         best = self._nodes.away[: int(self._search.tree.count[0])]
@@ -286,7 +286,7 @@ def _both(request: PlanRequest, link: str) -> int:
     """Return the address of the link's pose and Jacobian over the request's joints.
 
     Raises:
-        BadConfig: no code can be generated on this machine.
+        InvalidConfig: no code can be generated on this machine.
     """
     checker = request.checker
     robot = checker.robot
@@ -301,4 +301,4 @@ def _both(request: PlanRequest, link: str) -> int:
         row = arrays.frame_rows[robot.tree.frame_names.index(link)]
         return RobotCode(arrays).address("both_one", row)
     except CodeGenerationError as error:
-        raise BadConfig(f"the task-space planner needs generated code: {error}") from None
+        raise InvalidConfig(f"the task-space planner needs generated code: {error}") from None

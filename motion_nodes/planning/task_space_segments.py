@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.ik.pose_error import rotation_vector
 from motion_nodes.model.poses import rotation_about
 from motion_nodes.model.tree import Array
@@ -196,7 +196,7 @@ def arc_through(start: Array, mid: Array, end: Array) -> Arc:
         end: position to get to [m], shape (3,).
 
     Raises:
-        BadCommand: two of the points are the same, or all are on a line.
+        InvalidCommand: two of the points are the same, or all are on a line.
 
     Source: centre of the circumscribed circle of a triangle, from the chords a and b from start:
     c = start + ((|a|^2 b - |b|^2 a) x (a x b)) / (2 |a x b|^2).
@@ -204,10 +204,14 @@ def arc_through(start: Array, mid: Array, end: Array) -> Arc:
     a, b = mid - start[:3, 3], end - start[:3, 3]
     lengths = np.linalg.norm(a), np.linalg.norm(b), np.linalg.norm(b - a)
     if min(lengths) <= NO_WAY:
-        raise BadCommand("two of an arc's three points are the same; it needs three different ones")
+        raise InvalidCommand(
+            "two of an arc's three points are the same; it needs three different ones"
+        )
     normal = np.cross(a, b)
     if np.linalg.norm(normal) <= 1e-6 * lengths[0] * lengths[1]:
-        raise BadCommand("the three points of an arc are on a line; use a linear path, or move one")
+        raise InvalidCommand(
+            "the three points of an arc are on a line; use a linear path, or move one"
+        )
     offset = np.cross((a @ a) * b - (b @ b) * a, normal) / (2.0 * (normal @ normal))
     axis = normal / np.linalg.norm(normal)
     return Arc(start, start[:3, 3] + offset, axis, _angle(-offset, b - offset, axis))
@@ -222,7 +226,7 @@ def arc_along(start: Array, tangent: Array, end: Array) -> Arc:
         end: position to get to [m], shape (3,).
 
     Raises:
-        BadCommand: the point is where it starts, or straight ahead or behind.
+        InvalidCommand: the point is where it starts, or straight ahead or behind.
 
     Source: the angle between tangent and chord is half the arc's (tangent-chord theorem), so the
     radius is |chord| / (2 sin).
@@ -230,11 +234,11 @@ def arc_along(start: Array, tangent: Array, end: Array) -> Arc:
     chord = end - start[:3, 3]
     length = float(np.linalg.norm(chord))
     if length <= NO_WAY:
-        raise BadCommand("an arc's target is where it starts")
+        raise InvalidCommand("an arc's target is where it starts")
     normal = np.cross(tangent, chord)
     sine = float(np.linalg.norm(normal)) / length
     if sine <= 1e-6:
-        raise BadCommand(
+        raise InvalidCommand(
             "an arc's target is straight ahead of or behind where it starts; use a linear path"
         )
     axis = normal / np.linalg.norm(normal)

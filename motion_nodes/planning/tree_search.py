@@ -13,14 +13,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadConfig
-from motion_nodes.kernels.collision.checker_calls import Checker
-from motion_nodes.kernels.search.tree_parts import CONTINUE, FOUND, FULL, NO_SAMPLE, Space, Tree
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.kernels.collision.checker_bridge import Checker
+from motion_nodes.kernels.search.classic_trees import (
+    CONTINUE,
+    FOUND,
+    FULL,
+    NO_SAMPLE,
+    Tree,
+    TreeSpace,
+)
 from motion_nodes.model.tree import Array, frozen
-from motion_nodes.planning.goals import GoalConfigurations, goal_configurations
+from motion_nodes.planning.goal_sampling import GoalConfigurations, goal_configurations
 from motion_nodes.planning.joint_space import JointSpace
-from motion_nodes.planning.problem import PlanRequest, PlanResult, PlanStatus
-from motion_nodes.planning.start import check_search_start
+from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
+from motion_nodes.planning.start_state import check_search_start
 
 _BATCH_TIME = 2e-3
 """About so long a kernel runs before Python looks at clock and cancelling [s]."""
@@ -37,7 +44,7 @@ class SearchTree:
 
 
 @dataclass(frozen=True, eq=False)
-class Ends:
+class SearchEnds:
     """Where a search may start and end."""
 
     start: Array
@@ -45,7 +52,7 @@ class Ends:
     goals: GoalConfigurations
 
 
-def find_ends(request: PlanRequest) -> Ends | PlanResult:
+def find_ends(request: PlanRequest) -> SearchEnds | PlanResult:
     """Return start and goals of a request, or the result that says what is wrong with them."""
     began = time.perf_counter()
     start = check_search_start(request.checker, request.start)
@@ -54,23 +61,23 @@ def find_ends(request: PlanRequest) -> Ends | PlanResult:
     goals = goal_configurations(request, start.q)
     if goals.status is not None:
         return PlanResult(goals.status, None, goals.reason, time=time.perf_counter() - began)
-    return Ends(start.q, goals)
+    return SearchEnds(start.q, goals)
 
 
 def space_of(request: PlanRequest, weights: ArrayLike | None) -> JointSpace:
     """Return the joints of a request with weights, none given: 1 each.
 
     Raises:
-        BadConfig: weights of wrong length or sign.
+        InvalidConfig: weights of wrong length or sign.
     """
     chosen = None if weights is None or np.size(weights) == 0 else weights
     return JointSpace.of_robot(request.checker.robot, request.checker.joint_names, chosen)
 
 
-def kernel_space(space: JointSpace, *points: ArrayLike) -> Space:
+def kernel_space(space: JointSpace, *points: ArrayLike) -> TreeSpace:
     """Return a space as kernels take it; points tell where to draw where a joint has no end."""
     low, high = space.bounds(*points)
-    return Space(low, high, space.wraps.copy(), np.array(space.weights))
+    return TreeSpace(low, high, space.wraps.copy(), np.array(space.weights))
 
 
 def new_tree(root: Array, room: int, seed: int) -> Tree:
@@ -83,7 +90,7 @@ def new_tree(root: Array, room: int, seed: int) -> Tree:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SearchOutcome:
     """How a search ended."""
 
     found: bool
@@ -91,7 +98,7 @@ class Outcome:
     reason: str
 
 
-SOLVED = Outcome(True, PlanStatus.SOLVED, "")
+SOLVED = SearchOutcome(True, PlanStatus.SOLVED, "")
 
 
 class Growth:
@@ -118,7 +125,7 @@ class Growth:
         late = time.perf_counter() > self._began + request.timeout
         return PlanStatus.TIMED_OUT if late else None
 
-    def failed(self, status: PlanStatus, iterations: int) -> Outcome:
+    def failed(self, status: PlanStatus, iterations: int) -> SearchOutcome:
         """Return the outcome of a search that ended without a path."""
         words = {
             PlanStatus.CANCELLED: "cancelled",
@@ -126,14 +133,14 @@ class Growth:
             "one",
         }
         usual = f"no path in {iterations} iterations; more may find one"
-        return Outcome(False, status, words.get(status, usual))
+        return SearchOutcome(False, status, words.get(status, usual))
 
     def run(
         self,
         grow: Callable[[int], int],
         tree: Tree,
         done: Callable[[], bool] = lambda: False,
-    ) -> Outcome:
+    ) -> SearchOutcome:
         """Call ``grow`` with numbers of iterations until it finds something or has to end.
 
         Args:
@@ -160,10 +167,10 @@ class Growth:
                 return SOLVED
             if code == FULL:
                 words = f"no path with {len(tree.nodes)} nodes; the tree has no room for more"
-                return Outcome(False, PlanStatus.ITERATION_LIMIT, words)
+                return SearchOutcome(False, PlanStatus.ITERATION_LIMIT, words)
             if code == NO_SAMPLE:
                 words = f"none of {self._tries} random configurations is free of collisions"
-                return Outcome(False, PlanStatus.ITERATION_LIMIT, words)
+                return SearchOutcome(False, PlanStatus.ITERATION_LIMIT, words)
             assert code == CONTINUE
             if done():
                 return SOLVED
@@ -173,7 +180,7 @@ class Growth:
 
 
 @dataclass(frozen=True, eq=False)
-class Search:
+class TreeSearch:
     """One search for one request."""
 
     request: PlanRequest
@@ -182,7 +189,7 @@ class Search:
     goals: Array
     """Configurations, any of which will do, shape (g, n)."""
     tree: Tree
-    kernel_space: Space
+    kernel_space: TreeSpace
     checker: Checker
     growth: Growth
 
@@ -203,10 +210,10 @@ class Search:
         return self.space.unwrapped(points)
 
 
-class Found(NamedTuple):
+class FoundPath(NamedTuple):
     """What a search led to."""
 
-    outcome: Outcome
+    outcome: SearchOutcome
     path: Array | None = None
     goal: int = 0
     """Which row of the goals, or which goal, the path leads to."""
@@ -241,7 +248,7 @@ class TreePlanner(ABC):
         started = time.perf_counter()
         goals = ends.goals.Q
         kernel = request.checker.kernel()
-        search = Search(
+        search = TreeSearch(
             request,
             space,
             ends.start,
@@ -253,7 +260,7 @@ class TreePlanner(ABC):
         )
         here = int(np.argmin(space.distance(goals, ends.start)))
         if space.distance(goals[here], ends.start) == 0.0:
-            found = Found(SOLVED, np.stack([ends.start, goals[here]]), here)
+            found = FoundPath(SOLVED, np.stack([ends.start, goals[here]]), here)
         else:
             found = self.search(search)
         del kernel
@@ -261,8 +268,8 @@ class TreePlanner(ABC):
 
     def result(
         self,
-        search: Search,
-        found: Found,
+        search: TreeSearch,
+        found: FoundPath,
         goal_index: Sequence[int],
         began: float,
         started: float,
@@ -284,8 +291,8 @@ class TreePlanner(ABC):
         )
 
     @abstractmethod
-    def search(self, search: Search) -> Found:
-        """Search; the start is no goal."""
+    def search(self, search: TreeSearch) -> FoundPath:
+        """TreeSearch; the start is no goal."""
 
 
 def drawn(tree: Tree) -> SearchTree:
@@ -295,7 +302,7 @@ def drawn(tree: Tree) -> SearchTree:
 
 
 def check_number(name: str, value: float, least: float, most: float = math.inf) -> None:
-    """Raise BadConfig unless a setting is a finite number between bounds."""
+    """Raise InvalidConfig unless a setting is a finite number between bounds."""
     if not (least <= value <= most) or not math.isfinite(value):
         allowed = f"at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
-        raise BadConfig(f"{name} is {value!r}; it must be {allowed}.")
+        raise InvalidConfig(f"{name} is {value!r}; it must be {allowed}.")

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.errors import BadConfig
-from motion_nodes.kernels.rmp.rmp_bounds import INPUTS, Bound, generated_bound, generic_bound
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.kernels.rmp.rmp_joint_limits import INPUTS, Bound, generated_bound, generic_bound
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array
 
@@ -39,10 +39,10 @@ def substeps(duration: float, longest: float) -> tuple[int, float]:
     """Return how many equal steps a duration takes, and how long each is [s].
 
     Raises:
-        BadConfig: a duration that is not positive and finite.
+        InvalidConfig: a duration that is not positive and finite.
     """
     if not (math.isfinite(duration) and duration > 0.0):
-        raise BadConfig(f"the duration is {duration} s; it must be above 0 and finite.")
+        raise InvalidConfig(f"the duration is {duration} s; it must be above 0 and finite.")
     # 1/60 s must not take six steps of 1/300 s only because it is not exact.
     count = max(1, math.ceil(duration / longest * (1.0 - 1e-9)))
     return count, duration / count

@@ -11,7 +11,7 @@ import numpy as np
 
 from motion_nodes.kernels.rmp import rmp_distance
 from motion_nodes.kernels.rmp.rmp_formulas import NumpyOps
-from motion_nodes.kernels.rmp.rmp_memory import Obstacles
+from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
 from motion_nodes.model.tree import Array
 
 # Written for symbols; with arrays for symbols and NumPy for the tape they are plain functions.
@@ -33,7 +33,7 @@ class Distances:
     """v^T H v with H the second derivative of the distance; 0 inside [m/s^2], shape (k,)."""
 
 
-def distances(obstacles: Obstacles, p: Array, v: Array) -> Distances:
+def distances(obstacles: ObstacleArrays, p: Array, v: Array) -> Distances:
     """Return distances of a point at p [m] that moves with v [m/s] from all obstacles."""
     found = [
         formula(NumpyOps, list(p), list(v), list(rows.T))

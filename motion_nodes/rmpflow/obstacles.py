@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Obstacles of a scene in the robot's base frame, packed anew only where something changed."""
+"""ObstacleArrays of a scene in the robot's base frame, packed anew only where something changed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.kernels.rmp.rmp_memory import Obstacles, empty_obstacles
+from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays, empty_obstacles
 from motion_nodes.model.tree import Array
-from motion_nodes.rmpflow.packing import pack_parts, placed
-from motion_nodes.scene.allowed import AllowedCollisions
+from motion_nodes.rmpflow.rmp_inputs import pack_parts, placed
+from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.scene import Scene, WorldObject
 
 _STILL = np.zeros(6)
@@ -21,9 +21,9 @@ _STILL = np.zeros(6)
 class _Packed:
     item: WorldObject
     twist: Array
-    own: Obstacles
+    own: ObstacleArrays
     """In the frame of the object, at rest."""
-    rows: Obstacles
+    rows: ObstacleArrays
     """In the base frame."""
 
 
@@ -44,7 +44,7 @@ class ObstaclePacker:
 
     def packed(
         self, scene: Scene, X_BW: Array, twists: Mapping[str, Array] | None = None
-    ) -> Obstacles:
+    ) -> ObstacleArrays:
         """Return what is enabled and must not be touched.
 
         Args:
@@ -69,7 +69,7 @@ class ObstaclePacker:
         rows = [found.rows for found in self._known.values()]
         if not rows:
             return empty_obstacles()
-        return Obstacles(
+        return ObstacleArrays(
             np.concatenate([r.boxes for r in rows]), np.concatenate([r.rounds for r in rows])
         )
 
@@ -97,11 +97,11 @@ class ObstaclePacker:
             for tables in ([o.boxes for o in own], [o.rounds for o in own])
         )
         return {
-            item.name: _Packed(item, twist, mine, Obstacles(b, r))
+            item.name: _Packed(item, twist, mine, ObstacleArrays(b, r))
             for item, twist, mine, b, r in zip(items, twists, own, boxes, rounds, strict=True)
         }
 
-    def _in_own_frame(self, item: WorldObject) -> Obstacles:
+    def _in_own_frame(self, item: WorldObject) -> ObstacleArrays:
         known = self._known.get(item.name)
         same = known is not None and known.item.parts is item.parts
         return known.own if known is not None and same else pack_parts(item.parts)

@@ -12,19 +12,19 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.files.rmpflow_file import read_rmpflow
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
-from motion_nodes.rmpflow.evaluator import Evaluator
+from motion_nodes.rmpflow.compiled_policy import Evaluator
 from motion_nodes.rmpflow.integration import Integrator, JointMotion, substeps
-from motion_nodes.rmpflow.moving_scene import MovingScene
-from motion_nodes.rmpflow.numbers import joint_numbers
-from motion_nodes.rmpflow.progress import Progress, StuckSettings
-from motion_nodes.rmpflow.smoothing import Smoothing, SmoothingSettings
+from motion_nodes.rmpflow.obstacle_scene import MovingScene
+from motion_nodes.rmpflow.policy_targets import TargetedPolicy
+from motion_nodes.rmpflow.progress import StuckSettings, TargetProgress
 from motion_nodes.rmpflow.status import Errors, PolicyStatus, errors_of, watch
-from motion_nodes.rmpflow.targeted import TargetedPolicy
+from motion_nodes.rmpflow.time_scaling import Smoothing, SmoothingSettings
+from motion_nodes.rmpflow.validation import joint_numbers
 
 _SAG_SETTLING = 0.15  # [s] time constant
 _AT_REST = 1e-3  # [rad/s or m/s]
@@ -70,17 +70,19 @@ class RmpflowPolicy(TargetedPolicy):
 
         Raises:
             UnknownGroup, UnknownJoint, UnknownFrame: for a name that the robot has not.
-            BadDescription: the robot has no settings, or ones that cannot be read.
-            BadConfig: settings that do not fit.
+            InvalidDescription: the robot has no settings, or ones that cannot be read.
+            InvalidConfig: settings that do not fit.
         """
         if not (math.isfinite(maximum_substep_size) and maximum_substep_size > 0.0):
-            raise BadConfig(
+            raise InvalidConfig(
                 f"maximum_substep_size is {maximum_substep_size} s; it must be above 0 and finite."
             )
         active = robot.group(joints).joints if isinstance(joints, str) else tuple(joints)
         frame = tool or robot.tool_frame
         if frame is None:
-            raise BadConfig(f"{robot.name} names no tool frame; say which frame targets are for.")
+            raise InvalidConfig(
+                f"{robot.name} names no tool frame; say which frame targets are for."
+            )
         self.robot, self.tool = robot, frame
         self.maximum_substep_size = maximum_substep_size
         self._evaluator = Evaluator(
@@ -94,7 +96,7 @@ class RmpflowPolicy(TargetedPolicy):
         posture = robot.named_state(self.settings.default_posture)
         self._default_posture = frozen(posture[robot.indices(active)])
         self._smoothing = Smoothing(smoothing) if smoothing is not None else None
-        self._progress = Progress(stuck)
+        self._progress = TargetProgress(stuck)
         self._ignore_updates = ignore_robot_state_updates
         self._surroundings = MovingScene(robot, frame, self._evaluator)
         self._watched_q = robot.home[robot.indices(self.watched_joints)].copy()
@@ -120,7 +122,7 @@ class RmpflowPolicy(TargetedPolicy):
         """Change parameters while the policy runs, such as ``{"target_rmp.accel_p_gain": 40.0}``.
 
         Raises:
-            BadConfig: a name that is none or a value that is not allowed; then nothing changes.
+            InvalidConfig: a name that is none or a value that is not allowed; then nothing changes.
         """
         self.set_settings(self.settings.with_parameters(values))
 
@@ -128,7 +130,7 @@ class RmpflowPolicy(TargetedPolicy):
         """Use other parameters from now on; frames of body controllers stay as they were.
 
         Raises:
-            BadConfig: they do not fit the robot; then the parameters before stay.
+            InvalidConfig: they do not fit the robot; then the parameters before stay.
         """
         self._evaluator.set_settings(settings)
         self._integrator.set_max_velocity(self._evaluator.bounds.max_velocity)
@@ -165,7 +167,7 @@ class RmpflowPolicy(TargetedPolicy):
         """Put the policy's own state somewhere, such as where the robot is.
 
         Raises:
-            BadCommand: wrong numbers of joints, or ones that are not finite; nothing changes.
+            InvalidCommand: wrong numbers of joints, or ones that are not finite; nothing changes.
         """
         q = joint_numbers(active_q, self.active_joints, "active_q")
         qd = joint_numbers(active_qd, self.active_joints, "active_qd")
@@ -201,8 +203,8 @@ class RmpflowPolicy(TargetedPolicy):
             frame_duration: length of the frame [s].
 
         Raises:
-            BadCommand: wrong numbers of joints, or ones that are not finite; nothing changes.
-            BadConfig: a duration that is none.
+            InvalidCommand: wrong numbers of joints, or ones that are not finite; nothing changes.
+            InvalidConfig: a duration that is none.
         """
         count, dt = substeps(frame_duration, self.maximum_substep_size)
         own = self._state
@@ -243,8 +245,8 @@ class RmpflowPolicy(TargetedPolicy):
                 or moves that, is taken along with it [rad or m].
 
         Raises:
-            BadCommand: wrong numbers of joints, or ones that are not finite; nothing changes.
-            BadConfig: a duration that is none.
+            InvalidCommand: wrong numbers of joints, or ones that are not finite; nothing changes.
+            InvalidConfig: a duration that is none.
         """
         count, dt = substeps(frame_duration, self.maximum_substep_size)
         q = joint_numbers(active_q, self.active_joints, "active_q")
@@ -265,7 +267,7 @@ class RmpflowPolicy(TargetedPolicy):
         """Take the reference back to positions that were told before, at rest.
 
         Raises:
-            BadCommand: wrong number of joints, or ones that are not finite; nothing changes.
+            InvalidCommand: wrong number of joints, or ones that are not finite; nothing changes.
         """
         told = joint_numbers(q, self.active_joints, "reference")
         self._state = JointMotion(told, np.zeros(len(told)), np.zeros(len(told)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.tree import Array
-from motion_nodes.rmpflow.evaluation import Goal
+from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.scene.scene import Scene
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.tree import Array
 
 _MARKS = 10  # errors that are kept in the time of patience
@@ -38,10 +38,10 @@ class StuckSettings:
         for name in ("patience", "progress", "tolerance", "target_step"):
             value = getattr(self, name)
             if not (np.isfinite(value) and value > 0.0):
-                raise BadConfig(f"stuck.{name} is {value}; it must be above 0 and finite.")
+                raise InvalidConfig(f"stuck.{name} is {value}; it must be above 0 and finite.")
 
 
-class Progress:
+class TargetProgress:
     """Watches the error of a policy: the least one now, and those some time ago."""
 
     def __init__(self, settings: StuckSettings | None = None) -> None:

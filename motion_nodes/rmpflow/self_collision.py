@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 
 from motion_nodes.kernels.rmp.rmp_memory import RmpModel, rmp_layout, sphere_places
-from motion_nodes.kernels.rmp.rmp_self import SelfTables, self_collision
+from motion_nodes.kernels.rmp.rmp_self_collision import SelfTables, self_collision
 from motion_nodes.model.rmpflow_settings import RmpflowSettings, SelfCollision
 from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.self_pairs import SelfSpheres

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.kernels.packed import PackedArrays
+from motion_nodes.kernels.kinematic_arrays import PackedArrays
 from motion_nodes.kernels.rmp.rmp_memory import RmpModel
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
-from motion_nodes.scene.allowed import AllowedCollisions
+from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies, rigid_links
 
 

@@ -11,7 +11,12 @@ from __future__ import annotations
 import numpy as np
 
 from motion_nodes.model.poses import rotation_about
-from motion_nodes.model.rmpflow_settings import AxisTarget, CspaceTarget, RmpflowSettings, Target
+from motion_nodes.model.rmpflow_settings import (
+    AxisTarget,
+    CspaceTarget,
+    RmpflowSettings,
+    TargetSettings,
+)
 from motion_nodes.model.tree import Array
 
 _MOST_PULL = 0.7  # part of a leaf's greatest pull that may be used up by its damping
@@ -22,7 +27,7 @@ _JOINT_LEASH = 0.2  # [rad or m]
 _TINY = 1e-9
 
 
-def lead_of_position(velocity: Array, leaf: Target) -> Array:
+def lead_of_position(velocity: Array, leaf: TargetSettings) -> Array:
     """Return how far ahead of a moving point the target must be for the tool to go with it.
 
     In kp d / (d + eps) = kd v, pull and damping of the leaf, d is what is looked for.

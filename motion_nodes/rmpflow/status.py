@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from motion_nodes.model.tree import Array
-from motion_nodes.rmpflow.evaluation import Goal
-from motion_nodes.rmpflow.progress import Progress
+from motion_nodes.rmpflow.numpy_policy import Goal
+from motion_nodes.rmpflow.progress import TargetProgress
 
 _ANGLE_WEIGHT = 0.1  # [m/rad] errors of orientation beside those of position, for progress
 
@@ -62,7 +62,7 @@ def error_of(goal: Goal, errors: Errors) -> float:
     return error if goal.rotation is None else error + _ANGLE_WEIGHT * errors.orientation
 
 
-def watch(progress: Progress, goal: Goal, errors: Errors, duration: float) -> None:
+def watch(progress: TargetProgress, goal: Goal, errors: Errors, duration: float) -> None:
     """Tell whoever watches for progress how far the goal is."""
     parts = [] if goal.position is None else [goal.position]
     if goal.rotation is not None:

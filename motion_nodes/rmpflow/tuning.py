@@ -17,7 +17,7 @@ import numpy as np
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
 from motion_nodes.model.robot import Robot
 from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.trials import Task, TaskDrawer, Trial, run_trial
+from motion_nodes.rmpflow.policy_trials import TaskDrawer, Trial, TrialTask, run_trial
 from motion_nodes.scene.checker import CollisionChecker
 
 CLEARLY = 0.03
@@ -45,7 +45,7 @@ _FASTER = {
 _COLLISION = ("collision_rmp", "self_collision_rmp")
 _ISOTROPIC = {"target_rmp.min_metric_alpha": 1.0, "target_rmp.proximity_metric_boost_scalar": 1.0}
 
-Draw = Callable[[TaskDrawer], Task]
+Draw = Callable[[TaskDrawer], TrialTask]
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Knob:
 
 
 @dataclass(frozen=True)
-class Stage:
+class TuningStage:
     """One step of the order."""
 
     title: str
@@ -70,7 +70,7 @@ class Stage:
 
 
 STAGES = (
-    Stage(
+    TuningStage(
         "posture",
         ("cspace_target_rmp",),
         TaskDrawer.posture,
@@ -79,7 +79,7 @@ STAGES = (
             Knob("cspace_target_rmp.damping_gain", (0.7, 1.4)),
         ),
     ),
-    Stage(
+    TuningStage(
         "target, all directions alike",
         ("target_rmp",),
         TaskDrawer.position,
@@ -91,7 +91,7 @@ STAGES = (
         ),
         isotropic=True,
     ),
-    Stage(
+    TuningStage(
         "obstacles",
         _COLLISION,
         TaskDrawer.around_obstacle,
@@ -102,7 +102,7 @@ STAGES = (
         ),
         isotropic=True,
     ),
-    Stage(
+    TuningStage(
         "target, its direction and boost",
         (),
         TaskDrawer.around_obstacle,
@@ -112,7 +112,7 @@ STAGES = (
             Knob("target_rmp.proximity_metric_boost_scalar"),
         ),
     ),
-    Stage(
+    TuningStage(
         "axes of the tool",
         ("axis_target_rmp",),
         TaskDrawer.pose,
@@ -122,7 +122,7 @@ STAGES = (
             Knob("axis_target_rmp.metric_scalar", (0.3, 3.0)),
         ),
     ),
-    Stage(
+    TuningStage(
         "joint limits",
         ("joint_limit_rmp", "joint_velocity_cap_rmp"),
         TaskDrawer.near_limits,
@@ -131,7 +131,7 @@ STAGES = (
             Knob("joint_limit_rmp.accel_damper_gain"),
         ),
     ),
-    Stage(
+    TuningStage(
         "damping and inertia",
         ("damping_rmp",),
         lambda drawer: drawer.around_obstacle(oriented=True),
@@ -204,7 +204,7 @@ class StageReport:
     changes: tuple[Change, ...]
 
 
-def cost(trial: Trial, task: Task) -> float:
+def cost(trial: Trial, task: TrialTask) -> float:
     """Return how bad a trial is, in seconds: late, not there, back and forth, rough, touching.
 
     Args:
@@ -248,7 +248,7 @@ class Tuner:
         self._checker = CollisionChecker(robot, self._policy.active_joints)
         self._trials, self._seed = trials, seed
 
-    def walk(self, stages: Sequence[Stage] = STAGES) -> Iterator[StageReport]:
+    def walk(self, stages: Sequence[TuningStage] = STAGES) -> Iterator[StageReport]:
         """Go through the stages and yield what each found; :attr:`settings` follow."""
         on: list[str] = []
         for number, stage in enumerate(stages):
@@ -265,7 +265,9 @@ class Tuner:
         ]
         return Summary.of([trial for _, trial in self._run(settings.parameters(), tasks, True)])
 
-    def _stage(self, stage: Stage, forced: Mapping[str, float], tasks: list[Task]) -> StageReport:
+    def _stage(
+        self, stage: TuningStage, forced: Mapping[str, float], tasks: list[TrialTask]
+    ) -> StageReport:
         values = self.settings.parameters()
         first, least = dict(values), self._cost({**values, **forced}, tasks)
         for knob in stage.knobs:
@@ -285,12 +287,12 @@ class Tuner:
         self.settings = self.settings.with_parameters({c.name: c.after for c in changes})
         return StageReport(stage.title, before, after, changes)
 
-    def _cost(self, values: Mapping[str, float], tasks: Sequence[Task]) -> float:
+    def _cost(self, values: Mapping[str, float], tasks: Sequence[TrialTask]) -> float:
         return float(np.mean([cost(trial, task) for task, trial in self._run(values, tasks)]))
 
     def _run(
-        self, values: Mapping[str, float], tasks: Sequence[Task], weigh: bool = False
-    ) -> Iterator[tuple[Task, Trial]]:
+        self, values: Mapping[str, float], tasks: Sequence[TrialTask], weigh: bool = False
+    ) -> Iterator[tuple[TrialTask, Trial]]:
         self._policy.set_parameters(values)
         for task in tasks:
             yield task, run_trial(self._policy, self._checker, task, weigh=weigh)
@@ -306,7 +308,7 @@ def _off(settings: RmpflowSettings, on: Sequence[str]) -> dict[str, float]:
     }
 
 
-def _forced(stage: Stage) -> dict[str, float]:
+def _forced(stage: TuningStage) -> dict[str, float]:
     return _ISOTROPIC if stage.isotropic else {}
 
 

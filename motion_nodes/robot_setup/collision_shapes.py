@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from motion_nodes.errors import BadDescription
-from motion_nodes.robot_setup.convex_pieces import ConvexPiece, write_obj
+from motion_nodes.errors import InvalidDescription
+from motion_nodes.robot_setup.convex_cover import ConvexPiece, write_obj
 
 MESHES = "meshes"
 """Folder of a robot's mesh files, beside its URDF."""
@@ -45,11 +45,11 @@ def with_collision_meshes(urdf: str, link: str, files: Sequence[str]) -> str:
         files: mesh files as the URDF is to name them.
 
     Raises:
-        BadDescription: there is no such link, or it is empty.
+        InvalidDescription: there is no such link, or it is empty.
     """
     found = re.search(rf'<link\s+name="{re.escape(link)}"\s*>.*?</link>', urdf, re.DOTALL)
     if found is None:
-        raise BadDescription(f"the URDF has no link '{link}' with elements in it.")
+        raise InvalidDescription(f"the URDF has no link '{link}' with elements in it.")
     body = re.sub(r"\s*<collision\b.*?</collision>", "", found.group(), flags=re.DOTALL)
     lines = "".join(
         f'    <collision><geometry><mesh filename="{file}"/></geometry></collision>\n'

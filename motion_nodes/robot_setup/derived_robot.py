@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.kernels.cache import preferred_folder
 from motion_nodes.model.loader import ROBOT_FILE, load_robot
 from motion_nodes.model.robot import Robot
@@ -45,7 +45,7 @@ def load_description(
         progress: is told the steps of deriving a robot.
 
     Raises:
-        RobotNotFound, BadDescription, BadConfig: as the loader and ``motion new``.
+        RobotNotFound, InvalidDescription, InvalidConfig: as the loader and ``motion new``.
     """
     path = Path(name_or_path).expanduser()
     if urdf is None and path.suffix in _URDF_SUFFIXES and path.is_file():
@@ -64,8 +64,8 @@ def derived_folder(
         progress: is told the steps.
 
     Raises:
-        BadDescription: the URDF cannot be used; names file, line and what to do.
-        BadConfig: the cache cannot be written.
+        InvalidDescription: the URDF cannot be used; names file, line and what to do.
+        InvalidConfig: the cache cannot be written.
     """
     cache = _cache_folder()
     key = _digest(urdf, package_paths)
@@ -94,12 +94,14 @@ def derived_folder(
 def _cache_folder() -> Path:
     kernels = preferred_folder()
     if kernels is None:
-        raise BadConfig("there is no home folder; set MOTION_NODES_CACHE_DIR to a writable folder.")
+        raise InvalidConfig(
+            "there is no home folder; set MOTION_NODES_CACHE_DIR to a writable folder."
+        )
     folder = kernels.parent / "robots"
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise BadConfig(
+        raise InvalidConfig(
             f"{folder} cannot be made ({error.strerror}); set MOTION_NODES_CACHE_DIR to a writable "
             "folder, or make a robot's folder with 'motion new'."
         ) from None
@@ -111,7 +113,7 @@ def _digest(urdf: Path, package_paths: Sequence[str | Path]) -> str:
     try:
         text = urdf.read_bytes()
     except OSError as error:
-        raise BadConfig(f"{urdf} cannot be read: {error.strerror}.") from None
+        raise InvalidConfig(f"{urdf} cannot be read: {error.strerror}.") from None
     sha = hashlib.sha256(_code_digest())
     sha.update(str(urdf).encode())
     sha.update(text)

@@ -10,7 +10,7 @@ import numpy as np
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Array, JointKind, KinematicTree
-from motion_nodes.robot_setup.findings import Findings, listed
+from motion_nodes.robot_setup.notes import Notes, listed
 
 DENSITY = 1000.0
 """Of links without a mass [kg/m^3]."""
@@ -22,7 +22,7 @@ STIFF, DAMPED = 80.0, 2.0
 _LEAST_INERTIA = 1e-5
 
 
-def motion_limits(tree: KinematicTree, findings: Findings) -> dict[str, dict[str, float]]:
+def motion_limits(tree: KinematicTree, findings: Notes) -> dict[str, dict[str, float]]:
     """Return limits of acceleration and jerk by joint, guessed from the limits of speed."""
     acceleration = {
         name: _round(tree.joints[name].velocity / ACCELERATE_WITHIN) for name in tree.joint_names
@@ -37,7 +37,7 @@ def motion_limits(tree: KinematicTree, findings: Findings) -> dict[str, dict[str
     return {"acceleration": acceleration, "jerk": jerk}
 
 
-def masses_of(tree: KinematicTree, volumes: Mapping[str, float], findings: Findings) -> Array:
+def masses_of(tree: KinematicTree, volumes: Mapping[str, float], findings: Notes) -> Array:
     """Return the mass of each link [kg] in the order of ``frame_names``.
 
     If no link has one, that of its volume in water.
@@ -137,7 +137,7 @@ def drives(
     return block
 
 
-def weak_joints(tree: KinematicTree, loads: Array, findings: Findings) -> None:
+def weak_joints(tree: KinematicTree, loads: Array, findings: Notes) -> None:
     """Tell of joints whose effort cannot hold up what hangs on them."""
     weak = [
         f"{name} ({tree.joints[name].effort:.3g} of {load:.3g})"

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from motion_nodes.model.tree import KinematicTree
-from motion_nodes.robot_setup.findings import Findings, listed
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.robot_setup.notes import Notes, listed
 from motion_nodes.robot_setup.wheels import BaseGuess, in_base, link_poses
 from motion_nodes.scene.robot_spheres import rigid_links
 
@@ -29,7 +29,7 @@ def floor_contact(
     tree: KinematicTree,
     geometries: Mapping[str, LinkGeometry],
     base_frame: str,
-    findings: Findings,
+    findings: Notes,
 ) -> dict[str, Any]:
     """Return the block ``simulation`` of robot.yaml; empty for an arm and where nothing is special.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Joint, JointKind, KinematicTree
-from motion_nodes.robot_setup.findings import Findings, listed
+from motion_nodes.robot_setup.notes import Notes, listed
 
 _FINGER = re.compile(r"finger|grip|thumb|knuckle|jaw|claw|palm|pinch|hand_(?!e)", re.IGNORECASE)
 _TIPS = [
@@ -75,7 +75,7 @@ class _Branches:
 
 
 def guess_groups(
-    tree: KinematicTree, left_out: Collection[str], findings: Findings, base: str | None = None
+    tree: KinematicTree, left_out: Collection[str], findings: Notes, base: str | None = None
 ) -> Groups:
     """Return groups of the joints of a robot.
 

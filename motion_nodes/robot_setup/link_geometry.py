@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, Box, Cylinder, Mesh, Shape, Sphere, frozen
 from motion_nodes.scene.mesh_file import read_mesh
@@ -42,10 +42,10 @@ class LinkGeometry:
             spacing: wanted distance of samples [m]; default: 1/32 of the largest extent.
 
         Raises:
-            BadDescription: there are no triangles.
+            InvalidDescription: there are no triangles.
         """
         if not len(corners):
-            raise BadDescription("a geometry without triangles cannot be covered by spheres.")
+            raise InvalidDescription("a geometry without triangles cannot be covered by spheres.")
         self.corners = frozen(corners)
         low, high = self.bounds
         extent = np.maximum(high - low, 1e-9)
@@ -73,7 +73,7 @@ class LinkGeometry:
             spacing: see above.
 
         Raises:
-            BadDescription: a mesh cannot be found or read.
+            InvalidDescription: a mesh cannot be found or read.
         """
         pieces = [triangles_of(shape, find_mesh) for shape in shapes]
         return cls(np.concatenate(pieces), spacing) if pieces else None
@@ -84,7 +84,7 @@ class LinkGeometry:
 
         Raises:
             UnknownFrame: there is no such link.
-            BadDescription: a mesh cannot be found or read.
+            InvalidDescription: a mesh cannot be found or read.
         """
         return cls.of_shapes(robot.tree.link(link).collisions, robot.mesh_path, spacing)
 
@@ -238,7 +238,7 @@ def triangles_of(shape: Shape, find_mesh: Callable[[str], Path]) -> Array:
     """Return a shape's surface as triangles in the link's frame [m], shape (t, 3, 3).
 
     Raises:
-        BadDescription: its mesh cannot be found or read.
+        InvalidDescription: its mesh cannot be found or read.
     """
     geometry = shape.geometry
     if isinstance(geometry, Mesh):

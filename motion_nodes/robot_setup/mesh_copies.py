@@ -15,16 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.errors import BadDescription
-from motion_nodes.robot_setup.findings import Findings, listed
-from motion_nodes.robot_setup.repair import TOO_LARGE, TOO_SMALL
-from motion_nodes.robot_setup.source import PackageSearch
+from motion_nodes.errors import InvalidDescription
+from motion_nodes.robot_setup.notes import Notes, listed
+from motion_nodes.robot_setup.urdf_repair import TOO_LARGE, TOO_SMALL
+from motion_nodes.robot_setup.urdf_source import PackageSearch
 from motion_nodes.scene.mesh_file import read_mesh
 from motion_nodes.scene.shapes import TriangleMesh
 
 
 def sort_out(
-    root: Any, search: PackageSearch, findings: Findings, *, allow_missing: bool, file: Path
+    root: Any, search: PackageSearch, findings: Notes, *, allow_missing: bool, file: Path
 ) -> None:
     """Take out the meshes that cannot be used.
 
@@ -36,7 +36,8 @@ def sort_out(
         file: for errors.
 
     Raises:
-        BadDescription: collision meshes are missing or cannot be read; or a size that no robot has.
+        InvalidDescription: collision meshes are missing or cannot be read; or a size that no robot
+            has.
     """
     problems: list[str] = []
     links: list[str] = []
@@ -49,7 +50,7 @@ def sort_out(
             if shape.tag == "visual":
                 continue
             extent = float(np.ptp(read_mesh(path, _scale(mesh, where)).vertices, axis=0).max())
-        except BadDescription as error:
+        except InvalidDescription as error:
             if "scale" in str(error) and str(error).startswith(where):
                 raise
             link.remove(shape)
@@ -60,18 +61,18 @@ def sort_out(
                 links.append(name)
             continue
         if extent > TOO_LARGE:
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{where}: mesh '{filename}' with scale '{mesh.get('scale', '1 1 1')}' is "
                 f'{extent:.3g} m large; a mesh in millimetres needs scale="0.001 0.001 0.001".'
             )
         if extent < TOO_SMALL:
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{where}: mesh '{filename}' with scale '{mesh.get('scale', '1 1 1')}' is only "
                 f"{extent:.3g} m large; correct the scale or take the shape out."
             )
     if problems and not allow_missing:
         rest = f" (and {len(problems) - 1} more meshes)" if len(problems) > 1 else ""
-        raise BadDescription(
+        raise InvalidDescription(
             f"{file}: {problems[0]}{rest} Without them these links cannot be checked for "
             f"collisions: {listed(dict.fromkeys(links))}. With --allow-missing-meshes they are "
             "left out."
@@ -133,7 +134,7 @@ def _scale(mesh: Any, where: str) -> tuple[float, float, float]:
     except ValueError:
         numbers = []
     if len(numbers) != 3 or not np.isfinite(numbers).all() or 0.0 in numbers:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: scale is '{mesh.get('scale')}'; three numbers other than 0 are needed."
         )
     return numbers[0], numbers[1], numbers[2]

@@ -13,26 +13,26 @@ from typing import Any
 import numpy as np
 from lxml import etree  # type: ignore[import-untyped]
 
-from motion_nodes.errors import BadConfig, BadDescription, MotionError
-from motion_nodes.model.assemble import assemble
-from motion_nodes.model.decode import decode
-from motion_nodes.model.description import RobotDescription
+from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
 from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
 from motion_nodes.model.files.yaml_file import yaml_text
 from motion_nodes.model.loader import ROBOT_FILE, available_robots, load_robot
 from motion_nodes.model.robot import Robot
+from motion_nodes.model.robot_builder import assemble
+from motion_nodes.model.robot_yaml import RobotDescription
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.urdf.urdf import read_urdf
+from motion_nodes.model.yaml_schema import decode
 from motion_nodes.robot_setup import drives as drive_guess
-from motion_nodes.robot_setup.findings import Findings, listed
 from motion_nodes.robot_setup.floor_contact import floor_contact
 from motion_nodes.robot_setup.groups import Groups, guess_groups
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.mesh_copies import copy_meshes, sort_out
-from motion_nodes.robot_setup.reactive import rmpflow_settings
-from motion_nodes.robot_setup.repair import repair
-from motion_nodes.robot_setup.report import report
-from motion_nodes.robot_setup.robot_file import (
+from motion_nodes.robot_setup.named_states import first_home, nearer_home, ready_state
+from motion_nodes.robot_setup.notes import Notes, listed
+from motion_nodes.robot_setup.readme import report
+from motion_nodes.robot_setup.rmpflow_defaults import rmpflow_settings
+from motion_nodes.robot_setup.robot_yaml_text import (
     URDF_FILE,
     base_frame,
     checked_name,
@@ -44,10 +44,10 @@ from motion_nodes.robot_setup.self_collisions import (
     find_self_collisions,
     random_configurations,
 )
-from motion_nodes.robot_setup.source import PackageSearch, read_source
 from motion_nodes.robot_setup.sphere_measure import Coverage
 from motion_nodes.robot_setup.sphere_set import SPHERES_FILE, SphereSet
-from motion_nodes.robot_setup.states import first_home, nearer_home, ready_state
+from motion_nodes.robot_setup.urdf_repair import repair
+from motion_nodes.robot_setup.urdf_source import PackageSearch, read_source
 from motion_nodes.robot_setup.wheels import BaseGuess, find_wheels, guess_base
 from motion_nodes.scene.checker import CollisionChecker
 
@@ -63,7 +63,7 @@ class NewRobot:
 
     directory: Path
     robot: Robot
-    findings: Findings
+    findings: Notes
     coverage: Mapping[str, Coverage]
     """How well the spheres of each link stand for its geometry."""
     self_collisions: SelfCollisions
@@ -102,13 +102,13 @@ def new_robot(
         progress: is told what is done next.
 
     Raises:
-        BadDescription: the URDF cannot be used; tells file, line and what to do.
-        BadConfig: the folder or the name exists, or an option cannot be used.
+        InvalidDescription: the URDF cannot be used; tells file, line and what to do.
+        InvalidConfig: the folder or the name exists, or an option cannot be used.
     """
     say = progress or (lambda text: None)
-    findings = Findings()
+    findings = Notes()
     if spheres_accuracy is not None and not 0.0 < spheres_accuracy < 10.0:
-        raise BadConfig(f"the accuracy of spheres is {spheres_accuracy} m; it must be above 0.")
+        raise InvalidConfig(f"the accuracy of spheres is {spheres_accuracy} m; it must be above 0.")
     root, file = read_source(urdf, package_paths)
     robot_name = checked_name(name, root.get("name") or file.stem)
     target = _target(output, robot_name, force, unique_name=unique_name)
@@ -120,7 +120,9 @@ def new_robot(
     tree = _tree(root, file)
     geometries = _geometries(tree, search, findings)
     if not tree.joint_names:
-        raise BadDescription(f"{file}: no joint of this robot moves; there is nothing to control.")
+        raise InvalidDescription(
+            f"{file}: no joint of this robot moves; there is nothing to control."
+        )
     say("finding wheels and chains")
     wheels = find_wheels(tree, geometries, base_frame(tree))
     base = guess_base(wheels, tree, findings, base_frame(tree))
@@ -188,17 +190,19 @@ def _target(output: str | Path | None, name: str, force: bool, *, unique_name: b
     """Return the folder to make, after a look whether it can be made."""
     target = Path(output).expanduser().absolute() if output is not None else Path.cwd() / name
     if target.exists() and not force:
-        raise BadConfig(
+        raise InvalidConfig(
             f"{target} exists; choose another place with --output, or move it aside with --force."
         )
     known = available_robots() if unique_name else {}
     if name in known and known[name].parent != target:
-        raise BadConfig(
+        raise InvalidConfig(
             f"a robot called '{name}' exists: {known[name].parent}. Give this one another name "
             "with --name."
         )
     if not target.parent.is_dir():
-        raise BadConfig(f"{target.parent} is no folder; make it first, or choose another --output.")
+        raise InvalidConfig(
+            f"{target.parent} is no folder; make it first, or choose another --output."
+        )
     _draft(target).rmdir()
     return target
 
@@ -208,7 +212,7 @@ def _draft(target: Path) -> Path:
     try:
         return Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     except OSError as error:
-        raise BadConfig(
+        raise InvalidConfig(
             f"{target.parent} cannot be written to ({error.strerror or error}); choose another "
             "--output."
         ) from None
@@ -219,7 +223,7 @@ def _tree(root: Any, file: Path) -> KinematicTree:
 
 
 def _geometries(
-    tree: KinematicTree, search: PackageSearch, findings: Findings
+    tree: KinematicTree, search: PackageSearch, findings: Notes
 ) -> dict[str, LinkGeometry]:
     """Return the geometry of each link that has some."""
     links = tree.links.values()
@@ -235,7 +239,7 @@ def _geometries(
     for name, shapes in chosen.items():
         try:
             geometry = LinkGeometry.of_shapes(shapes, search.find)
-        except BadDescription as error:
+        except InvalidDescription as error:
             findings.add("missing", "spheres.yaml", f"{name} is not checked: {error}")
             continue
         if geometry is not None:
@@ -282,7 +286,7 @@ def _drives(
     base: BaseGuess,
     groups: Groups,
     geometries: Mapping[str, LinkGeometry],
-    findings: Findings,
+    findings: Notes,
     rng: np.random.Generator,
 ) -> list[dict[str, Any]]:
     volumes = {link: geometry.volume for link, geometry in geometries.items()}
@@ -309,7 +313,7 @@ def _drives(
     return drive_guess.drives(tree, together, felt, base.driven, wheel_inertia)
 
 
-def _turn_round(root: Any, joints: Sequence[str], findings: Findings) -> None:
+def _turn_round(root: Any, joints: Sequence[str], findings: Notes) -> None:
     """Turn axes of wheels, so that a positive speed drives forward."""
     for joint in root.findall("joint"):
         if joint.get("name") not in joints:
@@ -366,7 +370,7 @@ def _write(target: Path, texts: Mapping[str, str], root: Any, search: PackageSea
             target.rename(kept)
         draft.rename(target)
     except OSError as error:
-        raise BadConfig(f"{target}: cannot be written: {error.strerror or error}.") from None
+        raise InvalidConfig(f"{target}: cannot be written: {error.strerror or error}.") from None
     except MotionError as error:
         raise type(error)(str(error).replace(str(draft), str(target))) from None
     finally:

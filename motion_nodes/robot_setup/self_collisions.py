@@ -14,8 +14,8 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, KinematicTree
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
-from motion_nodes.scene.allowed import AllowedCollisions
-from motion_nodes.scene.robot_spheres import Body, checked_pairs, link_bodies
+from motion_nodes.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.scene.robot_spheres import CollisionBody, checked_pairs, link_bodies
 
 Reason = Literal["always", "often", "gripper", "never", "spheres only", "default"]
 """Always: they touch (almost) whatever the joints do. Often: they are next but one in a chain and
@@ -151,7 +151,7 @@ def _choose_home(
     return np.asarray(Q[best])
 
 
-def _distances(a: Body, b: Body, X_a: Array, X_b: Array) -> Array:
+def _distances(a: CollisionBody, b: CollisionBody, X_a: Array, X_b: Array) -> Array:
     """Return the least distance of the spheres of two bodies in each configuration, shape (m,)."""
     from scipy.spatial.distance import cdist
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.sphere_measure import nearest, reach_beyond, some
@@ -42,10 +42,10 @@ def fit_spheres(geometry: LinkGeometry, accuracy: float) -> Array:
         Centre and radius in the link's frame [m], shape (n, 4), the largest first.
 
     Raises:
-        BadConfig: an accuracy that is not a positive number.
+        InvalidConfig: an accuracy that is not a positive number.
     """
     if not (np.isfinite(accuracy) and accuracy > 0.0):
-        raise BadConfig(f"the accuracy of spheres is {accuracy} m; it must be above 0.")
+        raise InvalidConfig(f"the accuracy of spheres is {accuracy} m; it must be above 0.")
     geometry = geometry.finer(accuracy / 3.0)
     spheres = _polished(_Cover(geometry).greedy(_FIRST * accuracy), geometry, accuracy)
     best, least = spheres, np.inf
@@ -64,10 +64,10 @@ def fit_count(geometry: LinkGeometry, count: int) -> Array:
     """Return at most ``count`` spheres that hold a geometry, as accurate as so many can be.
 
     Raises:
-        BadConfig: a count below 1.
+        InvalidConfig: a count below 1.
     """
     if count < 1:
-        raise BadConfig(f"{count} spheres cannot hold a link; ask for 1 or more.")
+        raise InvalidConfig(f"{count} spheres cannot hold a link; ask for 1 or more.")
     size = float(np.ptp(geometry.bounds, axis=0).max())
     cover = _Cover(geometry)
     low, high = size / 100.0, size

@@ -16,11 +16,11 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand, BadDescription, UnknownFrame
-from motion_nodes.model.decode import decode
+from motion_nodes.errors import InvalidCommand, InvalidDescription, UnknownFrame
 from motion_nodes.model.files.yaml_file import read_yaml, yaml_text
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
+from motion_nodes.model.yaml_schema import decode
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.sphere_fit import fit_count, fit_spheres
 from motion_nodes.robot_setup.sphere_measure import Coverage, measure
@@ -40,7 +40,8 @@ class SphereSet:
         """Check and freeze all spheres.
 
         Raises:
-            BadCommand: a sphere that has not four finite numbers, or a radius that is not positive.
+            InvalidCommand: a sphere that has not four finite numbers, or a radius that is not
+                positive.
         """
         checked = {link: _checked(link, spheres) for link, spheres in self.links.items()}
         kept = {link: spheres for link, spheres in checked.items() if len(spheres)}
@@ -68,7 +69,7 @@ class SphereSet:
             spheres: shape (n, 4); none at all takes the link out.
 
         Raises:
-            BadCommand: see the class.
+            InvalidCommand: see the class.
         """
         return SphereSet({**self.links, link: np.asarray(spheres, np.float64).reshape(-1, 4)})
 
@@ -103,13 +104,13 @@ class SphereSet:
             count: how many come between, 1 or more.
 
         Raises:
-            BadCommand: no such spheres, one sphere with itself, or none between.
+            InvalidCommand: no such spheres, one sphere with itself, or none between.
         """
         a, b = self._sphere(link, first), self._sphere(link, second)
         if first == second:
-            raise BadCommand(f"{link}: sphere {first} cannot be connected with itself.")
+            raise InvalidCommand(f"{link}: sphere {first} cannot be connected with itself.")
         if count < 1:
-            raise BadCommand(f"{link}: {count} spheres between two; ask for 1 or more.")
+            raise InvalidCommand(f"{link}: {count} spheres between two; ask for 1 or more.")
         share = np.linspace(0.0, 1.0, count + 2)[1:-1, None]
         return self.with_link(link, np.vstack((self.of(link), a + share * (b - a))))
 
@@ -117,10 +118,10 @@ class SphereSet:
         """Return a set whose radii are multiplied, those of one link or of all.
 
         Raises:
-            BadCommand: a factor that is not positive, or a link without spheres.
+            InvalidCommand: a factor that is not positive, or a link without spheres.
         """
         if not (np.isfinite(factor) and factor > 0.0):
-            raise BadCommand(f"spheres cannot be scaled by {factor}; give a number above 0.")
+            raise InvalidCommand(f"spheres cannot be scaled by {factor}; give a number above 0.")
         if link is not None and link not in self.links:
             raise UnknownFrame(link, self.links, "the set of spheres")
         chosen = self.links if link is None else {link: self.links[link]}
@@ -143,14 +144,14 @@ class SphereSet:
             count: or how many there may be at most; the accuracy follows.
 
         Raises:
-            BadCommand: both or neither are given.
-            BadConfig: a value that is not positive.
+            InvalidCommand: both or neither are given.
+            InvalidConfig: a value that is not positive.
         """
         if accuracy is not None and count is None:
             return self.with_link(link, fit_spheres(geometry, accuracy))
         if count is not None and accuracy is None:
             return self.with_link(link, fit_count(geometry, count))
-        raise BadCommand(f"{link}: give either the accuracy or the number of the spheres.")
+        raise InvalidCommand(f"{link}: give either the accuracy or the number of the spheres.")
 
     def coverage(self, link: str, geometry: LinkGeometry) -> Coverage:
         """Return how well the spheres of a link stand for its geometry."""
@@ -164,7 +165,7 @@ class SphereSet:
             file: that, or a robot's folder that holds ``spheres.yaml``.
 
         Raises:
-            BadDescription: names file, link and what is wrong.
+            InvalidDescription: names file, link and what is wrong.
         """
         path = Path(file).expanduser()
         if path.is_dir():
@@ -173,8 +174,8 @@ class SphereSet:
         read = decode(read_yaml(path), kind, str(path))
         try:
             return cls({link: np.reshape(items, (-1, 4)) for link, items in read.items()})
-        except BadCommand as error:
-            raise BadDescription(f"{path}: {error}") from None
+        except InvalidCommand as error:
+            raise InvalidDescription(f"{path}: {error}") from None
 
     def write(self, file: str | Path, heading: str = _HEADING) -> Path | None:
         """Write a spheres.yaml as a whole; what stood there before is kept beside it.
@@ -187,7 +188,7 @@ class SphereSet:
             Where the file that was there is kept now (``spheres.yaml.1`` and so on), or None.
 
         Raises:
-            BadDescription: the folder or file cannot be written.
+            InvalidDescription: the folder or file cannot be written.
         """
         path = Path(file).expanduser()
         draft = path.with_name(f".{path.name}.{os.getpid()}")
@@ -200,7 +201,7 @@ class SphereSet:
             os.replace(draft, path)
         except OSError as error:
             draft.unlink(missing_ok=True)
-            raise BadDescription(f"{path}: cannot be written: {error.strerror}.") from None
+            raise InvalidDescription(f"{path}: cannot be written: {error.strerror}.") from None
         return kept
 
     def text(self) -> str:
@@ -212,7 +213,7 @@ class SphereSet:
     def _sphere(self, link: str, index: int) -> Array:
         spheres = self.of(link)
         if not 0 <= index < len(spheres):
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{link} has no sphere {index}; it has {len(spheres)}, counted from 0."
             )
         return np.asarray(spheres[index])
@@ -226,12 +227,12 @@ class SphereSet:
 def _checked(link: str, spheres: Array) -> Array:
     values = np.asarray(spheres, dtype=np.float64)
     if values.ndim != 2 or values.shape[1] != 4:
-        raise BadCommand(f"{link}: a sphere is four numbers, x, y, z and radius [m].")
+        raise InvalidCommand(f"{link}: a sphere is four numbers, x, y, z and radius [m].")
     if not np.isfinite(values).all():
-        raise BadCommand(f"{link}: a sphere has a number that is not finite.")
+        raise InvalidCommand(f"{link}: a sphere has a number that is not finite.")
     if len(values) and values[:, 3].min() <= 0.0:
         bad = int(values[:, 3].argmin())
-        raise BadCommand(
+        raise InvalidCommand(
             f"{link}: the radius of sphere {bad} is {values[bad, 3]:g} m; it must be positive."
         )
     return frozen(values)

@@ -12,8 +12,8 @@ import numpy as np
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Array, Joint, JointKind, KinematicTree
-from motion_nodes.robot_setup.findings import Findings, listed
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.robot_setup.notes import Notes, listed
 from motion_nodes.robot_setup.roller_rims import roller_angle_deg, rollers_by_wheel
 from motion_nodes.scene.robot_spheres import rigid_links
 
@@ -110,7 +110,7 @@ def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple
 
 
 def guess_base(
-    wheels: Sequence[Wheel], tree: KinematicTree, findings: Findings, base: str
+    wheels: Sequence[Wheel], tree: KinematicTree, findings: Notes, base: str
 ) -> BaseGuess:
     """Return the base that wheels make; the guess of an arm if they make none that is known."""
     guess = BaseGuess(wheels=tuple(wheels))
@@ -189,7 +189,7 @@ def _passive(wheels: Sequence[Wheel]) -> tuple[str, ...]:
     return (*joints, *(wheel.joint for wheel in wheels))
 
 
-def _differential(guess: BaseGuess, rolling: Sequence[Wheel], findings: Findings) -> None:
+def _differential(guess: BaseGuess, rolling: Sequence[Wheel], findings: Notes) -> None:
     left, right = _sides(rolling)
     if not left or len(left) != len(right):
         return
@@ -214,7 +214,7 @@ def _differential(guess: BaseGuess, rolling: Sequence[Wheel], findings: Findings
 
 
 def _ackermann(
-    guess: BaseGuess, steered: Sequence[Wheel], rolling: Sequence[Wheel], findings: Findings
+    guess: BaseGuess, steered: Sequence[Wheel], rolling: Sequence[Wheel], findings: Notes
 ) -> None:
     left, right = _sides(rolling)
     front = sorted(steered, key=lambda wheel: -wheel.centre[1])
@@ -253,7 +253,7 @@ def _ackermann(
 
 
 def _mecanum(
-    guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, findings: Findings
+    guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, findings: Notes
 ) -> bool:
     """Return whether these are four mecanum wheels; only their names can tell."""
     words = [f"{w.joint} {tree.joints[w.joint].child}".lower() for w in rolling]
@@ -271,7 +271,7 @@ def _mecanum(
 
 
 def _roller_wheels(
-    guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, findings: Findings
+    guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, findings: Notes
 ) -> None:
     """Make a base of wheels whose rollers the URDF tells, as links or by ``<mecanum>``."""
     wheels = []
@@ -290,12 +290,12 @@ def _roller_wheels(
     findings.add("measured", "base.wheels", f"rollers at {angles} degrees to their wheels' axes")
 
 
-def _omni(guess: BaseGuess, rolling: Sequence[Wheel], findings: Findings) -> None:
+def _omni(guess: BaseGuess, rolling: Sequence[Wheel], findings: Notes) -> None:
     _holonomic(guess, [(wheel, 90.0) for wheel in rolling], "omni", findings)
 
 
 def _holonomic(
-    guess: BaseGuess, wheels: Sequence[tuple[Wheel, float]], word: str, findings: Findings
+    guess: BaseGuess, wheels: Sequence[tuple[Wheel, float]], word: str, findings: Notes
 ) -> None:
     guess.kind = "holonomic"
     guess.driven = tuple(wheel.joint for wheel, _ in wheels)
@@ -329,7 +329,7 @@ def _turned(wheels: Sequence[Wheel]) -> tuple[str, ...]:
     return tuple(wheel.joint for wheel in wheels if wheel.axis[1] < 0.0)
 
 
-def _speed(findings: Findings) -> float:
+def _speed(findings: Notes) -> float:
     findings.add(
         "guessed", "base.linear, base.angular", f"up to {_SPEED} m/s and {_TURN} rad/s; look at it"
     )

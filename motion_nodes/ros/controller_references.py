@@ -10,9 +10,9 @@ from control_msgs.msg import JointTrajectoryControllerState
 from diagnostic_msgs.msg import DiagnosticStatus
 
 from motion_nodes.model.tree import Array
-from motion_nodes.ros.messages.cdr import UnreadableMessage
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.messages.cdr import InvalidMessage
 from motion_nodes.ros.messages.joint_samples import JointSampleReader
-from motion_nodes.ros.polled import PolledSubscription
 
 PREEMPTED = "preempted "
 """With a stream's sender it is the key under which ~/status says to whom that lost joints."""
@@ -60,7 +60,7 @@ class ControllerReferences:
                 there = all(joint in names for joint in self._joints)
                 self._columns = [names.index(j) for j in self._joints] if there else None
                 self._names, self._count = sample.names, len(names)
-        except UnreadableMessage:
+        except InvalidMessage:
             return None
         self._at_ns = sample.stamp_ns
         columns, count = self._columns, self._count

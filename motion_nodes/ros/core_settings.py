@@ -21,7 +21,7 @@ def settings_from(params: Any, kind: type[S], prefix: str = "", **given: Any) ->
         given: fields that do not come from parameters of their name.
 
     Raises:
-        BadConfig: what the settings refuse.
+        InvalidConfig: what the settings refuse.
     """
     for entry in dataclasses.fields(kind):  # type: ignore[arg-type]
         if entry.name not in given and hasattr(params, prefix + entry.name):

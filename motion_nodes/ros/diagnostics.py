@@ -13,7 +13,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.node import Node
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros import qos
 from motion_nodes.ros.parameters import declare_early
 
@@ -29,12 +29,12 @@ def report_period(node: Node) -> float:
     """Declare the period of a node's reports, and return it [s].
 
     Raises:
-        BadConfig: what was given is not allowed.
+        InvalidConfig: what was given is not allowed.
     """
     fixed = ParameterDescriptor(description="Time between two reports.", read_only=True)
     period = float(declare_early(node, PERIOD, 1.0, fixed))
     if not SHORTEST <= period <= LONGEST:
-        raise BadConfig(
+        raise InvalidConfig(
             f"{node.get_fully_qualified_name()}: parameter '{PERIOD}' is {period:g} s; allowed is "
             f"{SHORTEST:g} to {LONGEST:g} s"
         )

@@ -15,11 +15,11 @@ from rclpy.qos import QoSProfile
 
 from motion_nodes.model.bounds import Bound
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.polled_subscription import PolledGroup, PolledSubscription
 from motion_nodes.ros.diagnostics import Warnings
-from motion_nodes.ros.messages.cdr import UnreadableMessage, message_in
-from motion_nodes.ros.messages.failures import fill_failure
+from motion_nodes.ros.messages.cdr import InvalidMessage, message_in
+from motion_nodes.ros.messages.failure_responses import fill_failure
 from motion_nodes.ros.messages.message_bounds import fault_of
-from motion_nodes.ros.polled import PolledGroup, PolledSubscription
 from motion_nodes.ros.ros_time import RosTime
 
 M = TypeVar("M")
@@ -125,7 +125,7 @@ class EndpointNode(LifecycleNode):
                 return
             try:
                 message, fault = checked(message)
-            except UnreadableMessage as error:
+            except InvalidMessage as error:
                 fault = str(error)
             if fault:
                 self.warn(f"refused {topic}", f"message on {topic} refused: {fault}")

@@ -13,9 +13,9 @@ from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
 
 from motion_nodes.model.bounds import JOINT_STATE, NAMES, VELOCITY
-from motion_nodes.ros.messages.cdr import UnreadableMessage
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.messages.cdr import InvalidMessage
 from motion_nodes.ros.messages.joint_samples import JointSample, JointSampleReader, JointStateBuffer
-from motion_nodes.ros.polled import PolledSubscription
 
 Array = NDArray[np.float64]
 
@@ -117,7 +117,7 @@ class JointStateReader:
         for message in reversed(messages):
             try:
                 self._take(self._messages.read(message), fresh)
-            except UnreadableMessage as error:
+            except InvalidMessage as error:
                 self.problem = str(error)
             if fresh.all():
                 break

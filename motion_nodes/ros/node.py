@@ -28,17 +28,17 @@ from rclpy.parameter import Parameter
 
 from motion_nodes.errors import MotionError
 from motion_nodes.ros.clients.change_state import ChangeStateService
+from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.fault_recovery import FaultRecovery
+from motion_nodes.ros.concurrency.loop_queue import LoopJobs
+from motion_nodes.ros.concurrency.rate_loop import RateLoop
+from motion_nodes.ros.concurrency.report_thread import RegularCall
 from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report, report_period
 from motion_nodes.ros.endpoint_node import EndpointNode
-from motion_nodes.ros.executor_jobs import ExecutorJobs
-from motion_nodes.ros.fault_recovery import FaultRecovery
 from motion_nodes.ros.instance_lock import InstanceLock
-from motion_nodes.ros.loop_jobs import LoopJobs
-from motion_nodes.ros.node_findings import TwinWatch, report_loop
+from motion_nodes.ros.node_health import TwinWatch, report_loop
 from motion_nodes.ros.parameters import ParameterSet, declare_early, param
-from motion_nodes.ros.rate_loop import RateLoop
 from motion_nodes.ros.readiness import LOOK, Readiness
-from motion_nodes.ros.regular_calls import RegularCall
 from motion_nodes.ros.ros_time import Step, StepClock
 
 T = TypeVar("T")

@@ -28,7 +28,7 @@ from rclpy.exceptions import (
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.errors import InvalidConfig, did_you_mean
 
 P = TypeVar("P")
 
@@ -44,7 +44,7 @@ _TYPES: dict[Any, Parameter.Type] = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Rules:
+class ParameterRules:
     """What a parameter may be, kept in the field's metadata."""
 
     doc: str
@@ -114,7 +114,7 @@ def param(
             them, with the name in place of ``<...>`` in ``name``, and ``default`` is that of each.
             The field holds them as a mapping from those names.
     """
-    rules = Rules(
+    rules = ParameterRules(
         doc=doc, name=name, unit=unit, ge=ge, gt=gt, le=le, one_of=one_of, nan=nan, inf=inf,
         read_only=read_only, per=per,
     )  # fmt: skip
@@ -133,7 +133,7 @@ class Declared:
     field: str
     kind: Any
     default: Any
-    rules: Rules
+    rules: ParameterRules
     key: str | None = None
     """Which entry of a field that holds a mapping."""
 
@@ -206,7 +206,7 @@ class ParameterSet(Generic[P]):
             check: looks at a whole candidate, returns what is wrong with it or None.
 
         Raises:
-            BadConfig: a value given at start is of the wrong type or not allowed.
+            InvalidConfig: a value given at start is of the wrong type or not allowed.
         """
         self._node = node
         self._type = params_type
@@ -225,7 +225,7 @@ class ParameterSet(Generic[P]):
         self.current: P = params_type(**values)
         problem = check(self.current) if check else None
         if problem:
-            raise BadConfig(f"{node.get_fully_qualified_name()}: {problem}")
+            raise InvalidConfig(f"{node.get_fully_qualified_name()}: {problem}")
         self._warn_unknown()
         node.add_pre_set_parameters_callback(self._widen_all)
         node.add_on_set_parameters_callback(self._validate)
@@ -256,7 +256,7 @@ class ParameterSet(Generic[P]):
         self._declared[entry.name] = entry
         if not self._node.has_parameter(entry.name):
             if default is dataclasses.MISSING and given is None:
-                raise BadConfig(f"{where} '{entry.name}' must be given ({entry.rules.doc})")
+                raise InvalidConfig(f"{where} '{entry.name}' must be given ({entry.rules.doc})")
             if given is not None:
                 self._node._parameter_overrides[entry.name] = _widened(entry, given)
             # An empty list has no type of its own, so such a parameter is declared by its type.
@@ -266,12 +266,12 @@ class ParameterSet(Generic[P]):
                 self._node.declare_parameter(entry.name, value, entry.descriptor())
             except InvalidParameterTypeException:
                 shown = given.value if given is not None else default
-                raise BadConfig(
+                raise InvalidConfig(
                     f"{where} '{entry.name}' is {shown!r}; "
                     f"it must be of type {_TYPES[entry.kind].name.lower()}"
                 ) from None
             except InvalidParameterValueException as error:
-                raise BadConfig(f"{where} '{entry.name}': {error}") from None
+                raise InvalidConfig(f"{where} '{entry.name}': {error}") from None
         self._names.append(entry.name)
         try:
             value = _from_ros(entry.kind, self._node.get_parameter(entry.name).value)
@@ -279,7 +279,7 @@ class ParameterSet(Generic[P]):
             value = ()
         problem = entry.rules.problem(entry.name, value)
         if problem:
-            raise BadConfig(f"{where} {problem}")
+            raise InvalidConfig(f"{where} {problem}")
         return value
 
     def _widen_all(self, parameters: list[Parameter]) -> list[Parameter]:
@@ -343,13 +343,13 @@ def declare_early(
     """Declare a parameter that is needed before the others, and return its value.
 
     Raises:
-        BadConfig: a value of another type was given.
+        InvalidConfig: a value of another type was given.
     """
     try:
         return node.declare_parameter(name, default, descriptor or ParameterDescriptor()).value
     except InvalidParameterTypeException:
         given = node._parameter_overrides[name].value
-        raise BadConfig(
+        raise InvalidConfig(
             f"{node.get_fully_qualified_name()}: parameter '{name}' is {given!r}; it must be of "
             f"type {Parameter.Type.from_parameter_value(default).name.lower()}"
         ) from None

@@ -16,8 +16,8 @@ from typing import IO, Any
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
-from motion_nodes.errors import BadConfig
-from motion_nodes.ros.messages.plain_messages import numbers_of, plain_message
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.ros.messages.generic_messages import numbers_of, plain_message
 
 TYPES = (
     *("sensor_msgs/msg/JointState", "nav_msgs/msg/Odometry", "nav_msgs/msg/Path"),
@@ -45,16 +45,18 @@ class RecordingFile:
         """Open the file, which must not exist yet.
 
         Raises:
-            BadConfig: another kind of file; it exists, or cannot be written.
+            InvalidConfig: another kind of file; it exists, or cannot be written.
         """
         if path.suffix not in self.SUFFIXES:
-            raise BadConfig(f"{path}: the name must end in {' or '.join(self.SUFFIXES)}.")
+            raise InvalidConfig(f"{path}: the name must end in {' or '.join(self.SUFFIXES)}.")
         try:
             self._file: IO[str] = path.open("x", encoding="utf-8", newline="")
         except FileExistsError:
-            raise BadConfig(f"{path} exists already; nothing is recorded. Take another.") from None
+            raise InvalidConfig(
+                f"{path} exists already; nothing is recorded. Take another."
+            ) from None
         except OSError as error:
-            raise BadConfig(f"{path} cannot be written: {error.strerror}.") from None
+            raise InvalidConfig(f"{path} cannot be written: {error.strerror}.") from None
         self._table = csv.writer(self._file) if path.suffix == ".csv" else None
         if self._table is not None:
             self._table.writerow(["time", "topic", "name", "value"])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import MotionError, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.ros.messages.moveit_messages import Refusal
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.transforms import frame_id
 
 Array = NDArray[np.float64]
@@ -62,7 +62,8 @@ class RobotFrames:
         """Return ``X_BF``, a frame in the base with the joints at ``q``, shape (4, 4).
 
         Raises:
-            Refusal: for a frame that neither the robot nor /tf has, or that hangs on nothing.
+            RequestRejected: for a frame that neither the robot nor /tf has, or that hangs on
+                nothing.
         """
         name = self.name_of(frame)
         if name in self._kinematics.frame_names:
@@ -73,8 +74,8 @@ class RobotFrames:
             return self._tree.pose(base, name)[0]
         except UnknownFrame as error:
             links = UnknownFrame(name, self._kinematics.frame_names, "the robot")
-            raise Refusal(
+            raise RequestRejected(
                 MoveItErrorCodes.FRAME_TRANSFORM_FAILURE, f"{links} On /tf: {error}"
             ) from None
         except MotionError as error:
-            raise Refusal(MoveItErrorCodes.FRAME_TRANSFORM_FAILURE, str(error)) from None
+            raise RequestRejected(MoveItErrorCodes.FRAME_TRANSFORM_FAILURE, str(error)) from None

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, TypeVar
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.robot import Robot
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros.node import MotionNode, NodeParams
@@ -53,6 +53,6 @@ class RobotNode(MotionNode[R]):
             declare_early(self, "robot", "", entry.descriptor())
         name = self.get_parameter("robot").value
         if not name:
-            raise BadConfig("parameter 'robot' must name a robot, such as -p robot:=franka")
+            raise InvalidConfig("parameter 'robot' must name a robot, such as -p robot:=franka")
         self.robot = load_description(name)
         return self.robot_defaults(self.robot)

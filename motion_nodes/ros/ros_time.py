@@ -12,7 +12,7 @@ from typing import Any
 from rclpy.node import Node
 
 from motion_nodes.control.deadlines import Deadlines
-from motion_nodes.ros.polled import take_all
+from motion_nodes.ros.concurrency.polled_subscription import take_all
 
 STANDS_AFTER = 0.5
 """[s] Simulated time that did not advance for so long (by the wall clock) counts as standing."""

@@ -27,7 +27,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from motion_nodes.errors import MotionError
 from motion_nodes.ros import signals
-from motion_nodes.ros.guarded_executor import GuardedExecutor
+from motion_nodes.ros.concurrency.guarded_executor import GuardedExecutor
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.readiness import FAILED, tell
 

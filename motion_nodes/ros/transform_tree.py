@@ -14,10 +14,10 @@ from motion_nodes.errors import MotionError, UnknownFrame
 from motion_nodes.model.poses import from_xyz_quat, inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.message_bounds import fault_of
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.polled import PolledSubscription
 
 
 class _Link(NamedTuple):

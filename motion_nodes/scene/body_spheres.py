@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
 from motion_nodes.scene.mesh_distance import surface_of
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
@@ -42,10 +42,12 @@ def cover(solid: Solid) -> Cover:
     taken.
 
     Raises:
-        BadCommand: for a half space, which no spheres hold.
+        InvalidCommand: for a half space, which no spheres hold.
     """
     if isinstance(solid, HalfSpace):
-        raise BadCommand("a half space cannot be carried, nor be part of a link: it has no end.")
+        raise InvalidCommand(
+            "a half space cannot be carried, nor be part of a link: it has no end."
+        )
     known = _covers.get(solid)
     if known is None:
         known = _covers[solid] = min(_covers_of(solid), key=lambda cover: cover.excess)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
@@ -26,15 +26,15 @@ from motion_nodes.scene.contacts import (
     in_words,
     limit_contacts,
 )
-from motion_nodes.scene.edge_steps import checked_steps, edge_step_count
-from motion_nodes.scene.generic_checks import GenericChecks, PairDistances
-from motion_nodes.scene.generic_kernel import generic_kernel
-from motion_nodes.scene.robot_spheres import Body, carried_body, checked_pairs, link_bodies
+from motion_nodes.scene.edge_resolution import checked_steps, edge_step_count
+from motion_nodes.scene.numpy_checker import generic_kernel
+from motion_nodes.scene.numpy_checks import GenericChecks, PairDistances
+from motion_nodes.scene.robot_spheres import CollisionBody, carried_body, checked_pairs, link_bodies
 from motion_nodes.scene.scene import Scene, checked_pose
 from motion_nodes.scene.sphere_pairs import SpherePairs
 
 if TYPE_CHECKING:
-    from motion_nodes.kernels.collision.collision_calls import CollisionTable
+    from motion_nodes.kernels.collision.collision_binding import CollisionTable
     from motion_nodes.scene.compiled_checks import CompiledChecks
     from motion_nodes.scene.exact_checks import ExactChecks
     from motion_nodes.scene.sphere_queries import SphereQueries
@@ -92,8 +92,8 @@ class CollisionChecker:
 
         Raises:
             UnknownJoint, UnknownGroup: for a name that the robot has not.
-            BadConfig: a joint twice; a clearance or resolution that is not positive or finite.
-            BadCommand: a pose that is none.
+            InvalidConfig: a joint twice; a clearance or resolution that is not positive or finite.
+            InvalidCommand: a pose that is none.
         """
         self.robot = robot
         if isinstance(joints, str):
@@ -101,7 +101,7 @@ class CollisionChecker:
         else:
             self.joint_names = tuple(joints) if joints is not None else robot.joint_names
         if len(set(self.joint_names)) != len(self.joint_names):
-            raise BadConfig(f"joints to check are named twice: {', '.join(self.joint_names)}.")
+            raise InvalidConfig(f"joints to check are named twice: {', '.join(self.joint_names)}.")
         self._columns = robot.indices(self.joint_names)
         self.limits = robot.limits.select(self.joint_names)
         self._positions: Array = robot.home.copy()
@@ -151,7 +151,7 @@ class CollisionChecker:
 
         Raises:
             UnknownJoint: for a name that the robot has not.
-            BadCommand: a value that is not finite, or a wrong number of them.
+            InvalidCommand: a value that is not finite, or a wrong number of them.
         """
         self._positions = changed_positions(self.robot, self._positions, positions)
         self._table = self._exact = None
@@ -160,7 +160,7 @@ class CollisionChecker:
         """Set the pose of the robot's base frame in the world, shape (4, 4).
 
         Raises:
-            BadCommand: it is no pose.
+            InvalidCommand: it is no pose.
         """
         self._X_WB = checked_pose(np.asarray(X_WB, dtype=np.float64), "base of the robot")
         self._table = self._exact = None
@@ -169,10 +169,10 @@ class CollisionChecker:
         """Set how near pairs may be [m].
 
         Raises:
-            BadConfig: it is negative or not finite.
+            InvalidConfig: it is negative or not finite.
         """
         if not (np.isfinite(clearance) and clearance >= 0.0):
-            raise BadConfig(f"clearance is {clearance} m; it must be finite and not negative.")
+            raise InvalidConfig(f"clearance is {clearance} m; it must be finite and not negative.")
         self.clearance = float(clearance)
         self._table = self._exact = None
 
@@ -180,10 +180,10 @@ class CollisionChecker:
         """Set how much more than the clearance spheres must be apart, but not true shapes [m].
 
         Raises:
-            BadConfig: it is negative or not finite.
+            InvalidConfig: it is negative or not finite.
         """
         if not (np.isfinite(margin) and margin >= 0.0):
-            raise BadConfig(f"margin is {margin} m; it must be finite and not negative.")
+            raise InvalidConfig(f"margin is {margin} m; it must be finite and not negative.")
         self._margin = float(margin)
         self._table = None
 
@@ -191,7 +191,7 @@ class CollisionChecker:
         """Set how finely edges are checked; see the argument of the same name when it is made.
 
         Raises:
-            BadConfig: it is not positive or finite.
+            InvalidConfig: it is not positive or finite.
         """
         self.resolution = checked_steps(self.robot, self._links, self.joint_names, resolution)
         self._table = None
@@ -207,7 +207,7 @@ class CollisionChecker:
         return self._X_WB
 
     @property
-    def bodies(self) -> tuple[Body, ...]:
+    def bodies(self) -> tuple[CollisionBody, ...]:
         """What is checked: the links that have spheres, and what is carried."""
         return self._bodies
 
@@ -233,7 +233,7 @@ class CollisionChecker:
             q: positions [rad or m], shape (n,).
 
         Raises:
-            BadCommand: wrong number of positions.
+            InvalidCommand: wrong number of positions.
         """
         values = self._checked(q, 1)
         if self._compiled is None:
@@ -255,7 +255,7 @@ class CollisionChecker:
             b: the same.
 
         Raises:
-            BadCommand: wrong number of positions.
+            InvalidCommand: wrong number of positions.
         """
         start, end = self._checked(a, 1), self._checked(b, 1)
         if self._compiled is not None:
@@ -271,7 +271,7 @@ class CollisionChecker:
         """Return the nearest pair of all that must not touch, and how near it is.
 
         Raises:
-            BadCommand: wrong number of positions.
+            InvalidCommand: wrong number of positions.
         """
         values = self._checked(q, 1)
         if not np.isfinite(values).all():
@@ -292,7 +292,7 @@ class CollisionChecker:
         told.
 
         Raises:
-            BadCommand: wrong number of positions.
+            InvalidCommand: wrong number of positions.
         """
         values = self._checked(q, 1)
         contacts = limit_contacts(self.limits, values)
@@ -310,7 +310,7 @@ class CollisionChecker:
             tolerance: how far outside its limits a joint still counts as inside [rad or m].
 
         Raises:
-            BadCommand: wrong number of positions.
+            InvalidCommand: wrong number of positions.
         """
         values = self._checked(q, 1)
         said = list(self.limits.violations(values, tolerance))
@@ -340,7 +340,7 @@ class CollisionChecker:
         in the boxes that fill it.
 
         Raises:
-            BadCommand: wrong number of positions.
+            InvalidCommand: wrong number of positions.
         """
         if self._compiled is not None:
             table = self._packed()

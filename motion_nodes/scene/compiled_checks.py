@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from motion_nodes.kernels.collision.collision_calls import CollisionTable, collision_calls
+from motion_nodes.kernels.collision.collision_binding import CollisionTable, collision_calls
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
-from motion_nodes.scene.packing import PackedWorld, pack_world
-from motion_nodes.scene.robot_packing import RobotLayout
-from motion_nodes.scene.robot_spheres import Body
+from motion_nodes.scene.collision_robot_arrays import RobotLayout
+from motion_nodes.scene.collision_world_arrays import PackedWorld, pack_world
+from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.sphere_queries import SphereQueries
 
@@ -24,7 +24,7 @@ _REACH_STEP = 0.5
 class _World:
     """The world that was packed last."""
 
-    seen: tuple[Scene, tuple[Body, ...], Array]
+    seen: tuple[Scene, tuple[CollisionBody, ...], Array]
     reach: float
     packed: PackedWorld
 
@@ -43,7 +43,7 @@ class CompiledChecks:
 
     def table(
         self,
-        bodies: tuple[Body, ...],
+        bodies: tuple[CollisionBody, ...],
         pairs: tuple[tuple[int, int], ...],
         positions: Array,
         clearance: float,
@@ -84,7 +84,7 @@ class CompiledChecks:
         return CollisionTable(fields)
 
     def sphere_queries(
-        self, bodies: tuple[Body, ...], frames: tuple[str, ...], X_WB: Array
+        self, bodies: tuple[CollisionBody, ...], frames: tuple[str, ...], X_WB: Array
     ) -> SphereQueries:
         """Return the distances of spheres to the world that was packed last, for its bodies."""
         assert self._world is not None

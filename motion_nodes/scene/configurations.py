@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 
@@ -22,12 +22,12 @@ def checked_configurations(q: ArrayLike, joints: Sequence[str], dimensions: int)
         dimensions: 1 or 2.
 
     Raises:
-        BadCommand: of another shape.
+        InvalidCommand: of another shape.
     """
     values = np.ascontiguousarray(q, dtype=np.float64)
     if values.ndim != dimensions or values.shape[-1] != len(joints):
         wanted = "(m, n)" if dimensions == 2 else "(n,)"
-        raise BadCommand(
+        raise InvalidCommand(
             f"positions of shape {values.shape} were given; wanted is {wanted} for "
             f"n = {len(joints)} joints: {', '.join(joints)}."
         )
@@ -44,7 +44,7 @@ def changed_positions(robot: Robot, before: Array, given: Mapping[str, float] | 
 
     Raises:
         UnknownJoint: for a name that the robot has not.
-        BadCommand: a value that is not finite, or a wrong number of them.
+        InvalidCommand: a value that is not finite, or a wrong number of them.
     """
     values = before.copy()
     if isinstance(given, Mapping):
@@ -53,11 +53,11 @@ def changed_positions(robot: Robot, before: Array, given: Mapping[str, float] | 
     else:
         values = np.array(given, dtype=np.float64)
         if values.shape != before.shape:
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{values.size} positions were given for {len(before)} joints: "
                 f"{', '.join(robot.joint_names)}."
             )
     bad = [n for n, v in zip(robot.joint_names, values, strict=True) if not np.isfinite(v)]
     if bad:
-        raise BadCommand(f"the position of {', '.join(bad)} is not a finite number.")
+        raise InvalidCommand(f"the position of {', '.join(bad)} is not a finite number.")
     return values

@@ -24,8 +24,8 @@ from motion_nodes.kernels.collision.piece_arrays import (
     Pieces,
 )
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.scene.collision_leaves import filling_boxes
 from motion_nodes.scene.convex_decomposition import convex_parts, hull_corners
-from motion_nodes.scene.leaves import filling_boxes
 from motion_nodes.scene.mesh_distance import surface_of
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
 

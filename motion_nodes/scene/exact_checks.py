@@ -22,15 +22,16 @@ from motion_nodes.kernels.collision.piece_arrays import (
     BLOCK,
     COLLISION,
     FULL,
-    Bodies,
+    PieceBodies,
     Pieces,
-    Surroundings,
+    PieceWorld,
+    SweepWorkspace,
     Table,
-    Work,
 )
-from motion_nodes.kernels.packed import PackedArrays, pack, reroot
+from motion_nodes.kernels.kinematic_arrays import PackedArrays, pack, reroot
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
+from motion_nodes.scene.collision_world_arrays import checked_matrix, spatial_order
 from motion_nodes.scene.configurations import checked_configurations
 from motion_nodes.scene.contacts import Contact, ContactKind, in_order, in_words, limit_contacts
 from motion_nodes.scene.convex_pieces import (
@@ -42,9 +43,8 @@ from motion_nodes.scene.convex_pieces import (
     shrunk,
     sphere_pieces,
 )
-from motion_nodes.scene.packing import checked_matrix, spatial_order
 from motion_nodes.scene.penetration import overlap
-from motion_nodes.scene.robot_spheres import Body, link_parts
+from motion_nodes.scene.robot_spheres import CollisionBody, link_parts
 from motion_nodes.scene.scene import Scene, WorldObject
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class ExactChecks:
             checker: whose robot, joints, scene, base pose and clearance count.
         """
         # Imported here: Numba takes a quarter of a second, which nobody else has to wait for.
-        from motion_nodes.kernels.by_address import table_of
+        from motion_nodes.kernels.array_bridge import table_of
         from motion_nodes.kernels.collision.path_sweep import sweep
 
         self._checker, self._sweep, self._table_of = checker, sweep, table_of
@@ -105,7 +105,7 @@ class ExactChecks:
             q: positions [rad or m], shape (n,).
 
         Raises:
-            BadCommand: wrong number of positions.
+            InvalidCommand: wrong number of positions.
         """
         return bool(self.are_free(np.asarray(q, np.float64)[np.newaxis])[0])
 
@@ -134,7 +134,7 @@ class ExactChecks:
         """Return what is wrong with a configuration, as ``CollisionChecker.explain`` does.
 
         Raises:
-            BadCommand: wrong number of positions.
+            InvalidCommand: wrong number of positions.
         """
         checker = self._checker
         values = checked_configurations(q, checker.joint_names, 1)
@@ -159,7 +159,7 @@ class ExactChecks:
         """Say for people what is wrong, as ``CollisionChecker.problems`` does.
 
         Raises:
-            BadCommand: wrong number of positions.
+            InvalidCommand: wrong number of positions.
         """
         checker = self._checker
         values = checked_configurations(q, checker.joint_names, 1)
@@ -213,7 +213,7 @@ class ExactChecks:
         """Have memory for so many pairs of pieces."""
         bodies, self._room = self._bodies, room
         rows, joints = len(bodies.parent), len(self._checker.robot.joint_names)
-        self._work = Work(
+        self._work = SweepWorkspace(
             X=np.zeros((rows, 3, 4)),
             centres=np.zeros((len(bodies.pieces.kind), 3)),
             motion=np.zeros((len(bodies.row), rows + 1)),
@@ -232,9 +232,9 @@ class ExactChecks:
 def _bodies(
     robot: Robot,
     joints: tuple[str, ...],
-    bodies: tuple[Body, ...],
+    bodies: tuple[CollisionBody, ...],
     pairs: tuple[tuple[int, int], ...],
-) -> Bodies:
+) -> PieceBodies:
     """Return a robot for the kernel; its configurations are ``joints``, then the others."""
     tree = robot.tree
     others = tuple(name for name in robot.joint_names if name not in joints)
@@ -255,7 +255,7 @@ def _bodies(
     ]
     pieces = [_body_pieces(robot, body) for body in bodies]
     sizes = [len(part.kind) for part in pieces]
-    return Bodies(
+    return PieceBodies(
         parent=np.asarray(arrays.parent, np.int32),
         kind=np.asarray(arrays.kind, np.int32),
         X_PJ=np.ascontiguousarray(arrays.X_PJ),
@@ -283,7 +283,7 @@ def _chain(arrays: PackedArrays, row: int) -> list[int]:
     return chain
 
 
-def _body_pieces(robot: Robot, body: Body) -> Pieces:
+def _body_pieces(robot: Robot, body: CollisionBody) -> Pieces:
     """Return a body's true shapes in its link, less half of what counts as rounding."""
     known = _known_bodies.get(body)
     if known is None:
@@ -299,7 +299,7 @@ def _body_pieces(robot: Robot, body: Body) -> Pieces:
     return known
 
 
-_known_bodies: weakref.WeakKeyDictionary[Body, Pieces] = weakref.WeakKeyDictionary()
+_known_bodies: weakref.WeakKeyDictionary[CollisionBody, Pieces] = weakref.WeakKeyDictionary()
 
 
 def _ball(pieces: Pieces) -> Array:
@@ -312,8 +312,8 @@ def _ball(pieces: Pieces) -> Array:
 
 @functools.lru_cache(maxsize=8)
 def _surroundings(
-    scene: Scene, bodies: tuple[Body, ...]
-) -> tuple[Surroundings, tuple[WorldObject, ...]]:
+    scene: Scene, bodies: tuple[CollisionBody, ...]
+) -> tuple[PieceWorld, tuple[WorldObject, ...]]:
     """Return a world for the kernel, and its objects in the order of their numbers."""
     objects = tuple(item for item in scene.objects.values() if item.enabled)
     parts = [part for item in objects for part in item.parts]
@@ -326,7 +326,7 @@ def _surroundings(
     order = spatial_order(boxes.reshape(-1, 2, 3))
     boxes = boxes[order]
     blocks = _around(boxes)
-    world = Surroundings(
+    world = PieceWorld(
         pieces=_contiguous(chosen(pieces, order)),
         owner=owner[order].astype(np.int32),
         boxes=boxes,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from motion_nodes.errors import BadCommand, BadDescription
+from motion_nodes.errors import InvalidCommand, InvalidDescription
 from motion_nodes.scene.dae_file import read_dae
 from motion_nodes.scene.shapes import TriangleMesh, triangle_mesh
 
@@ -25,21 +25,21 @@ def read_mesh(
         convex: whether the convex hull is meant.
 
     Raises:
-        BadDescription: the file cannot be read, or is of another kind, or has no triangles.
+        InvalidDescription: the file cannot be read, or is of another kind, or has no triangles.
     """
     readers = {".stl": _stl, ".obj": _obj, ".dae": read_dae}
     reader = readers.get(path.suffix.lower())
     if reader is None:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{path}: collision meshes are read from {', '.join(readers)} files only."
         )
     try:
         vertices, triangles = reader(path)
         return triangle_mesh(vertices * np.asarray(scale), triangles, convex)
     except (OSError, ValueError, IndexError) as error:
-        raise BadDescription(f"{path} cannot be read as a mesh: {error}") from error
-    except BadCommand as error:
-        raise BadDescription(f"{path}: {error}") from error
+        raise InvalidDescription(f"{path} cannot be read as a mesh: {error}") from error
+    except InvalidCommand as error:
+        raise InvalidDescription(f"{path}: {error}") from error
 
 
 def _stl(path: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from motion_nodes.model.robot import Robot
-from motion_nodes.scene.allowed import Pair, pair_of
+from motion_nodes.scene.allowed_collisions import Pair, pair_of
 from motion_nodes.scene.robot_spheres import link_bodies
 from motion_nodes.scene.scene import Scene
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.meshes import resolve_mesh
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, KinematicTree, Mesh, Shape, frozen
-from motion_nodes.scene.allowed import AllowedCollisions, pair_of
+from motion_nodes.scene.allowed_collisions import AllowedCollisions, pair_of
 from motion_nodes.scene.body_spheres import cover
 from motion_nodes.scene.scene import AttachedBody, Part
 
@@ -27,7 +27,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class Body:
+class CollisionBody:
     """Spheres that move as one: a link's, or those of something that a link carries."""
 
     name: str
@@ -45,7 +45,7 @@ class Body:
         return frozen(bounding_sphere(self.spheres))
 
 
-def link_bodies(robot: Robot) -> tuple[Body, ...]:
+def link_bodies(robot: Robot) -> tuple[CollisionBody, ...]:
     """Return the links that have spheres or collision geometry, parents before children."""
     known = _links.get(robot)
     if known is None:
@@ -54,12 +54,12 @@ def link_bodies(robot: Robot) -> tuple[Body, ...]:
     return known
 
 
-_links: weakref.WeakKeyDictionary[Robot, tuple[Body, ...]] = weakref.WeakKeyDictionary()
+_links: weakref.WeakKeyDictionary[Robot, tuple[CollisionBody, ...]] = weakref.WeakKeyDictionary()
 
 
-def _link_body(robot: Robot, link: str) -> Body | None:
+def _link_body(robot: Robot, link: str) -> CollisionBody | None:
     if robot.spheres.get(link):
-        return Body(link, link, frozen(robot.spheres[link]), float("nan"))
+        return CollisionBody(link, link, frozen(robot.spheres[link]), float("nan"))
     parts = link_parts(robot, link)
     return _covered(link, link, parts, np.eye(4)) if parts else None
 
@@ -85,27 +85,27 @@ def _part(robot: Robot, link: str, shape: Shape) -> Part | None:
 
     try:
         solid = read_mesh(resolve_mesh(geometry.filename, robot.directory), geometry.scale)
-    except BadDescription as error:
+    except InvalidDescription as error:
         _LOG.warning("%s, link %s: not checked for collisions: %s", robot.name, link, error)
         return None
     return Part(solid, shape.X_LG)
 
 
-def carried_body(item: AttachedBody) -> Body:
+def carried_body(item: AttachedBody) -> CollisionBody:
     """Return what a link carries, covered by spheres."""
     return _covered(item.name, item.link, item.parts, item.X_LO, item)
 
 
 def _covered(
     name: str, link: str, parts: Iterable[Part], X_LO: Array, carried: AttachedBody | None = None
-) -> Body:
+) -> CollisionBody:
     covers = [(cover(part.solid), X_LO @ part.X_OS) for part in parts]
     spheres = [
         np.column_stack((c.spheres[:, :3] @ X[:3, :3].T + X[:3, 3], c.spheres[:, 3]))
         for c, X in covers
     ]
     excess = max(c.excess for c, _ in covers)
-    return Body(name, link, frozen(np.concatenate(spheres)), excess, carried)
+    return CollisionBody(name, link, frozen(np.concatenate(spheres)), excess, carried)
 
 
 def bounding_sphere(spheres: Array) -> Array:
@@ -134,7 +134,7 @@ def bounding_sphere(spheres: Array) -> Array:
 
 
 def checked_pairs(
-    robot: Robot, bodies: tuple[Body, ...], allowed: AllowedCollisions
+    robot: Robot, bodies: tuple[CollisionBody, ...], allowed: AllowedCollisions
 ) -> tuple[tuple[int, int], ...]:
     """Return which pairs of bodies of a robot must not touch, as indices, the smaller first.
 

@@ -13,9 +13,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, frozen
-from motion_nodes.scene.allowed import AllowedCollisions
+from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.shapes import Solid, check_solid
 
 
@@ -142,14 +142,16 @@ def world_object(
         kind: passed through.
 
     Raises:
-        BadCommand: names the object and what is wrong with it.
+        InvalidCommand: names the object and what is wrong with it.
     """
     if not name:
-        raise BadCommand("an object needs a name.")
+        raise InvalidCommand("an object needs a name.")
     shapes = solids if isinstance(solids, tuple) else (solids,)
     places = poses if poses is not None else (np.eye(4),) * len(shapes)
     if len(places) != len(shapes) or not shapes:
-        raise BadCommand(f"object '{name}': {len(shapes)} shapes, {len(places)} poses of shapes.")
+        raise InvalidCommand(
+            f"object '{name}': {len(shapes)} shapes, {len(places)} poses of shapes."
+        )
     parts = []
     for index, (solid, X_OS) in enumerate(zip(shapes, places, strict=True), start=1):
         where = f"object '{name}', shape {index}"
@@ -163,12 +165,12 @@ def checked_pose(X: Array, where: str) -> Array:
     """Return a pose as a read-only matrix.
 
     Raises:
-        BadCommand: it is none: another shape, not finite, or its rotation is not orthonormal.
+        InvalidCommand: it is none: another shape, not finite, or its rotation is not orthonormal.
     """
     matrix = np.asarray(X, dtype=np.float64)
     if matrix.shape != (4, 4) or not np.isfinite(matrix).all():
-        raise BadCommand(f"{where}: its pose must be a matrix (4, 4) of finite numbers.")
+        raise InvalidCommand(f"{where}: its pose must be a matrix (4, 4) of finite numbers.")
     R = matrix[:3, :3]
     if np.abs(R @ R.T - np.eye(3)).max() > 1e-6 or np.linalg.det(R) < 0.0:
-        raise BadCommand(f"{where}: the rotation of its pose is not orthonormal.")
+        raise InvalidCommand(f"{where}: the rotation of its pose is not orthonormal.")
     return frozen(matrix)

@@ -14,13 +14,13 @@ from types import MappingProxyType
 
 import numpy as np
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.placement import Placement
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
-from motion_nodes.scene.allowed import AllowedCollisions, Pair, pair_of
+from motion_nodes.scene.allowed_collisions import AllowedCollisions, Pair, pair_of
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.robot_spheres import link_bodies, link_parts, rigid_links
 from motion_nodes.scene.scene import Part, Scene, WorldObject, world_object
@@ -67,10 +67,10 @@ def floor_of(robot: Robot, height: float = 0.0) -> Scenery:
         height: of the floor in the frame of the root link [m].
 
     Raises:
-        BadConfig: for a height that is not finite, or a base frame that joints move.
+        InvalidConfig: for a height that is not finite, or a base frame that joints move.
     """
     if not np.isfinite(height):
-        raise BadConfig(f"the floor's height is {height} m; it must be a finite number.")
+        raise InvalidConfig(f"the floor's height is {height} m; it must be a finite number.")
     X_RF = np.eye(4)
     X_RF[2, 3] = height
     item = world_object(
@@ -129,7 +129,7 @@ def joined(*parts: Scenery) -> Scenery:
 def _root_in_base(robot: Robot) -> Array:
     """Return ``X_BR`` of the root link."""
     if rigid_links(robot.tree)[robot.base_frame] != robot.tree.root:
-        raise BadConfig(
+        raise InvalidConfig(
             f"{robot.name}: joints move the base frame '{robot.base_frame}' against the root link "
             f"'{robot.tree.root}', so nothing fixed can stand in its planning scene."
         )

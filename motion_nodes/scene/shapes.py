@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere, frozen
 
 
@@ -68,23 +68,27 @@ def triangle_mesh(vertices: ArrayLike, triangles: ArrayLike, convex: bool = Fals
         convex: whether the solid is the convex hull of the corners.
 
     Raises:
-        BadCommand: says what is wrong: no triangle with an area, an index without a corner, a
+        InvalidCommand: says what is wrong: no triangle with an area, an index without a corner, a
             number that is not finite.
     """
     try:
         corners = np.asarray(vertices, dtype=np.float64).reshape(-1, 3)
         faces = np.asarray(triangles, dtype=np.int64).reshape(-1, 3)
     except (TypeError, ValueError) as error:
-        raise BadCommand("a mesh needs vertices of shape (v, 3), triangles of (t, 3).") from error
+        raise InvalidCommand(
+            "a mesh needs vertices of shape (v, 3), triangles of (t, 3)."
+        ) from error
     if not np.isfinite(corners).all():
-        raise BadCommand("a mesh has vertices that are not finite numbers.")
+        raise InvalidCommand("a mesh has vertices that are not finite numbers.")
     if faces.size and (faces.min() < 0 or faces.max() >= len(corners)):
         bad = int(faces.max() if faces.max() >= len(corners) else faces.min())
-        raise BadCommand(f"a mesh's triangle names vertex {bad}; it has {len(corners)} vertices.")
+        raise InvalidCommand(
+            f"a mesh's triangle names vertex {bad}; it has {len(corners)} vertices."
+        )
     a, b, c = (corners[faces[:, k]] for k in range(3))
     faces = faces[np.linalg.norm(np.cross(b - a, c - a), axis=1) > 0.0]
     if not len(faces):
-        raise BadCommand(f"a mesh has no triangle with an area ({len(corners)} vertices).")
+        raise InvalidCommand(f"a mesh has no triangle with an area ({len(corners)} vertices).")
     kept = np.ascontiguousarray(faces, dtype=np.int32)
     kept.setflags(write=False)
     return TriangleMesh(frozen(corners), kept, convex)
@@ -94,12 +98,12 @@ def check_solid(solid: Solid, where: str = "a shape") -> None:
     """Refuse a shape whose sizes are not positive, finite numbers.
 
     Raises:
-        BadCommand: names the shape, the size and its value.
+        InvalidCommand: names the shape, the size and its value.
     """
     for name, value in _sizes(solid):
         if not (math.isfinite(value) and value > 0.0):
             kind = type(solid).__name__.lower()
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{where}: {name} of a {kind} is {value} m; it must be above 0 and finite."
             )
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
-from motion_nodes.scene.robot_spheres import Body
+from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.shapes import bounding_radius
 from motion_nodes.scene.signed_distance import signed_distance
@@ -52,7 +52,7 @@ class SpherePairs:
 
     def __init__(
         self,
-        bodies: Sequence[Body],
+        bodies: Sequence[CollisionBody],
         pairs: Sequence[tuple[int, int]],
         scene: Scene,
         poses: Callable[[Array], Array],

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.kernels.collision.collision_calls import CollisionTable, nearest_calls
+from motion_nodes.kernels.collision.collision_binding import CollisionTable, nearest_calls
 from motion_nodes.model.tree import Array
+from motion_nodes.scene.collision_world_arrays import PackedWorld
 from motion_nodes.scene.contacts import SphereDistances
-from motion_nodes.scene.packing import PackedWorld
-from motion_nodes.scene.robot_spheres import Body
+from motion_nodes.scene.robot_spheres import CollisionBody
 
 
 class SphereQueries:
@@ -20,7 +20,11 @@ class SphereQueries:
     """
 
     def __init__(
-        self, bodies: tuple[Body, ...], frames: tuple[str, ...], world: PackedWorld, X_WB: Array
+        self,
+        bodies: tuple[CollisionBody, ...],
+        frames: tuple[str, ...],
+        world: PackedWorld,
+        X_WB: Array,
     ) -> None:
         """Prepare.
 

@@ -16,10 +16,10 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand, did_you_mean
+from motion_nodes.errors import InvalidCommand, did_you_mean
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array, frozen
-from motion_nodes.scene.allowed import AllowedCollisions, Pair
+from motion_nodes.scene.allowed_collisions import AllowedCollisions, Pair
 from motion_nodes.scene.scene import (
     AttachedBody,
     Scene,
@@ -70,7 +70,8 @@ class World:
                 default identity; or objects.
 
         Raises:
-            BadCommand: dimensions or a pose that are not valid; an attached object has that name.
+            InvalidCommand: dimensions or a pose that are not valid; an attached object has that
+                name.
         """
         if given and isinstance(given[0], str):
             name, shape, X_WO = (*given, None)[:3]
@@ -81,7 +82,7 @@ class World:
             for item in objects:
                 if item.name in self._scene.attached:
                     link = self._scene.attached[item.name].link
-                    raise BadCommand(f"'{item.name}' is attached to {link}: detach it first.")
+                    raise InvalidCommand(f"'{item.name}' is attached to {link}: detach it first.")
             self._change(objects={**self._scene.objects, **{item.name: item for item in objects}})
 
     def __repr__(self) -> str:
@@ -97,14 +98,14 @@ class World:
             poses: X_WO by name of the object.
 
         Raises:
-            BadCommand: for a name that is unknown, a pose that is none, a static object.
+            InvalidCommand: for a name that is unknown, a pose that is none, a static object.
         """
         with self._lock:
             objects = dict(self._scene.objects)
             for name, X_WO in poses.items():
                 item = self._object(name)
                 if item.static:
-                    raise BadCommand(f"object '{name}' is static: it was promised not to move.")
+                    raise InvalidCommand(f"object '{name}' is static: it was promised not to move.")
                 objects[name] = replace(item, X_WO=checked_pose(X_WO, f"object '{name}'"))
             self._change(objects=objects)
 
@@ -116,7 +117,7 @@ class World:
             enabled: whether it collides.
 
         Raises:
-            BadCommand: there is no such object.
+            InvalidCommand: there is no such object.
         """
         with self._lock:
             item = replace(self._object(name), enabled=enabled)
@@ -129,7 +130,7 @@ class World:
             names: of the objects.
 
         Raises:
-            BadCommand: for a name that is unknown; then none is removed.
+            InvalidCommand: for a name that is unknown; then none is removed.
         """
         with self._lock:
             for name in names:
@@ -159,7 +160,7 @@ class World:
             touch_links: links that it may touch.
 
         Raises:
-            BadCommand: there is no such object.
+            InvalidCommand: there is no such object.
         """
         with self._lock:
             item = self._object(name)
@@ -175,13 +176,13 @@ class World:
             X_WL: pose of the link that carries it; None: it is gone from the world.
 
         Raises:
-            BadCommand: nothing of that name is carried.
+            InvalidCommand: nothing of that name is carried.
         """
         with self._lock:
             body = self._scene.attached.get(name)
             if body is None:
                 hint = did_you_mean(name, self._scene.attached)
-                raise BadCommand(f"nothing attached is called '{name}'.{hint}")
+                raise InvalidCommand(f"nothing attached is called '{name}'.{hint}")
             objects = dict(self._scene.objects)
             if X_WL is not None:
                 X_WO = frozen(checked_pose(X_WL, f"link '{body.link}'") @ body.X_LO)
@@ -225,7 +226,7 @@ class World:
     def _object(self, name: str) -> WorldObject:
         item = self._scene.objects.get(name)
         if item is None:
-            raise BadCommand(
+            raise InvalidCommand(
                 f"there is no object '{name}'.{did_you_mean(name, self._scene.objects)}"
             )
         return item

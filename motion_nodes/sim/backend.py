@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.control.stream_resampler import ResamplerSettings, StreamSample
-from motion_nodes.errors import BadConfig, BadDescription, MotionError, did_you_mean
+from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError, did_you_mean
 from motion_nodes.model.bounds import repeated
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
@@ -47,7 +47,7 @@ class RobotPlacement:
     """A robot, its name in the cell, and where it stands.
 
     Raises:
-        BadConfig: for a name that is no identifier or a pose that is no rigid transform.
+        InvalidConfig: for a name that is no identifier or a pose that is no rigid transform.
     """
 
     robot: Robot
@@ -60,14 +60,14 @@ class RobotPlacement:
     def __post_init__(self) -> None:
         """Check name and pose; keep a read-only copy of the pose."""
         if not _NAME.fullmatch(self.name):
-            raise BadConfig(
+            raise InvalidConfig(
                 f"robot name '{self.name}' in the simulated cell must start with a letter and hold "
                 "only letters, digits and underscores."
             )
         object.__setattr__(self, "X_WR", rigid_pose(self.X_WR, f"placement of '{self.name}'"))
 
 
-class JointSample(NamedTuple):
+class MeasuredJoints(NamedTuple):
     """State of all joints of a robot at one instant; the arrays are read-only copies."""
 
     position: Array
@@ -101,14 +101,14 @@ class RobotBackend(ABC):
             placements: the robots of the cell; their names must differ.
 
         Raises:
-            BadConfig: for no robot, or two of one name.
+            InvalidConfig: for no robot, or two of one name.
         """
         if not placements:
-            raise BadConfig("a simulated cell needs at least one robot.")
+            raise InvalidConfig("a simulated cell needs at least one robot.")
         names = [placement.name for placement in placements]
         twice = repeated(names)
         if twice:
-            raise BadConfig(f"two robots of the simulated cell have the name '{twice[0]}'.")
+            raise InvalidConfig(f"two robots of the simulated cell have the name '{twice[0]}'.")
         self.placements = tuple(placements)
         self._targets = {p.name: DriveTargets(p.name, p.robot) for p in placements}
         self.set_resampling(ResamplerSettings())
@@ -146,7 +146,7 @@ class RobotBackend(ABC):
 
         Raises:
             UnknownRobot: lists the robots there are.
-            BadCommand: names joint and value; the message is rejected whole.
+            InvalidCommand: names joint and value; the message is rejected whole.
         """
         standing = self.targets(name)
         channels = standing.check(targets)
@@ -170,7 +170,7 @@ class RobotBackend(ABC):
 
         Raises:
             UnknownRobot: lists the robots there are.
-            BadCommand: names joint and value; the message is rejected whole.
+            InvalidCommand: names joint and value; the message is rejected whole.
         """
         standing = self.targets(name)
         channels = standing.check(targets)
@@ -285,7 +285,7 @@ class RobotBackend(ABC):
         """
 
     @abstractmethod
-    def state(self, name: str) -> JointSample:
+    def state(self, name: str) -> MeasuredJoints:
         """Return position, velocity and effort of all joints of a robot.
 
         Raises:
@@ -328,12 +328,12 @@ def root_to_base(robot: Robot) -> Array:
     """Return ``X_RB``: the base frame in the root link, shape (4, 4), read-only.
 
     Raises:
-        BadDescription: when joints that move lie between the two.
+        InvalidDescription: when joints that move lie between the two.
     """
     X_RB = np.eye(4)
     for joint in robot.chain(robot.tree.root, robot.base_frame):
         if joint.movable:
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{robot.name}: the base frame '{robot.base_frame}' must be joined rigidly to the "
                 f"root link '{robot.tree.root}'; joint '{joint.name}' moves between them."
             )
@@ -345,11 +345,11 @@ def rigid_pose(X: object, what: str) -> Array:
     """Return a read-only copy of a pose after checking that it is one.
 
     Raises:
-        BadConfig: when it is not a finite (4, 4) rigid transform.
+        InvalidConfig: when it is not a finite (4, 4) rigid transform.
     """
     pose = np.array(X, dtype=np.float64)
     if pose.shape != (4, 4):
-        raise BadConfig(f"{what} must be a (4, 4) matrix, has shape {pose.shape}.")
+        raise InvalidConfig(f"{what} must be a (4, 4) matrix, has shape {pose.shape}.")
     R = pose[:3, :3]
     rigid = (
         bool(np.isfinite(pose).all())
@@ -358,7 +358,7 @@ def rigid_pose(X: object, what: str) -> Array:
         and np.allclose(pose[3], (0.0, 0.0, 0.0, 1.0), atol=1e-9)
     )
     if not rigid:
-        raise BadConfig(
+        raise InvalidConfig(
             f"{what} must be a rigid transform (rotation, translation, last row 0 0 0 1):\n{pose}"
         )
     return frozen(pose)

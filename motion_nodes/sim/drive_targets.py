@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.bounds import EFFORT, JOINT_POSITION, VELOCITY
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, frozen
@@ -165,7 +165,7 @@ class DriveTargets:
             False when it held no value at all.
 
         Raises:
-            BadCommand: names joint, value and what is allowed; nothing has changed then.
+            InvalidCommand: names joint, value and what is allowed; nothing has changed then.
         """
         checked = self.check(command)
         given = ~np.isnan(checked).all(axis=0)
@@ -179,7 +179,7 @@ class DriveTargets:
         """Return a command's channels, shape (3, n), NaN where nothing is commanded.
 
         Raises:
-            BadCommand: see :meth:`accept`.
+            InvalidCommand: see :meth:`accept`.
         """
         channels = np.array(
             [
@@ -269,9 +269,9 @@ class DriveTargets:
         try:
             array = np.asarray(values, dtype=np.float64)
         except (TypeError, ValueError):
-            raise BadCommand(f"{self.name}: {field} is not an array of numbers.") from None
+            raise InvalidCommand(f"{self.name}: {field} is not an array of numbers.") from None
         if array.shape != (count,):
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{self.name}: {field} has shape {array.shape}, needs ({count},): one value for "
                 f"each of {', '.join(self.joint_names)}; NaN where there is no command."
             )
@@ -279,7 +279,7 @@ class DriveTargets:
         bad = (array < lower) | (array > upper)
         if bad.any():
             i = int(np.argmax(bad))
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{self.name}: {field} {array[i]:g} of joint '{self.joint_names[i]}' is not within "
                 f"{lower[i]:g} to {upper[i]:g}; the whole command was rejected."
             )
@@ -289,7 +289,7 @@ class DriveTargets:
         """Refuse a mode whose gain is zero: the command would silently do nothing."""
         passive = np.flatnonzero(given & self.table.passive)
         if passive.size:
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{self.name}: joint '{self.joint_names[passive[0]]}' is passive, nothing moves "
                 "it; the whole command was rejected."
             )
@@ -299,7 +299,7 @@ class DriveTargets:
         ):
             bad = np.flatnonzero(given & (mode == wanted) & (gain <= 0.0))
             if bad.size:
-                raise BadCommand(
+                raise InvalidCommand(
                     f"{self.name}: joint '{self.joint_names[bad[0]]}' takes no "
                     f"{wanted.name.lower()} command, the {word} of its drive is 0; the whole "
                     "command was rejected."

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from motion_nodes.errors import BadConfig, BadDescription
+from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Cylinder, Inertial, Joint, JointKind, Mimic, Shape
 from motion_nodes.sim.backend import RobotPlacement
@@ -34,7 +34,7 @@ class WorldConfig:
     """Settings of the physics.
 
     Raises:
-        BadConfig: for values outside what is allowed.
+        InvalidConfig: for values outside what is allowed.
     """
 
     time_step: float | None = None
@@ -48,14 +48,14 @@ class WorldConfig:
     def __post_init__(self) -> None:
         """Check the values."""
         if self.time_step is not None and not 0.0 < self.time_step <= 0.02:
-            raise BadConfig(f"time_step {self.time_step} s is not within 0 to 0.02 s.")
+            raise InvalidConfig(f"time_step {self.time_step} s is not within 0 to 0.02 s.")
         if len(self.gravity) != 3 or not np.isfinite(self.gravity).all():
-            raise BadConfig(f"gravity {self.gravity} must be three finite numbers [m/s^2].")
+            raise InvalidConfig(f"gravity {self.gravity} must be three finite numbers [m/s^2].")
         if not np.isfinite(self.floor_height):
-            raise BadConfig(f"floor_height {self.floor_height} m must be a finite number.")
+            raise InvalidConfig(f"floor_height {self.floor_height} m must be a finite number.")
         names = [obstacle.name for obstacle in self.obstacles]
         if len(set(names)) != len(names):
-            raise BadConfig(f"two obstacles have the same name: {', '.join(sorted(names))}.")
+            raise InvalidConfig(f"two obstacles have the same name: {', '.join(sorted(names))}.")
 
 
 def build_model(
@@ -71,7 +71,7 @@ def build_model(
         The specification (for export or changes) and the compiled model.
 
     Raises:
-        BadDescription: when a robot cannot be simulated; the text names robot and part.
+        InvalidDescription: when a robot cannot be simulated; the text names robot and part.
     """
     spec = mujoco.MjSpec()
     _set_options(spec, config, placements)
@@ -143,7 +143,7 @@ def _compile(spec: mujoco.MjSpec) -> mujoco.MjModel:
     try:
         return spec.compile()
     except ValueError as error:
-        raise BadDescription(f"the simulated world cannot be built: {error}") from error
+        raise InvalidDescription(f"the simulated world cannot be built: {error}") from error
 
 
 def _add_robot(spec: mujoco.MjSpec, placement: RobotPlacement) -> None:

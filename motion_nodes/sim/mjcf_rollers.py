@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.base_description import HolonomicSpec, RollerWheel
-from motion_nodes.model.description import ContactDescription, RollerDescription
 from motion_nodes.model.robot import Robot
+from motion_nodes.model.robot_yaml import ContactDescription, RollerDescription
 from motion_nodes.model.tree import Array, Inertial, Joint
 from motion_nodes.sim.mjcf_contacts import exclude
 from motion_nodes.sim.mjcf_shapes import COLLISION_GROUP, quat_wxyz, set_contact
@@ -135,7 +135,8 @@ def hub_of(wheel: Inertial, ring: RollerRing, name: str) -> Inertial:
     """Return what is left of a wheel's mass and inertia without its rollers.
 
     Raises:
-        BadDescription: when the rollers are heavier, or farther out, than the whole wheel allows.
+        InvalidDescription: when the rollers are heavier, or farther out, than the whole wheel
+            allows.
     """
     X_LC = wheel.X_LC
     mass, moment = wheel.mass, wheel.mass * X_LC[:3, 3]
@@ -152,7 +153,7 @@ def hub_of(wheel: Inertial, ring: RollerRing, name: str) -> Inertial:
         inertia = inertia - mass * _square(X_LH[:3, 3])
     principal = np.linalg.eigvalsh(inertia)
     if mass <= 0.0 or principal[0] <= 0.0 or principal[2] > principal[0] + principal[1]:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{name}: its {ring.rollers.count} rollers of {ring.rollers.mass:g} kg leave no "
             f"possible mass and inertia for the rest of the wheel of {wheel.mass:g} kg; lower "
             "their mass in simulation.rollers, or correct the wheel's <inertial>."

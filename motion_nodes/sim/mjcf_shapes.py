@@ -14,8 +14,8 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
-from motion_nodes.errors import BadConfig, BadDescription
-from motion_nodes.model.description import ContactDescription
+from motion_nodes.errors import InvalidConfig, InvalidDescription
+from motion_nodes.model.robot_yaml import ContactDescription
 from motion_nodes.model.tree import Array, Box, Cylinder, Geometry, Mesh, Shape, Sphere, frozen
 from motion_nodes.sim.backend import rigid_pose
 
@@ -35,7 +35,8 @@ class Obstacle:
     """A shape that stands still in the world.
 
     Raises:
-        BadConfig: for a mesh, sizes that are not positive, or a pose that is no rigid transform.
+        InvalidConfig: for a mesh, sizes that are not positive, or a pose that is no rigid
+            transform.
     """
 
     name: str
@@ -47,13 +48,13 @@ class Obstacle:
     def __post_init__(self) -> None:
         """Check shape and pose."""
         if not isinstance(self.geometry, Box | Sphere | Cylinder):
-            raise BadConfig(
+            raise InvalidConfig(
                 f"obstacle '{self.name}' must be a Box, Sphere or Cylinder, "
                 f"not {type(self.geometry).__name__}."
             )
         size = geom_size(self.geometry)
         if not (np.isfinite(size).all() and min(size) > 0.0):
-            raise BadConfig(f"obstacle '{self.name}' needs positive sizes: {self.geometry}.")
+            raise InvalidConfig(f"obstacle '{self.name}' needs positive sizes: {self.geometry}.")
         object.__setattr__(self, "X_WO", rigid_pose(self.X_WO, f"pose of obstacle '{self.name}'"))
 
 
@@ -188,7 +189,7 @@ class MeshLibrary:
         """Return the asset name of a mesh, None for a primitive.
 
         Raises:
-            BadDescription: when the file is missing or of a format that cannot be read.
+            InvalidDescription: when the file is missing or of a format that cannot be read.
         """
         if not isinstance(geometry, Mesh):
             return None
@@ -199,7 +200,7 @@ class MeshLibrary:
     def _load(self, mesh: Mesh) -> str:
         """Add one mesh asset."""
         if not self.readable(mesh):
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{self._prefix}: mesh '{mesh.filename}' cannot be used for contact; the "
                 f"simulation reads {', '.join(_READABLE)}. Convert it or use primitives."
             )

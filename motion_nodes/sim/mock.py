@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from motion_nodes.bases.described import base_of, root_height
+from motion_nodes.bases.from_robot import base_of, root_height
 from motion_nodes.bases.odometry import Odometry
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.tree import Array, frozen
-from motion_nodes.sim.backend import JointSample, RobotBackend, RobotPlacement, root_to_base
+from motion_nodes.sim.backend import MeasuredJoints, RobotBackend, RobotPlacement, root_to_base
 from motion_nodes.sim.drive_targets import DriveMode, DriveTargets
 
 
@@ -31,10 +31,10 @@ class MockWorld(RobotBackend):
             time_step: [s], positive.
 
         Raises:
-            BadConfig: for no robot, two of one name, or a bad step.
+            InvalidConfig: for no robot, two of one name, or a bad step.
         """
         if not (np.isfinite(time_step) and time_step > 0.0):
-            raise BadConfig(f"time_step {time_step} s must be a positive number.")
+            raise InvalidConfig(f"time_step {time_step} s must be a positive number.")
         super().__init__(placements)
         self._time_step = float(time_step)
         self._steps = 0
@@ -61,10 +61,10 @@ class MockWorld(RobotBackend):
             robot.advance(count, self._time_step)
         self._steps += count
 
-    def state(self, name: str) -> JointSample:
+    def state(self, name: str) -> MeasuredJoints:
         """Return position, velocity and effort of all joints of a robot."""
         robot = self._robot(name)
-        return JointSample(frozen(robot.q), frozen(robot.v), frozen(robot.effort))
+        return MeasuredJoints(frozen(robot.q), frozen(robot.v), frozen(robot.effort))
 
     def base_pose(self, name: str) -> Array:
         """Return the true ``X_WB`` of a robot's base frame, shape (4, 4), read-only."""

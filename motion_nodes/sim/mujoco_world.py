@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.sim.backend import (
-    JointSample,
+    MeasuredJoints,
     RobotBackend,
     RobotPlacement,
     SimulationDiverged,
@@ -61,8 +61,8 @@ class MujocoWorld(RobotBackend):
             config: settings of the physics; defaults when None.
 
         Raises:
-            BadConfig: for no robot or two of one name.
-            BadDescription: when a robot cannot be simulated.
+            InvalidConfig: for no robot or two of one name.
+            InvalidDescription: when a robot cannot be simulated.
         """
         super().__init__(placements)
         spec, self.model = build_model(placements, config or WorldConfig())
@@ -149,11 +149,11 @@ class MujocoWorld(RobotBackend):
             self._diverged = self._explain()
             raise SimulationDiverged(self._diverged)
 
-    def state(self, name: str) -> JointSample:
+    def state(self, name: str) -> MeasuredJoints:
         """Return position, velocity and effort of all joints of a robot."""
         at = self._at(name)
         data = self.data
-        sample = JointSample(data.qpos[at.q], data.qvel[at.v], data.actuator_force[at.actuator])
+        sample = MeasuredJoints(data.qpos[at.q], data.qvel[at.v], data.actuator_force[at.actuator])
         for array in sample:
             array.setflags(write=False)
         return sample

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 import mujoco
 import numpy as np
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
-from motion_nodes.scene.allowed import AllowedCollisions
+from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.robot_spheres import link_bodies
 from motion_nodes.scene.scene import Part, Scene
 from motion_nodes.scene.scenery import SCENERY
@@ -107,7 +107,7 @@ def add_body(
         robot_bodies: of the robot that carries it, name in the model by link.
 
     Raises:
-        BadCommand: for a shape that physics cannot have.
+        InvalidCommand: for a shape that physics cannot have.
     """
     if body.link:
         above = spec.body(robot_bodies[body.link])
@@ -139,10 +139,10 @@ def check_body(name: str, body: SceneBody) -> None:
     """Refuse what physics cannot have; hulls are compiled by themselves.
 
     Raises:
-        BadCommand: says why.
+        InvalidCommand: says why.
     """
     if body.link and any(isinstance(part.solid, HalfSpace) for part in body.parts):
-        raise BadCommand("a link cannot carry a plane")
+        raise InvalidCommand("a link cannot carry a plane")
     hulls = tuple(part for part in body.parts if isinstance(part.solid, Cone | TriangleMesh))
     if not hulls:
         return
@@ -151,7 +151,7 @@ def check_body(name: str, body: SceneBody) -> None:
         add_body(spec, name, replace(body, parts=hulls, link=""), np.eye(4), {})
         spec.compile()
     except ValueError as error:
-        raise BadCommand(str(error)) from error
+        raise InvalidCommand(str(error)) from error
 
 
 def _name(prefix: str, name: str) -> str:
@@ -197,7 +197,7 @@ def _convex_corners(mesh: TriangleMesh) -> Array:
     """Return the corners of a convex mesh, shape (v, 3).
 
     Raises:
-        BadCommand: it is not convex, and its hull would block what is free.
+        InvalidCommand: it is not convex, and its hull would block what is free.
     """
     vertices = mesh.vertices[np.unique(mesh.triangles)] if not mesh.convex else mesh.vertices
     if not mesh.convex:
@@ -209,5 +209,5 @@ def _convex_corners(mesh: TriangleMesh) -> Array:
         for normal, offset in zip(normals, offsets, strict=True):
             heights = vertices @ normal - offset
             if heights.max() > CONVEX_TOLERANCE * size and heights.min() < -CONVEX_TOLERANCE * size:
-                raise BadCommand("its mesh is not convex; physics has convex meshes only")
+                raise InvalidCommand("its mesh is not convex; physics has convex meshes only")
     return np.asarray(vertices)

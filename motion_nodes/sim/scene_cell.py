@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import mujoco
 import numpy as np
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array
 from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.mjcf_shapes import quat_wxyz
@@ -122,7 +122,7 @@ class SceneCell:
                 try:
                     check_body(name, body)
                     accepted[name] = body
-                except BadCommand as error:
+                except InvalidCommand as error:
                     refused[name] = str(error)
         self.refused = refused
         return accepted

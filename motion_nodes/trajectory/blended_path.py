@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.trajectory.joint_path import JointPath
 
 Array = NDArray[np.float64]
@@ -44,9 +44,9 @@ class CornerBlending:
     def __post_init__(self) -> None:
         """Check the numbers."""
         if not (np.isfinite(self.deviation) and self.deviation >= 0.0):
-            raise BadConfig(f"blend deviation is {self.deviation}; it must be finite and >= 0")
+            raise InvalidConfig(f"blend deviation is {self.deviation}; it must be finite and >= 0")
         if not (np.isfinite(self.resolution) and self.resolution > 0.0):
-            raise BadConfig(f"resolution is {self.resolution}; it must be finite and above 0")
+            raise InvalidConfig(f"resolution is {self.resolution}; it must be finite and above 0")
 
 
 def blended_path(

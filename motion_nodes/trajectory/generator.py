@@ -10,15 +10,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.cubic_time_scaling import SaturationSettings
 from motion_nodes.trajectory.joint_path import checked_waypoints
-from motion_nodes.trajectory.saturation import SaturationSettings
 from motion_nodes.trajectory.spline import timestamped_trajectory
 from motion_nodes.trajectory.through_waypoints import WaypointOptions, through_waypoints
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
-from motion_nodes.trajectory.validate import check_point_count
+from motion_nodes.trajectory.trajectory_checks import check_point_count
 
 Array = NDArray[np.float64]
 
@@ -42,10 +42,10 @@ class JointTrajectoryGenerator:
                 :class:`~motion_nodes.trajectory.through_waypoints.WaypointOptions`.
 
         Raises:
-            BadConfig: for an unknown method.
+            InvalidConfig: for an unknown method.
         """
         if method not in METHODS:
-            raise BadConfig(f"method '{method}'.{did_you_mean(method, METHODS)}")
+            raise InvalidConfig(f"method '{method}'.{did_you_mean(method, METHODS)}")
         self.method = method
         self.limits = limits
         self.settings = SaturationSettings()
@@ -67,8 +67,8 @@ class JointTrajectoryGenerator:
             The trajectory, or None.
 
         Raises:
-            BadCommand: waypoints of another shape or that are not finite.
-            BadConfig: for the method ``time_optimal``, accelerations without limit.
+            InvalidCommand: waypoints of another shape or that are not finite.
+            InvalidConfig: for the method ``time_optimal``, accelerations without limit.
         """
         points = checked_waypoints(waypoints, self.limits.names, least=2)
         check_point_count(len(points))
@@ -105,7 +105,7 @@ class JointTrajectoryGenerator:
         wrong = np.flatnonzero(~(low < high))
         if len(wrong):
             j = int(wrong[0])
-            raise BadConfig(
+            raise InvalidConfig(
                 f"position limits of joint {self.joint_names[j]} are {low[j]} to {high[j]}; the "
                 "lower must be less than the upper"
             )
@@ -119,7 +119,7 @@ class JointTrajectoryGenerator:
         """Set velocity limits [rad/s or m/s], shape (n,), positive and finite."""
         values = self._positive("velocity", limits)
         if not np.isfinite(values).all():
-            raise BadConfig("velocity limits must be finite")
+            raise InvalidConfig("velocity limits must be finite")
         self.limits = dataclasses.replace(self.limits, velocity=values)
 
     def get_c_space_velocity_limits(self) -> Array:
@@ -147,7 +147,8 @@ class JointTrajectoryGenerator:
         """Set a setting of the saturation method.
 
         Args:
-            name: a field of :class:`~motion_nodes.trajectory.saturation.SaturationSettings`.
+            name: a field of
+                :class:`~motion_nodes.trajectory.cubic_time_scaling.SaturationSettings`.
             value: its new value.
 
         Returns:
@@ -159,14 +160,14 @@ class JointTrajectoryGenerator:
             self.settings = SaturationSettings(
                 **(dataclasses.asdict(self.settings) | {name: value})
             )
-        except BadConfig:
+        except InvalidConfig:
             return False
         return True
 
     def _values(self, what: str, values: ArrayLike) -> Array:
         array = np.asarray(values, dtype=np.float64)
         if array.shape != (len(self.joint_names),):
-            raise BadConfig(
+            raise InvalidConfig(
                 f"{what} have shape {array.shape}; there are {len(self.joint_names)} joints: "
                 f"{', '.join(self.joint_names)}"
             )
@@ -176,5 +177,5 @@ class JointTrajectoryGenerator:
         array = self._values(f"{what} limits", values)
         for name, value in zip(self.joint_names, array, strict=True):
             if math.isnan(value) or value <= 0.0:
-                raise BadConfig(f"{what} limit of joint {name} is {value}; it must be above 0")
+                raise InvalidConfig(f"{what} limit of joint {name} is {value}; it must be above 0")
         return array

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import frozen
 
 Array = NDArray[np.float64]
@@ -74,23 +74,23 @@ def checked_waypoints(path: ArrayLike, joint_names: tuple[str, ...], least: int 
     """Return waypoints as an array of shape (k, n).
 
     Raises:
-        BadCommand: too few, another number of joints, or numbers that are not finite.
+        InvalidCommand: too few, another number of joints, or numbers that are not finite.
     """
     try:
         points = np.array(path, dtype=np.float64, ndmin=2)
     except (TypeError, ValueError) as error:
-        raise BadCommand(
+        raise InvalidCommand(
             f"waypoints must be rows of {len(joint_names)} numbers, all of one length ({error})"
         ) from None
     if points.ndim != 2 or points.shape[1] != len(joint_names):
-        raise BadCommand(
+        raise InvalidCommand(
             f"waypoints have shape {points.shape}; expected is one row per waypoint with "
             f"{len(joint_names)} values: {', '.join(joint_names)}"
         )
     if len(points) < least:
-        raise BadCommand(f"{len(points)} waypoint given; a motion needs at least {least}")
+        raise InvalidCommand(f"{len(points)} waypoint given; a motion needs at least {least}")
     wrong = np.argwhere(~np.isfinite(points))
     if len(wrong):
         i, j = wrong[0]
-        raise BadCommand(f"waypoint {i} has {points[i, j]} for joint {joint_names[j]}")
+        raise InvalidCommand(f"waypoint {i} has {points[i, j]} for joint {joint_names[j]}")
     return points

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import frozen
-from motion_nodes.trajectory.trajectory import JointSample, Trajectory
+from motion_nodes.trajectory.trajectory import Trajectory, TrajectorySample
 
-__all__ = ["JointSample", "JointTrajectory"]
+__all__ = ["TrajectorySample", "JointTrajectory"]
 
 Array = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ class JointTrajectory(Trajectory):
     """Points in time for some joints, checked and frozen.
 
     Raises:
-        BadCommand: empty, lengths that differ, numbers that are not finite, times that do not
+        InvalidCommand: empty, lengths that differ, numbers that are not finite, times that do not
             rise, or accelerations without velocities.
     """
 
@@ -42,14 +42,14 @@ class JointTrajectory(Trajectory):
     """[rad/s or m/s], shape (m, n), or None."""
     accelerations: Array | None = None
     """[rad/s^2 or m/s^2], shape (m, n), or None."""
-    begin: JointSample | None = field(default=None, init=False)
+    begin: TrajectorySample | None = field(default=None, init=False)
     """Where the joints are at time 0, see :meth:`starting_from`; None: at the first point."""
 
     def __post_init__(self) -> None:
         """Check and freeze the arrays."""
         m, n = len(np.atleast_1d(self.times)), len(self.joint_names)
         if m == 0 or n == 0:
-            raise BadCommand("a trajectory needs at least one joint and one point")
+            raise InvalidCommand("a trajectory needs at least one joint and one point")
         object.__setattr__(self, "times", frozen(self.times, (m,)))
         for name in ("positions", "velocities", "accelerations"):
             values = getattr(self, name)
@@ -57,25 +57,25 @@ class JointTrajectory(Trajectory):
                 continue
             array = frozen(values)
             if array.shape != (m, n):
-                raise BadCommand(f"{name} have shape {array.shape}; {m} points of {n} joints")
+                raise InvalidCommand(f"{name} have shape {array.shape}; {m} points of {n} joints")
             if not np.isfinite(array).all():
                 point, joint = np.argwhere(~np.isfinite(array))[0]
-                raise BadCommand(
+                raise InvalidCommand(
                     f"{name} of joint {self.joint_names[joint]} at point {point} are "
                     f"{array[point, joint]}"
                 )
             object.__setattr__(self, name, array)
         if not np.isfinite(self.times).all() or self.times[0] < 0.0:
-            raise BadCommand("times of a trajectory must be finite and not negative")
+            raise InvalidCommand("times of a trajectory must be finite and not negative")
         falls = np.flatnonzero(np.diff(self.times) <= 0.0)
         if len(falls):
             i = int(falls[0])
-            raise BadCommand(
+            raise InvalidCommand(
                 f"time of point {i + 1} ({self.times[i + 1]:g} s) is not after that of point {i} "
                 f"({self.times[i]:g} s)"
             )
         if self.accelerations is not None and self.velocities is None:
-            raise BadCommand("a trajectory with accelerations needs velocities too")
+            raise InvalidCommand("a trajectory with accelerations needs velocities too")
 
     @property
     def start_time(self) -> float:
@@ -87,7 +87,7 @@ class JointTrajectory(Trajectory):
         """Time of the last point [s]."""
         return float(self.times[-1])
 
-    def starting_from(self, start: JointSample) -> JointTrajectory:
+    def starting_from(self, start: TrajectorySample) -> JointTrajectory:
         """Return the trajectory with where the joints are put before it, at time 0.
 
         A trajectory whose first point is at time 0 stays as it is.
@@ -102,7 +102,7 @@ class JointTrajectory(Trajectory):
         object.__setattr__(joined, "begin", start)
         return joined
 
-    def sample(self, time: float) -> JointSample:
+    def sample(self, time: float) -> TrajectorySample:
         """Return position, velocity and acceleration at a time, shape (n,) each.
 
         Args:
@@ -119,24 +119,24 @@ class JointTrajectory(Trajectory):
         span = float(self.times[i + 1] - self.times[i])
         return _between(self._knot(i), self._knot(i + 1), time - float(self.times[i]), span)
 
-    def _at(self, i: int, *, moving: bool) -> JointSample:
+    def _at(self, i: int, *, moving: bool) -> TrajectorySample:
         zeros = np.zeros(len(self.joint_names))
         if not moving:
-            return JointSample(self.positions[i], zeros, zeros)
+            return TrajectorySample(self.positions[i], zeros, zeros)
         velocity = zeros if self.velocities is None else self.velocities[i]
         acceleration = zeros if self.accelerations is None else self.accelerations[i]
-        return JointSample(self.positions[i], velocity, acceleration)
+        return TrajectorySample(self.positions[i], velocity, acceleration)
 
     def _knot(self, i: int) -> _Knot:
         velocity = None if self.velocities is None else self.velocities[i]
         acceleration = None if self.accelerations is None else self.accelerations[i]
         return self.positions[i], velocity, acceleration
 
-    def _lead_in(self, begin: JointSample, time: float) -> JointSample:
+    def _lead_in(self, begin: TrajectorySample, time: float) -> TrajectorySample:
         """Return the sample between where the joints were at time 0 and the first point."""
         if time < 0.0:
             still = np.zeros_like(begin.position)
-            return JointSample(begin.position, still, still)
+            return TrajectorySample(begin.position, still, still)
         return _between(begin, self._knot(0), time, float(self.times[0]))
 
 
@@ -144,12 +144,12 @@ _Knot = tuple[Array, Array | None, Array | None]
 """Position, velocity and acceleration, None where they are not given."""
 
 
-def _between(start: _Knot, end: _Knot, t: float, T: float) -> JointSample:
+def _between(start: _Knot, end: _Knot, t: float, T: float) -> TrajectorySample:
     """Return the sample a time t after the first of two points that are T apart."""
     (q0, v0, a0), (q1, v1, a1) = start, end
     if v0 is None or v1 is None:
         slope = (q1 - q0) / T
-        return JointSample(q0 + slope * t, slope, np.zeros_like(slope))
+        return TrajectorySample(q0 + slope * t, slope, np.zeros_like(slope))
     if a0 is None or a1 is None:
         return _evaluate(_cubic(q0, v0, q1, v1, T), t)
     return _evaluate(_quintic(q0, v0, a0, q1, v1, a1, T), t)
@@ -176,7 +176,7 @@ def _quintic(
     )
 
 
-def _evaluate(coefficients: Sequence[Array], t: float) -> JointSample:
+def _evaluate(coefficients: Sequence[Array], t: float) -> TrajectorySample:
     """Return value and two derivatives of a polynomial, lowest coefficient first (Horner)."""
     q = np.zeros_like(coefficients[0])
     v, a = q.copy(), q.copy()
@@ -184,4 +184,4 @@ def _evaluate(coefficients: Sequence[Array], t: float) -> JointSample:
         a = a * t + 2.0 * v
         v = v * t + q
         q = q * t + c
-    return JointSample(q, v, a)
+    return TrajectorySample(q, v, a)

@@ -13,10 +13,10 @@ import numpy as np
 import ruckig
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.trajectory.retime import scaled_limits
-from motion_nodes.trajectory.trajectory import Infeasible, JointSample, Trajectory
+from motion_nodes.trajectory.time_parameterization import scaled_limits
+from motion_nodes.trajectory.trajectory import Infeasible, Trajectory, TrajectorySample
 
 Array = NDArray[np.float64]
 
@@ -44,20 +44,20 @@ class PointToPoint(Trajectory):
         """Time at which it ends [s]."""
         return float(self._motion.duration)
 
-    def sample(self, time: float) -> JointSample:
+    def sample(self, time: float) -> TrajectorySample:
         """Return position, velocity and acceleration at a time [s].
 
         Before it begins and after it ends the joints stand.
         """
         q, v, a = (np.asarray(x) for x in self._motion.at_time(min(max(time, 0.0), self.end_time)))
         if not 0.0 <= time <= self.end_time:
-            return JointSample(q, np.zeros_like(v), np.zeros_like(a))
-        return JointSample(q, v, a)
+            return TrajectorySample(q, np.zeros_like(v), np.zeros_like(a))
+        return TrajectorySample(q, v, a)
 
 
 def point_to_point(
-    start: ArrayLike | JointSample,
-    goal: ArrayLike | JointSample,
+    start: ArrayLike | TrajectorySample,
+    goal: ArrayLike | TrajectorySample,
     limits: JointLimits,
     *,
     velocity_scaling: float = 1.0,
@@ -73,9 +73,9 @@ def point_to_point(
         acceleration_scaling: share of the acceleration and jerk limits to use; 0 means 1.
 
     Raises:
-        BadCommand: states of another shape or that are not finite.
+        InvalidCommand: states of another shape or that are not finite.
         Infeasible: states beyond the limits, equal ones, or a motion that leaves them on its way.
-        BadConfig: limits that are missing, scalings out of range.
+        InvalidConfig: limits that are missing, scalings out of range.
     """
     scaled = scaled_limits(limits, velocity_scaling, acceleration_scaling)
     begin, end = _state("start", start, scaled), _state("goal", goal, scaled)
@@ -103,24 +103,24 @@ def point_to_point(
     return PointToPoint(scaled.names, motion)
 
 
-def _state(what: str, given: ArrayLike | JointSample, limits: JointLimits) -> JointSample:
+def _state(what: str, given: ArrayLike | TrajectorySample, limits: JointLimits) -> TrajectorySample:
     """Return a state, checked for form and limits."""
-    parts = given if isinstance(given, JointSample) else (given,)
+    parts = given if isinstance(given, TrajectorySample) else (given,)
     arrays = []
-    for name, part in zip(JointSample._fields, parts, strict=False):
+    for name, part in zip(TrajectorySample._fields, parts, strict=False):
         values = np.asarray(part, dtype=np.float64)
         if values.shape != (len(limits.names),):
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{name} of the {what} has shape {values.shape}; there are {len(limits.names)} "
                 f"joints: {', '.join(limits.names)}"
             )
         for joint, value in zip(limits.names, values, strict=True):
             if not math.isfinite(value):
-                raise BadCommand(f"{name} of joint {joint} at the {what} is {value}")
+                raise InvalidCommand(f"{name} of joint {joint} at the {what} is {value}")
         arrays.append(values)
     while len(arrays) < 3:
         arrays.append(np.zeros(len(limits.names)))
-    state = JointSample(*arrays)
+    state = TrajectorySample(*arrays)
     outside = limits.violations(state.position, _BEYOND)
     if outside:
         raise Infeasible(f"at the {what} {'; '.join(outside)}")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from motion_nodes.errors import BadCommand, BadConfig, did_you_mean
+from motion_nodes.errors import InvalidCommand, InvalidConfig, did_you_mean
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import JointPath, checked_waypoints
 from motion_nodes.trajectory.timed_path import LimitUse, TimedPath
@@ -33,7 +33,7 @@ def segment_shares(points: Array, method: str, scale: Array | float = 1.0) -> Ar
     21(6), 1989: powers 0, 1 and 1/2 of the chords.
     """
     if method not in _POWERS:
-        raise BadConfig(f"time split method '{method}'.{did_you_mean(method, SPLIT_METHODS)}")
+        raise InvalidConfig(f"time split method '{method}'.{did_you_mean(method, SPLIT_METHODS)}")
     shares = np.linalg.norm(np.diff(points, axis=0) / scale, axis=1) ** _POWERS[method]
     return np.asarray(shares / shares.sum(), dtype=np.float64)
 
@@ -138,11 +138,13 @@ def timestamped_trajectory(
             waypoints, so that only positions and velocities have limits there.
 
     Raises:
-        BadCommand: waypoints or times that are none.
+        InvalidCommand: waypoints or times that are none.
         Infeasible: limits would be exceeded.
     """
     if mode not in ("cubic_spline", "linear"):
-        raise BadCommand(f"interpolation '{mode}'.{did_you_mean(mode, ('cubic_spline', 'linear'))}")
+        raise InvalidCommand(
+            f"interpolation '{mode}'.{did_you_mean(mode, ('cubic_spline', 'linear'))}"
+        )
     points = checked_waypoints(waypoints, limits.names, least=2)
     stamps = _checked_times(times, len(points))
     spans = np.diff(stamps)
@@ -188,13 +190,13 @@ def _outside(points: Array, limits: JointLimits) -> str | None:
 def _checked_times(times: ArrayLike, count: int) -> Array:
     stamps = np.asarray(times, dtype=np.float64)
     if stamps.shape != (count,):
-        raise BadCommand(f"times have shape {stamps.shape}; there are {count} waypoints")
+        raise InvalidCommand(f"times have shape {stamps.shape}; there are {count} waypoints")
     if not np.isfinite(stamps).all():
-        raise BadCommand("times of waypoints must be finite")
+        raise InvalidCommand("times of waypoints must be finite")
     late = np.flatnonzero(np.diff(stamps) <= 0.0)
     if len(late):
         i = int(late[0])
-        raise BadCommand(
+        raise InvalidCommand(
             f"time of waypoint {i + 1} ({stamps[i + 1]:g} s) is not after that of waypoint {i} "
             f"({stamps[i]:g} s)"
         )

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import BadConfig, did_you_mean
+from motion_nodes.errors import InvalidConfig, did_you_mean
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.blended_path import CornerBlending, blended_path
-from motion_nodes.trajectory.retime import (
+from motion_nodes.trajectory.cubic_time_scaling import SaturationSettings, saturated_spline
+from motion_nodes.trajectory.spline import position_excess, segment_shares, spline_path
+from motion_nodes.trajectory.time_parameterization import (
     check_inside,
     distinct_waypoints,
     scaled_limits,
     time_optimal,
 )
-from motion_nodes.trajectory.saturation import SaturationSettings, saturated_spline
-from motion_nodes.trajectory.spline import position_excess, segment_shares, spline_path
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
 
@@ -49,7 +49,7 @@ class WaypointOptions:
     def __post_init__(self) -> None:
         """Refuse an unknown method."""
         if self.method not in METHODS:
-            raise BadConfig(f"method '{self.method}'.{did_you_mean(self.method, METHODS)}")
+            raise InvalidConfig(f"method '{self.method}'.{did_you_mean(self.method, METHODS)}")
 
 
 def through_waypoints(points: Array, limits: JointLimits, options: WaypointOptions) -> TimedPath:
@@ -62,7 +62,7 @@ def through_waypoints(points: Array, limits: JointLimits, options: WaypointOptio
 
     Raises:
         Infeasible: waypoints, or a spline between them, outside the limits; nothing to move.
-        BadConfig: a limit that is missing or not positive, a scaling out of range.
+        InvalidConfig: a limit that is missing or not positive, a scaling out of range.
     """
     check_inside(points, limits)
     points = distinct_waypoints(points)

@@ -13,7 +13,7 @@ from motion_nodes.kernels.timing.path_pieces import limit_use
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_path import IndexArray, JointPath
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.trajectory import JointSample, Trajectory
+from motion_nodes.trajectory.trajectory import Trajectory, TrajectorySample
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ class LimitUse(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TimedPath(Trajectory):
-    """A trajectory that stays exactly on its path; made by :mod:`motion_nodes.trajectory.retime`.
+    """A time-parameterized path, from :mod:`motion_nodes.trajectory.time_parameterization`.
 
     Positions, velocities, accelerations and jerks are evaluated, not interpolated.
     """
@@ -62,14 +62,14 @@ class TimedPath(Trajectory):
         """Time at which it ends [s]."""
         return float(self.times[-1])
 
-    def sample(self, time: float) -> JointSample:
+    def sample(self, time: float) -> TrajectorySample:
         """Return position, velocity and acceleration at a time, shape (n,) each.
 
         Args:
             time: from the start [s]; outside the motion the joints are at rest.
         """
         q, v, a, _ = self.states([time])
-        return JointSample(q[0], v[0], a[0])
+        return TrajectorySample(q[0], v[0], a[0])
 
     def states(self, times: ArrayLike) -> tuple[Array, Array, Array, Array]:
         """Return positions, velocities, accelerations and jerks, shape (k, n) each.
@@ -96,7 +96,7 @@ class TimedPath(Trajectory):
             time_step: between two points [s].
 
         Raises:
-            BadCommand: for a step that is not finite and positive.
+            InvalidCommand: for a step that is not finite and positive.
         """
         times = self.sample_times(time_step)
         q, v, a, _ = self.states(times)

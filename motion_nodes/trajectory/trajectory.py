@@ -10,16 +10,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 
 Array = NDArray[np.float64]
 
 
-class Infeasible(BadCommand):
+class Infeasible(InvalidCommand):
     """A request of good form that cannot be fulfilled within the limits."""
 
 
-class JointSample(NamedTuple):
+class TrajectorySample(NamedTuple):
     """Where the joints of a trajectory shall be at one time; arrays of shape (n,)."""
 
     position: Array
@@ -46,7 +46,7 @@ class Trajectory(ABC):
         """Time at which it ends [s]."""
 
     @abstractmethod
-    def sample(self, time: float) -> JointSample:
+    def sample(self, time: float) -> TrajectorySample:
         """Return position, velocity and acceleration at a time [s].
 
         Before it begins the joints stand where it does, after its end they stand there.
@@ -79,20 +79,20 @@ class Trajectory(ABC):
         """Return times [s] every ``time_step`` from start to end, the end included.
 
         Raises:
-            BadCommand: for a step that is not finite and positive.
+            InvalidCommand: for a step that is not finite and positive.
         """
         if not (math.isfinite(time_step) and time_step > 0.0):
-            raise BadCommand(f"time step is {time_step} s; it must be finite and above 0")
+            raise InvalidCommand(f"time step is {time_step} s; it must be finite and above 0")
         count = int(self.duration / time_step + 1e-9) + 1
         times = self.start_time + time_step * np.arange(count)
         if times[-1] < self.end_time - 1e-9:
             times = np.append(times, self.end_time)
         return np.asarray(times, dtype=np.float64)
 
-    def sequence(self, time_step: float) -> list[tuple[float, JointSample]]:
+    def sequence(self, time_step: float) -> list[tuple[float, TrajectorySample]]:
         """Return samples every ``time_step`` [s] from start to end, the end point included.
 
         Raises:
-            BadCommand: for a step that is not finite and positive.
+            InvalidCommand: for a step that is not finite and positive.
         """
         return [(time, self.sample(time)) for time in self.sample_times(time_step).tolist()]

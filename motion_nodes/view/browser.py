@@ -13,21 +13,21 @@ from types import TracebackType
 import numpy as np
 import viser
 
-from motion_nodes.errors import BadConfig, RobotNotFound
+from motion_nodes.errors import InvalidConfig, RobotNotFound
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import Scene
 from motion_nodes.view.drive_panel import DrivePanel
 from motion_nodes.view.health_panel import Health, HealthPanel
-from motion_nodes.view.intents import Intents
 from motion_nodes.view.live_robot import LiveRobot
 from motion_nodes.view.marker_view import Drawing
 from motion_nodes.view.page_server import address_of, quiet_viser, start_server
-from motion_nodes.view.page_watch import PageWatch
-from motion_nodes.view.stage import DRIVEN_RADIUS, Stage
+from motion_nodes.view.scene_setup import DRIVEN_RADIUS, SceneSetup
+from motion_nodes.view.stale_pages import PageWatch
 from motion_nodes.view.status_text import global_line
+from motion_nodes.view.ui_commands import PanelEvents, Wishes
+from motion_nodes.view.ui_queue import Intents
 from motion_nodes.view.view_panel import ViewPanel
 from motion_nodes.view.viewed_robot import ViewedRobot
-from motion_nodes.view.wishes import PanelEvents, Wishes
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ class BrowserViewer(Wishes):
         shadows: shadows and reflections; off is easier on machines without a graphics card.
 
     Raises:
-        BadConfig: for two robots of one name, or settings that cannot be used.
+        InvalidConfig: for two robots of one name, or settings that cannot be used.
         PortInUse: when no port was free; a MotionError.
     """
 
@@ -76,9 +76,9 @@ class BrowserViewer(Wishes):
         """Start the server and its threads."""
         names = [robot.name for robot in robots]
         if len(set(names)) != len(names):
-            raise BadConfig(f"Two viewed robots have one name: {', '.join(names)}.")
+            raise InvalidConfig(f"Two viewed robots have one name: {', '.join(names)}.")
         if not (np.isfinite(rate) and 0.0 < rate <= 240.0):
-            raise BadConfig(f"rate is {rate} Hz; it must be above 0 and at most 240.")
+            raise InvalidConfig(f"rate is {rate} Hz; it must be above 0 and at most 240.")
         super().__init__()
         self._period = 1.0 / rate
         self._message = ""
@@ -95,7 +95,7 @@ class BrowserViewer(Wishes):
         }
         for live in self._robots.values():
             live.view.meshes.warn_of_missing()
-        stage = Stage(
+        stage = SceneSetup(
             self._server, self._balls(), dark, shadows=shadows,
             least_radius=DRIVEN_RADIUS if any(robot.drive for robot in robots) else 0.0,
         )  # fmt: skip
@@ -133,7 +133,7 @@ class BrowserViewer(Wishes):
 
         Raises:
             RobotNotFound: when no robot of that name is shown.
-            BadCommand: for a wrong length or something that is no number; nothing changes.
+            InvalidCommand: for a wrong length or something that is no number; nothing changes.
         """
         self._robot(name).take_joints(q, v)
         self._wake_if_watched()
@@ -147,7 +147,7 @@ class BrowserViewer(Wishes):
 
         Raises:
             RobotNotFound: when no robot of that name is shown.
-            BadCommand: when it is not a finite rigid pose; the last one stays.
+            InvalidCommand: when it is not a finite rigid pose; the last one stays.
         """
         self._robot(name).take_base(X_WB)
         self._wake_if_watched()
@@ -165,7 +165,7 @@ class BrowserViewer(Wishes):
 
         Raises:
             RobotNotFound: when no robot of that name is shown.
-            BadCommand: when that robot has no tool.
+            InvalidCommand: when that robot has no tool.
         """
         self._robot(name).plans().take_scene(scene)
         self._wake_if_watched()
@@ -180,7 +180,7 @@ class BrowserViewer(Wishes):
 
         Raises:
             RobotNotFound: when no robot of that name is shown.
-            BadCommand: for wrong shapes or numbers, or when that robot has no tool.
+            InvalidCommand: for wrong shapes or numbers, or when that robot has no tool.
         """
         self._robot(name).plans().path.take(times, positions)
         self._wake_if_watched()
@@ -194,7 +194,7 @@ class BrowserViewer(Wishes):
 
         Raises:
             RobotNotFound: when no robot of that name is shown.
-            BadCommand: when it is not a finite rigid pose, or when that robot has no target.
+            InvalidCommand: when it is not a finite rigid pose, or when that robot has no target.
         """
         self._robot(name).targets().take(X_BT)
         self._wake_if_watched()
@@ -204,7 +204,7 @@ class BrowserViewer(Wishes):
 
         Raises:
             RobotNotFound: when no robot of that name is shown.
-            BadCommand: when that robot has no tool.
+            InvalidCommand: when that robot has no tool.
         """
         self._robot(name).plans().tree.take(drawings)
         self._wake_if_watched()

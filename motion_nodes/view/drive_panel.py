@@ -11,7 +11,7 @@ import numpy as np
 import viser
 
 from motion_nodes.model.tree import Array
-from motion_nodes.view.drive_state import Direction, DriveState, Twist
+from motion_nodes.view.drive_state import Direction, PadState, PadTwist
 from motion_nodes.view.status_text import steering_line
 from motion_nodes.view.viewed_robot import ViewedRobot
 
@@ -59,7 +59,7 @@ class DrivePanel:
         self._changed = changed
         self._lock = threading.Lock()
         linear, angular = viewed.max_linear, viewed.max_angular
-        self._state = DriveState(START_FRACTION * linear, START_FRACTION * angular)
+        self._state = PadState(START_FRACTION * linear, START_FRACTION * angular)
         self.latch = gui.add_checkbox(
             "Keep going",
             False,
@@ -121,7 +121,7 @@ class DrivePanel:
         with self._lock:
             return self._state.latched_by
 
-    def step(self) -> tuple[Twist | None, bool]:
+    def step(self) -> tuple[PadTwist | None, bool]:
         """Return what to send now and whether more is to come, from any thread."""
         with self._lock:
             return self._state.step(time.monotonic()), self._state.active

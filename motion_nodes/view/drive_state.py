@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 
 HOLD_TIMEOUT = 0.5
 """A held direction ends when its page was silent this long [s]; pages repeat at 10 Hz, less evenly
@@ -41,7 +41,7 @@ class Direction(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Twist:
+class PadTwist:
     """Velocity of a base in its own frame."""
 
     vx: float = 0.0
@@ -60,7 +60,7 @@ class _Drive:
     seen: float
 
 
-class DriveState:
+class PadState:
     """State of one drive pad; the caller gives the time and takes care of threads.
 
     Args:
@@ -94,10 +94,12 @@ class DriveState:
         """Set speed [m/s] and turn rate [rad/s]; a drive under way changes with them.
 
         Raises:
-            BadCommand: for a negative or non-finite one; nothing changes then.
+            InvalidCommand: for a negative or non-finite one; nothing changes then.
         """
         if not (np.isfinite([linear, angular]).all() and linear >= 0.0 and angular >= 0.0):
-            raise BadCommand(f"Drive speeds are {linear} and {angular}; both must be 0 or more.")
+            raise InvalidCommand(
+                f"Drive speeds are {linear} and {angular}; both must be 0 or more."
+            )
         self._linear, self._angular = float(linear), float(angular)
 
     def hold(self, direction: Direction, client: int, now: float) -> None:
@@ -123,7 +125,7 @@ class DriveState:
         if self._drive is not None and self._drive.client == client:
             self.stop()
 
-    def step(self, now: float) -> Twist | None:
+    def step(self, now: float) -> PadTwist | None:
         """Return what to send now, or None when nothing is due; time in [s]."""
         drive = self._drive
         if drive is not None and not drive.latched and now - drive.seen > HOLD_TIMEOUT:
@@ -131,8 +133,8 @@ class DriveState:
             drive = None
         if drive is not None:
             forward, left, turn = drive.direction.value
-            return Twist(forward * self._linear, left * self._linear, turn * self._angular)
+            return PadTwist(forward * self._linear, left * self._linear, turn * self._angular)
         if self._zeros_due > 0:
             self._zeros_due -= 1
-            return Twist()
+            return PadTwist()
         return None

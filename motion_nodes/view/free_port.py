@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import socket
 
-from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.errors import InvalidConfig, MotionError
 
 _TAKEN = (errno.EADDRINUSE, errno.EACCES)
 
@@ -28,13 +28,13 @@ def free_port(host: str, port: int, search: int) -> int:
         search: how many further ports may be tried.
 
     Raises:
-        BadConfig: when port, search or host cannot be used at all.
+        InvalidConfig: when port, search or host cannot be used at all.
         PortInUse: when all are taken; the text says what to do.
     """
     if not 0 <= port <= 65535:
-        raise BadConfig(f"port is {port}; it must be 0 (any) or 1 to 65535.")
+        raise InvalidConfig(f"port is {port}; it must be 0 (any) or 1 to 65535.")
     if search < 0:
-        raise BadConfig(f"port_search is {search}; it must be 0 or more.")
+        raise InvalidConfig(f"port_search is {search}; it must be 0 or more.")
     last = min(port + search, 65535) if port else 0
     for candidate in range(port, last + 1):
         bound = _bind(host, candidate)
@@ -62,7 +62,7 @@ def _bind(host: str, port: int) -> int | None:
     except OSError as error:
         if error.errno in _TAKEN:
             return None
-        raise BadConfig(
+        raise InvalidConfig(
             f"Cannot listen on host '{host}' ({error}). Use 127.0.0.1 for this machine only, or "
             "0.0.0.0 for every network it is in."
         ) from None

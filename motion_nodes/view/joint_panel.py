@@ -15,7 +15,7 @@ import numpy as np
 import viser
 
 from motion_nodes.model.tree import Array, JointKind
-from motion_nodes.view.settled_values import SettledValues
+from motion_nodes.view.debounced_inputs import SettledValues
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 SLIDER_STEPS = {JointKind.PRISMATIC: 0.0005}

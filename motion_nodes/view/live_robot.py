@@ -10,8 +10,9 @@ import time
 import numpy as np
 import viser
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, JointKind
+from motion_nodes.view.base_trail import Trail
 from motion_nodes.view.drive_panel import DrivePanel
 from motion_nodes.view.joint_history import JointHistory
 from motion_nodes.view.joint_panel import JointPanel
@@ -21,9 +22,8 @@ from motion_nodes.view.robot_view import RobotView, bounding_ball
 from motion_nodes.view.shape_nodes import GHOST
 from motion_nodes.view.status_text import Freshness, robot_line
 from motion_nodes.view.target_gizmo import TargetGizmo
-from motion_nodes.view.trail import Trail
+from motion_nodes.view.ui_commands import PanelEvents
 from motion_nodes.view.viewed_robot import ViewedRobot, checked_pose
-from motion_nodes.view.wishes import PanelEvents
 
 TRAIL_RGB = ((38, 120, 220), (220, 110, 30), (40, 160, 90), (170, 70, 190))
 """Colours of the trails, in the order of the robots."""
@@ -136,20 +136,22 @@ class LiveRobot:
         """Return what planning shows.
 
         Raises:
-            BadCommand: this robot is not planned for.
+            InvalidCommand: this robot is not planned for.
         """
         if self.planning is None:
-            raise BadCommand(f"{self.viewed.name} has no tool, so no scene and no plan is shown.")
+            raise InvalidCommand(
+                f"{self.viewed.name} has no tool, so no scene and no plan is shown."
+            )
         return self.planning
 
     def targets(self) -> TargetGizmo:
         """Return the target.
 
         Raises:
-            BadCommand: this robot has none.
+            InvalidCommand: this robot has none.
         """
         if self.target is None:
-            raise BadCommand(f"{self.viewed.name} has no tool or no followers, so no target.")
+            raise InvalidCommand(f"{self.viewed.name} has no tool or no followers, so no target.")
         return self.target
 
     @property

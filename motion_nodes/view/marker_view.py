@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import viser
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array
 
 MOST_POINTS = 20_000
@@ -22,7 +22,7 @@ class Drawing:
     """Lines or dots of one colour, in the robot's scene frame.
 
     Raises:
-        BadCommand: for points of a wrong shape, or that are not finite.
+        InvalidCommand: for points of a wrong shape, or that are not finite.
     """
 
     points: Array
@@ -36,9 +36,9 @@ class Drawing:
         """Check the points."""
         points = np.asarray(self.points)
         if points.ndim != 2 or points.shape[1] != 3 or (self.lines and len(points) % 2):
-            raise BadCommand(f"a drawing has points of shape {points.shape}; (m, 3) is needed.")
+            raise InvalidCommand(f"a drawing has points of shape {points.shape}; (m, 3) is needed.")
         if not np.isfinite(points).all():
-            raise BadCommand("a drawing has points that are not finite.")
+            raise InvalidCommand("a drawing has points that are not finite.")
 
 
 class MarkerView:

@@ -14,7 +14,7 @@ import time
 import numpy as np
 import viser
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.link_poses import LinkPoses
@@ -75,20 +75,22 @@ class PlannedPath:
             positions: all joints [rad or m], shape (m, n).
 
         Raises:
-            BadCommand: for wrong shapes, numbers that are not finite, times that go back.
+            InvalidCommand: for wrong shapes, numbers that are not finite, times that go back.
         """
         when = np.asarray(times, dtype=np.float64)
         rows = np.asarray(positions, dtype=np.float64)
         shape = (len(when), len(self._viewed.model.joint_names))
         if when.ndim != 1 or not len(when) or rows.shape != shape:
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{self._viewed.name}: a plan of {when.shape} times needs positions of shape "
                 f"{shape}, was given {rows.shape}."
             )
         if not (np.isfinite(when).all() and np.isfinite(rows).all()):
-            raise BadCommand(f"{self._viewed.name}: the plan holds numbers that are not finite.")
+            raise InvalidCommand(
+                f"{self._viewed.name}: the plan holds numbers that are not finite."
+            )
         if (np.diff(when) < 0.0).any():
-            raise BadCommand(f"{self._viewed.name}: the times of the plan go back.")
+            raise InvalidCommand(f"{self._viewed.name}: the times of the plan go back.")
         with self._lock:
             self._plan, self._new = (when - when[0], rows), True
             self._since = time.monotonic()

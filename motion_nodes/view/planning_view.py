@@ -17,8 +17,8 @@ from motion_nodes.view.robot_spheres_view import RobotSpheresView
 from motion_nodes.view.robot_view import RobotView
 from motion_nodes.view.scene_view import MOST_OBJECTS, SceneView
 from motion_nodes.view.status_text import plain
+from motion_nodes.view.ui_commands import PanelEvents
 from motion_nodes.view.viewed_robot import ViewedRobot
-from motion_nodes.view.wishes import PanelEvents
 
 HANDLE_SIZE = 0.15
 """[m] Of the handles of an object."""

@@ -15,14 +15,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from motion_nodes.errors import MotionError
-from motion_nodes.ik.articulation import ArticulationIk
+from motion_nodes.ik.tool_goal import ArticulationIk
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.scene import WorldObject
 from motion_nodes.scene.world import World
 from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.ui_commands import TargetWish
 from motion_nodes.view.viewed_robot import IK, ViewedRobot
-from motion_nodes.view.wishes import TargetWish
 
 PERIOD = 1.0 / 30.0
 """Time between two steps [s]."""

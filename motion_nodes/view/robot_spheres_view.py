@@ -11,7 +11,7 @@ import viser
 
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
-from motion_nodes.scene.robot_spheres import Body
+from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Scene
 from motion_nodes.view.link_poses import LinkPoses
 from motion_nodes.view.sphere_nodes import PLAIN_RGB, DistanceColours, add_spheres
@@ -39,7 +39,7 @@ class RobotSpheresView:
         names: tuple[str, ...],
         base: int,
         links: Mapping[str, str],
-        bodies: Callable[[], Iterable[Body]],
+        bodies: Callable[[], Iterable[CollisionBody]],
     ) -> None:
         """Start with nothing added."""
         self._scene, self._poses, self._names, self._base = scene, poses, names, base

@@ -13,14 +13,14 @@ import viser
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.tree import Array
-from motion_nodes.view.intents import Intents
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.page_server import address_of, quiet_viser, start_server
 from motion_nodes.view.robot_view import bounding_ball
+from motion_nodes.view.scene_setup import SceneSetup
 from motion_nodes.view.sphere_picture import SpherePicture
 from motion_nodes.view.sphere_session import SphereSession
-from motion_nodes.view.stage import Stage
 from motion_nodes.view.status_text import plain
+from motion_nodes.view.ui_queue import Intents
 from motion_nodes.view.viewed_robot import ViewedRobot
 
 NO_SPHERE = "(none)"
@@ -66,7 +66,7 @@ class SphereEditor:
         self.picture = SpherePicture(self._server.scene, session, self._picked, self._dragged)
         viewed = ViewedRobot.of(session.robot)
         ball = bounding_ball(viewed, self.picture.robot.meshes)
-        Stage(self._server, [ball], dark, shadows=shadows)
+        SceneSetup(self._server, [ball], dark, shadows=shadows)
         self._do(lambda: None)
 
     @property

@@ -11,8 +11,8 @@ import viser
 from numpy.typing import NDArray
 
 from motion_nodes.model.tree import Array
-from motion_nodes.scene.generic_checks import GenericChecks
-from motion_nodes.scene.robot_spheres import Body
+from motion_nodes.scene.numpy_checks import GenericChecks
+from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Scene
 
 PLAIN_RGB = (240, 200, 60)
@@ -80,7 +80,7 @@ def distance_colours(distances: Array) -> NDArray[np.uint8]:
 class DistanceColours:
     """Colours of a robot's spheres by how far the nearest object of its scene is."""
 
-    def __init__(self, bodies: Iterable[Body]) -> None:
+    def __init__(self, bodies: Iterable[CollisionBody]) -> None:
         """Take the spheres."""
         self.bodies = tuple(bodies)
         self._scene: Scene | None = None

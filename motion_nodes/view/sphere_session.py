@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand, UnknownFrame
+from motion_nodes.errors import InvalidCommand, UnknownFrame
 from motion_nodes.model.robot import Robot
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.robot_setup.sphere_measure import Coverage
@@ -112,11 +112,11 @@ class SphereSession:
         """Fit the chosen link's spheres to its geometry, which they exceed by ``accuracy`` [m].
 
         Raises:
-            BadCommand: the link has no geometry.
+            InvalidCommand: the link has no geometry.
         """
         geometry = self.geometry(self.link)
         if geometry is None:
-            raise BadCommand(f"{self.link} has no collision geometry to fit spheres to.")
+            raise InvalidCommand(f"{self.link} has no collision geometry to fit spheres to.")
         self._take(self.spheres.generate(self.link, geometry, accuracy=accuracy))
         self.choose(self.link)
 
@@ -135,7 +135,7 @@ class SphereSession:
             Where the file that was there is kept now, or None.
 
         Raises:
-            BadDescription: it cannot be written.
+            InvalidDescription: it cannot be written.
         """
         kept = self.spheres.write(self.file)
         self._saved = self.spheres

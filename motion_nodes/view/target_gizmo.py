@@ -15,8 +15,8 @@ from motion_nodes.view.drag_handles import DragHandles
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.link_poses import LinkPoses
 from motion_nodes.view.status_text import plain
+from motion_nodes.view.ui_commands import TargetWish
 from motion_nodes.view.viewed_robot import PLANNER, RMPFLOW, ViewedRobot, checked_pose
-from motion_nodes.view.wishes import TargetWish
 
 TARGET_RGB = (225, 60, 130)
 SHARE_OF_REACH = 0.2
@@ -83,7 +83,7 @@ class TargetGizmo:
         """Show where somebody else wants the tool, in the scene frame, shape (4, 4).
 
         Raises:
-            BadCommand: when it is no finite rigid pose; the last one stays.
+            InvalidCommand: when it is no finite rigid pose; the last one stays.
         """
         pose = checked_pose(X_BT, f"{self._viewed.name}: target")
         with self._lock:

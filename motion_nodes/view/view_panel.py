@@ -10,7 +10,7 @@ import viser
 
 from motion_nodes.model.tree import Array
 from motion_nodes.view.page_server import set_theme
-from motion_nodes.view.stage import VIEW_DIRECTION, Stage, camera_for
+from motion_nodes.view.scene_setup import VIEW_DIRECTION, SceneSetup, camera_for
 
 DIRECTIONS: dict[str, Array] = {
     "Fit": VIEW_DIRECTION,
@@ -36,7 +36,7 @@ class ViewPanel:
     def __init__(
         self,
         server: viser.ViserServer,
-        stage: Stage,
+        stage: SceneSetup,
         balls: Callable[[], list[tuple[Array, float]]],
         dark: bool,
         shadows: bool,

@@ -11,11 +11,11 @@ from typing import Protocol
 
 import numpy as np
 
-from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame, UnknownJoint
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame, UnknownJoint
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, KinematicTree, frozen
-from motion_nodes.scene.robot_spheres import Body, link_bodies
+from motion_nodes.scene.robot_spheres import CollisionBody, link_bodies
 
 RMPFLOW, IK, PLANNER = "RMPflow", "IK", "planner"
 """Who can follow a target that is dragged."""
@@ -24,7 +24,7 @@ RIGID_TOLERANCE = 1e-6
 """How far a given pose may be from a rigid one before it is refused."""
 
 
-class RobotModel(Protocol):
+class ViewedModel(Protocol):
     """The part of a loaded robot that is drawn and shown on the panel."""
 
     @property
@@ -56,12 +56,12 @@ class ViewedRobot:
     """One robot in the viewer.
 
     Raises:
-        BadConfig: for a name that is empty or holds a slash inside, a placement that is no pose,
-            or a speed that is not positive.
+        InvalidConfig: for a name that is empty or holds a slash inside, a placement that is no
+            pose, or a speed that is not positive.
         UnknownJoint: for a slider or steering joint that the robot does not have.
     """
 
-    model: RobotModel
+    model: ViewedModel
     name: str = ""
     """What the callbacks and updates call it, such as its ROS namespace; the model's name if
     empty."""
@@ -80,7 +80,7 @@ class ViewedRobot:
     """Link whose way a planned path shows; empty for a robot that is not planned for."""
     scene_frame: str = ""
     """Link in whose frame the objects of its planning scene stand; the root link if empty."""
-    bodies: Callable[[], Iterable[Body]] | None = None
+    bodies: Callable[[], Iterable[CollisionBody]] | None = None
     """Returns its collision spheres, when they are first asked for."""
     followers: Sequence[str] = ()
     """Who can bring the tool to a dragged target, the usual one first; none: there is no target."""
@@ -99,7 +99,7 @@ class ViewedRobot:
         """Fill in what follows from the model, and check the rest."""
         name = (self.name or self.model.name).strip("/")
         if not name or any(character.isspace() for character in name):
-            raise BadConfig(f"'{self.name}' is no name for a viewed robot: give one word.")
+            raise InvalidConfig(f"'{self.name}' is no name for a viewed robot: give one word.")
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "X_WR", checked_pose(self.X_WR, f"{name}: placement X_WR"))
         drive = self.model.kind != "arm" if self.drive is None else self.drive
@@ -114,7 +114,9 @@ class ViewedRobot:
                 raise UnknownFrame(frame, self.model.tree.frame_names, name)
         for label, speed in (("linear", self.max_linear), ("angular", self.max_angular)):
             if not (np.isfinite(speed) and speed > 0.0):
-                raise BadConfig(f"{name}: max_{label} is {speed}; it must be finite and positive.")
+                raise InvalidConfig(
+                    f"{name}: max_{label} is {speed}; it must be finite and positive."
+                )
 
     @classmethod
     def of(
@@ -173,15 +175,17 @@ class ViewedRobot:
         """Return joint positions as an array in which NaN marks the unchanged ones.
 
         Raises:
-            BadCommand: when there is not one number for each joint.
+            InvalidCommand: when there is not one number for each joint.
         """
         names = self.model.joint_names
         try:
             values = np.array(q, dtype=np.float64)
         except (TypeError, ValueError):
-            raise BadCommand(f"{self.name}: {where} needs numbers, was given {q!r:.80}.") from None
+            raise InvalidCommand(
+                f"{self.name}: {where} needs numbers, was given {q!r:.80}."
+            ) from None
         if values.shape != (len(names),):
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{self.name}: {where} was given an array of shape {values.shape}, but needs "
                 f"{len(names)} positions: {', '.join(names)}."
             )
@@ -200,20 +204,20 @@ def checked_pose(X: object, where: str) -> Array:
     """Return ``X`` as a read-only pose.
 
     Raises:
-        BadCommand: when it is not a finite rigid (4, 4) transform; the text says why.
+        InvalidCommand: when it is not a finite rigid (4, 4) transform; the text says why.
     """
     try:
         pose = np.array(X, dtype=np.float64)
     except (TypeError, ValueError):
-        raise BadCommand(f"{where} needs a (4, 4) matrix, was given {X!r:.80}.") from None
+        raise InvalidCommand(f"{where} needs a (4, 4) matrix, was given {X!r:.80}.") from None
     if pose.shape != (4, 4):
-        raise BadCommand(f"{where} has shape {pose.shape}, but a pose is a (4, 4) matrix.")
+        raise InvalidCommand(f"{where} has shape {pose.shape}, but a pose is a (4, 4) matrix.")
     if not np.isfinite(pose).all():
-        raise BadCommand(f"{where} holds NaN or infinity; the last good pose stays.")
+        raise InvalidCommand(f"{where} holds NaN or infinity; the last good pose stays.")
     R = pose[:3, :3]
     skew = float(np.abs(R @ R.T - np.eye(3)).max())
     if skew > RIGID_TOLERANCE or np.linalg.det(R) < 0.0 or (pose[3] != (0, 0, 0, 1)).any():
-        raise BadCommand(
+        raise InvalidCommand(
             f"{where} is no rigid pose: its rotation part is off by {skew:.2g} from orthonormal, "
             f"its last row is {pose[3].tolist()} (needs [0, 0, 0, 1])."
         )

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import motion_nodes as mn
-from motion_nodes.errors import BadCommand, BadConfig, UnknownGroup, UnknownState
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownGroup, UnknownState
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("numpy", "scipy", "numba", "llvmlite", "mujoco", "rclpy", "yaml")
@@ -189,35 +189,35 @@ def test_a_base_turns_twists_into_wheel_speeds_and_back():
 
 
 def test_bad_input_is_refused_by_type(arm):
-    with pytest.raises(BadCommand):
+    with pytest.raises(InvalidCommand):
         arm.fk([0.0, 1.0])
-    with pytest.raises(BadCommand):
+    with pytest.raises(InvalidCommand):
         arm.plan(np.zeros(6), "ready")
-    with pytest.raises(BadCommand):
+    with pytest.raises(InvalidCommand):
         arm.plan("ready", np.zeros((3, 3)))
     with pytest.raises(UnknownState):
         arm.state("redy")
     with pytest.raises(UnknownGroup):
         mn.load_robot("franka")["leg"]
-    with pytest.raises(BadConfig):
+    with pytest.raises(InvalidConfig):
         mn.load_robot("franka").base
-    with pytest.raises(BadConfig):
+    with pytest.raises(InvalidConfig):
         mn.load_robot("franka")["gripper"].ik(np.eye(4))
-    with pytest.raises(BadCommand):
+    with pytest.raises(InvalidCommand):
         mn.pose(quat_xyzw=(0.0, 0.0, 0.0, 0.0))
-    with pytest.raises(BadCommand):
+    with pytest.raises(InvalidCommand):
         mn.pose(xyz=(0.0, np.nan, 0.0))
-    with pytest.raises(BadCommand):
+    with pytest.raises(InvalidCommand):
         arm.rmpflow().step(arm.state("ready"), np.zeros(7), np.zeros(5))
     world = mn.World()
     for shape in (mn.Box(0.0, 1.0, 1.0), mn.Sphere(-1.0), mn.Box(1.0, 1.0, float("inf"))):
-        with pytest.raises(BadCommand):
+        with pytest.raises(InvalidCommand):
             world.add("thing", shape)
     assert not world.scene.objects
     base = mn.load_robot("jetbot").base
-    with pytest.raises(BadCommand):
+    with pytest.raises(InvalidCommand):
         base.wheels_from_twist(float("nan"))
-    with pytest.raises(BadCommand):
+    with pytest.raises(InvalidCommand):
         base.twist_from_wheels([1.0])
 
 

@@ -15,8 +15,8 @@ from sample_car import FRONT, FRONT_TRACK, REAR, STEERING, WHEELBASE, write_car
 from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
 from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.described import base_of
-from motion_nodes.errors import BadCommand, BadConfig, BadDescription
+from motion_nodes.bases.from_robot import base_of
+from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription
 from motion_nodes.model.loader import load_robot
 
 nan, inf = math.nan, math.inf
@@ -259,15 +259,15 @@ def test_the_curve_is_that_of_the_steering_not_of_the_wish():
 def test_bad_input():
     car = base(fixed_axle_x=0.2)
     for bad in (Twist2(nan, 0, 0), Twist2(0, 0, inf)):
-        with pytest.raises(BadCommand, match="not finite"):
+        with pytest.raises(InvalidCommand, match="not finite"):
             car.nearest_twist(bad)
-        with pytest.raises(BadCommand, match="not finite"):
+        with pytest.raises(InvalidCommand, match="not finite"):
             car.wheels_from_twist(bad)
-    with pytest.raises(BadCommand, match="vy is 0.1 m/s; a car cannot move sideways"):
+    with pytest.raises(InvalidCommand, match="vy is 0.1 m/s; a car cannot move sideways"):
         car.wheels_from_twist(Twist2(1.0, 0.1, 0.5))
-    with pytest.raises(BadCommand, match="3 wheel values given; the base has 4"):
+    with pytest.raises(InvalidCommand, match="3 wheel values given; the base has 4"):
         car.twist_from_wheels((1.0, 2.0, 3.0), (0.0, 0.0))
-    with pytest.raises(BadCommand, match="0 steering angles given; the base has 2"):
+    with pytest.raises(InvalidCommand, match="0 steering angles given; the base has 2"):
         car.twist_from_wheels((1.0, 2.0, 3.0, 4.0))
 
 
@@ -283,7 +283,7 @@ def test_bad_input():
     ],
 )
 def test_bad_configurations_are_named(changes, message):
-    with pytest.raises(BadConfig, match=message):
+    with pytest.raises(InvalidConfig, match=message):
         base(**changes)
 
 
@@ -322,7 +322,7 @@ def test_a_described_car_is_where_its_urdf_says(tmp_path):
 )
 def test_a_described_car_that_would_drive_wrong(tmp_path, changes, message):
     robot = load_robot(str(write_car(tmp_path / "car", **changes)))
-    with pytest.raises(BadConfig, match=message):
+    with pytest.raises(InvalidConfig, match=message):
         base_of(robot)
 
 
@@ -337,5 +337,5 @@ def test_a_described_car_that_would_drive_wrong(tmp_path, changes, message):
     ],
 )
 def test_a_description_that_is_no_car(tmp_path, changes, message):
-    with pytest.raises(BadDescription, match=message):
+    with pytest.raises(InvalidDescription, match=message):
         load_robot(str(write_car(tmp_path / "car", **changes)))

@@ -16,16 +16,16 @@ from motion_nodes.bases.ackermann_command import CarCommand
 from motion_nodes.bases.ackermann_drive import DriveCommand
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
 from motion_nodes.bases.base import BaseCommand, Twist2
+from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
-from motion_nodes.bases.limits import AxisLimits, BaseLimits
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 
 nan, inf = math.nan, math.inf
 fast = settings(derandomize=True, deadline=None, max_examples=60)
 DT = 0.01
 LIMITS = BaseLimits(
-    x=AxisLimits(max_velocity=2.0, max_acceleration=3.0, max_deceleration=6.0),
-    yaw=AxisLimits(max_velocity=2.5, max_acceleration=10.0),
+    x=BodyAxisLimits(max_velocity=2.0, max_acceleration=3.0, max_deceleration=6.0),
+    yaw=BodyAxisLimits(max_velocity=2.5, max_acceleration=10.0),
     max_wheel_velocity=35.0,
     max_wheel_acceleration=150.0,
 )
@@ -336,11 +336,11 @@ def test_bad_commands_leave_the_last_one(value):
     for place in range(4):
         numbers = [0.1, 0.0, 0.5, 0.0]
         numbers[place] = value
-        with pytest.raises(BadCommand, match=r"must be finite|a fault, not a wish"):
+        with pytest.raises(InvalidCommand, match=r"must be finite|a fault, not a wish"):
             command.take_drive(DriveCommand(*numbers), controller.driven)
     for place in range(3):
         twist = [0.0, 0.0, 0.0]
         twist[place] = value
-        with pytest.raises(BadCommand, match=r"must be finite|a fault, not a wish"):
+        with pytest.raises(InvalidCommand, match=r"must be finite|a fault, not a wish"):
             command.take_twist(Twist2(*twist))
     assert command.twist(DT, np.zeros(2)) == before

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
-from motion_nodes.bases.limits import AxisLimits, BaseLimits
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 nan, inf = math.nan, math.inf
 fast = settings(derandomize=True, deadline=None, max_examples=60)
@@ -53,7 +53,7 @@ def test_golden_wheel_limit_scaled_and_clipped():
 
 @pytest.mark.parametrize("unset", [0.0, nan])
 def test_unset_limits_do_not_bind(unset):
-    axis = AxisLimits(max_velocity=unset, max_acceleration=unset, max_deceleration=unset)
+    axis = BodyAxisLimits(max_velocity=unset, max_acceleration=unset, max_deceleration=unset)
     base = controller(x=axis, yaw=axis, max_wheel_velocity=unset)
     assert driven(base, 30.0, -50.0) == pytest.approx(
         base.base.wheels_from_twist(Twist2(30.0, 0.0, -50.0))
@@ -62,13 +62,13 @@ def test_unset_limits_do_not_bind(unset):
 
 @pytest.mark.parametrize("timeout", [0.0, -1.0, nan, inf])
 def test_bad_timeouts_are_refused(timeout):
-    with pytest.raises(BadConfig, match="cmd_vel_timeout is .* finite and above 0"):
+    with pytest.raises(InvalidConfig, match="cmd_vel_timeout is .* finite and above 0"):
         controller(timeout)
 
 
 @pytest.mark.parametrize("dt", [0.0, -0.1, nan])
 def test_without_time_nothing_changes(dt):
-    base = controller(x=AxisLimits(max_acceleration=1.0))
+    base = controller(x=BodyAxisLimits(max_acceleration=1.0))
     driven(base, 1.0, 0.0)
     before = base.driven
     base.command(Twist2(-1.0), 0.0)
@@ -93,7 +93,7 @@ def test_wheel_limit_holds_and_scaling_keeps_the_curve(vx, wz, limit, clip):
 
 def test_ramps_do_not_wind_up_beyond_the_wheel_limit():
     # 9 rad/s are 0.27 m/s: braking at 1 m/s^2 from there takes 0.27 s, whatever was asked for.
-    base = controller(x=AxisLimits(max_acceleration=1.0), max_wheel_velocity=9.0)
+    base = controller(x=BodyAxisLimits(max_acceleration=1.0), max_wheel_velocity=9.0)
     for i in range(1000):
         base.command(Twist2(10.0), i * 0.01)
         twist, wheels, _ = base.step(i * 0.01, 0.01)
@@ -132,14 +132,14 @@ def test_bad_commands_change_nothing(twist, message):
     driven(base, 0.3, 1.0)
     base.measure(np.array([1.0, 2.0]), 0.01)
     before = state(base)
-    with pytest.raises(BadCommand, match=message):
+    with pytest.raises(InvalidCommand, match=message):
         base.command(twist, 0.1)
     assert state(base) == before
     assert base.step(0.1, 0.01).wheels == pytest.approx([8.125, 11.875])
 
 
 def test_halt_stops_at_once_and_forgets_the_command():
-    base = controller(x=AxisLimits(max_acceleration=0.1, max_jerk=0.1))
+    base = controller(x=BodyAxisLimits(max_acceleration=0.1, max_jerk=0.1))
     base.command(Twist2(1.0), 0.0)
     assert base.step(0.0, 5.0).twist.vx > 0.1
     np.testing.assert_array_equal(base.halt().wheels, [0.0, 0.0])
@@ -151,7 +151,7 @@ def test_new_limits_take_over_while_driving():
     driven(base, 0.4, 0.0)
     base.measure(np.zeros(2), 0.0)
     base.measure(np.ones(2), 0.1)
-    limits = BaseLimits(x=AxisLimits(max_velocity=0.2, max_deceleration=1.0))
+    limits = BaseLimits(x=BodyAxisLimits(max_velocity=0.2, max_deceleration=1.0))
     base.reconfigure(base.base, BaseControllerConfig(limits=limits))
     assert base.step(0.0, 0.1)[0].vx == pytest.approx(0.3)
     assert base.step(0.0, 0.1)[0].vx == pytest.approx(0.2)
@@ -180,7 +180,7 @@ def test_wrong_number_of_wheels_changes_nothing():
     base = controller()
     base.measure(np.array([1.0, 1.0]), 0.0)
     before = state(base)
-    with pytest.raises(BadCommand, match="3 wheel values given; the base has 2"):
+    with pytest.raises(InvalidCommand, match="3 wheel values given; the base has 2"):
         base.measure(np.zeros(3), 0.1)
     assert state(base) == before
 
@@ -227,7 +227,7 @@ def test_wheel_accelerations_clipped_or_scaled(clip):
 
 def test_other_parameters_do_not_disturb_a_ramp():
     """Only other limits make the acceleration begin anew."""
-    limits = BaseLimits(x=AxisLimits(max_acceleration=1.0, max_jerk=5.0))
+    limits = BaseLimits(x=BodyAxisLimits(max_acceleration=1.0, max_jerk=5.0))
     one, other = (
         BaseController(DifferentialBase(CONFIG), BaseControllerConfig(limits=limits))
         for _ in range(2)

@@ -14,7 +14,7 @@ from scipy.integrate import solve_ivp
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.bases.odometry import Odometry, arc_displacement, wrap_angle
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 fast = settings(derandomize=True, deadline=None, max_examples=60)
 speed = st.floats(-5.0, 5.0)
@@ -80,23 +80,23 @@ def test_wheels_of_a_side_are_averaged():
     "name", ["wheel_radius", "wheel_separation", "left_wheel_radius_multiplier"]
 )
 def test_bad_geometry_is_named(name, value):
-    with pytest.raises(BadConfig, match=f"{name} is .*above 0"):
+    with pytest.raises(InvalidConfig, match=f"{name} is .*above 0"):
         jetbot(**{name: value})
 
 
 def test_bad_wheel_names():
-    with pytest.raises(BadConfig, match="at least one wheel on each side"):
+    with pytest.raises(InvalidConfig, match="at least one wheel on each side"):
         jetbot(left_wheel_names=())
-    with pytest.raises(BadConfig, match="right are named more than once"):
+    with pytest.raises(InvalidConfig, match="right are named more than once"):
         jetbot(left_wheel_names=("right",))
 
 
 def test_bad_twists_and_wheel_counts():
-    with pytest.raises(BadCommand, match="not finite"):
+    with pytest.raises(InvalidCommand, match="not finite"):
         jetbot().wheels_from_twist(Twist2(math.nan, 0.0, 0.0))
-    with pytest.raises(BadCommand, match="cannot move sideways"):
+    with pytest.raises(InvalidCommand, match="cannot move sideways"):
         jetbot().wheels_from_twist(Twist2(0.1, 0.2, 0.0))
-    with pytest.raises(BadCommand, match="3 wheel values given; the base has 2"):
+    with pytest.raises(InvalidCommand, match="3 wheel values given; the base has 2"):
         jetbot().twist_from_wheels([1.0, 2.0, 3.0])
 
 
@@ -172,7 +172,7 @@ def test_set_pose_refuses_what_is_not_finite(pose):
     odometry.set_pose(1.0, 2.0, 7.0)
     before = (odometry.x, odometry.y, odometry.yaw)
     assert before == (1.0, 2.0, pytest.approx(7.0 - math.tau))
-    with pytest.raises(BadCommand, match="not finite; odometry stays"):
+    with pytest.raises(InvalidCommand, match="not finite; odometry stays"):
         odometry.set_pose(*pose)
     assert (odometry.x, odometry.y, odometry.yaw) == before
 

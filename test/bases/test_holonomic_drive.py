@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.command_shape import CommandShape
+from motion_nodes.bases.command_scaling import CommandShape
 from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig
 from motion_nodes.bases.holonomic_drive import (
     HolonomicDrive,
@@ -26,7 +26,7 @@ from motion_nodes.bases.holonomic_drive import (
 )
 from motion_nodes.bases.holonomic_layout import HolonomicWheel
 from motion_nodes.bases.holonomic_qp import HolonomicQpBase
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 fast = settings(derandomize=True, deadline=None, max_examples=60)
 speed = st.floats(-5.0, 5.0)
@@ -100,18 +100,20 @@ def test_gains_come_before_limits():
     ],
 )
 def test_bad_settings(settings_, words):
-    with pytest.raises(BadConfig, match=words):
+    with pytest.raises(InvalidConfig, match=words):
         drive(**settings_)
 
 
 def test_an_unknown_solver():
-    with pytest.raises(BadConfig, match=r"solver 'osqp' is not known.*kinematic, qp"):
+    with pytest.raises(InvalidConfig, match=r"solver 'osqp' is not known.*kinematic, qp"):
         holonomic_base(kaya(), "osqp")
 
 
 @pytest.mark.parametrize("command", [[1.0, 0.0], [1.0, 0.0, 0.0, 0.0], []])
 def test_commands_of_another_length(command):
-    with pytest.raises(BadCommand, match=f"{len(command)} values given; a command is vx, vy, wz"):
+    with pytest.raises(
+        InvalidCommand, match=f"{len(command)} values given; a command is vx, vy, wz"
+    ):
         drive().wheels(command)
 
 
@@ -120,7 +122,7 @@ def test_a_bad_command_leaves_nothing_behind(bad):
     """A failed command does not bring an older one's result back, as it does in the source."""
     one = drive()
     one.wheels([1.0, 1.0, 0.1])
-    with pytest.raises(BadCommand, match="not finite"):
+    with pytest.raises(InvalidCommand, match="not finite"):
         one.wheels([1.0, bad, 0.1])
     assert one.wheels([0.0, 0.0, 0.0]).tolist() == [0.0, 0.0, 0.0]
 
@@ -194,5 +196,5 @@ def test_bad_arrays(changes, words):
         "wheel_positions": KAYA_POSITIONS,
         "wheel_orientations": KAYA_ORIENTATIONS,
     }
-    with pytest.raises(BadConfig, match=words):
+    with pytest.raises(InvalidConfig, match=words):
         wheels_from_arrays(**(arrays | changes))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig, moved
 from motion_nodes.bases.holonomic_layout import HolonomicWheel, axis_yaw_of
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 fast = settings(derandomize=True, deadline=None, max_examples=60)
 speed = st.floats(-5.0, 5.0)
@@ -179,37 +179,37 @@ def test_what_a_layout_cannot_drive_is_said_in_words(wheels, words):
 
 
 def test_wheels_on_one_spot_are_refused():
-    with pytest.raises(BadConfig, match=r"'a' and 'b' stand on the same spot \(0.1, 0\) m"):
+    with pytest.raises(InvalidConfig, match=r"'a' and 'b' stand on the same spot \(0.1, 0\) m"):
         base_of(omni("a", 0.1, 0.0, 0.0), omni("b", 0.1, 0.0, 90.0))
-    with pytest.raises(BadConfig, match="'a' is named more than once"):
+    with pytest.raises(InvalidConfig, match="'a' is named more than once"):
         base_of(omni("a", 0.1, 0.0, 0.0), omni("a", 0.2, 0.0, 90.0))
-    with pytest.raises(BadConfig, match="at least one wheel"):
+    with pytest.raises(InvalidConfig, match="at least one wheel"):
         HolonomicConfig(wheels=())
 
 
 @pytest.mark.parametrize("angle", [0.0, 180.0, -180.0, 0.01])
 def test_rollers_along_the_axis_are_refused(angle):
-    with pytest.raises(BadConfig, match="rollers along the wheel's axis push nothing"):
+    with pytest.raises(InvalidConfig, match="rollers along the wheel's axis push nothing"):
         omni("a", 0.0, 0.0, 0.0, roller_angle_deg=angle)
 
 
 @pytest.mark.parametrize("radius", [0.0, -0.04])
 def test_a_radius_must_be_positive(radius):
-    with pytest.raises(BadConfig, match="radius is .* above 0"):
+    with pytest.raises(InvalidConfig, match="radius is .* above 0"):
         omni("a", 0.0, 0.0, 0.0, radius=radius)
 
 
 @pytest.mark.parametrize("field", ["radius", "x", "y", "axis_yaw", "roller_angle_deg"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_numbers_must_be_finite(field, value):
-    with pytest.raises(BadConfig, match=f"wheel 'a': {field} is .* finite"):
+    with pytest.raises(InvalidConfig, match=f"wheel 'a': {field} is .* finite"):
         omni("a", **({"x": 0.0, "y": 0.0, "yaw_deg": 0.0} | {field: value}))
 
 
 def test_an_upright_axis_is_no_wheel():
     assert axis_yaw_of(np.array((0.0, 2.0, 0.1)), "a") == pytest.approx(0.5 * math.pi)
     for axis in ((0.0, 0.0, 1.0), (0.1, 0.1, -1.0), (0.0, 0.0, 0.0), (math.nan, 0.0, 1.0)):
-        with pytest.raises(BadConfig, match=r"wheel 'a': its axis .* too far from lying flat"):
+        with pytest.raises(InvalidConfig, match=r"wheel 'a': its axis .* too far from lying flat"):
             axis_yaw_of(np.array(axis), "a")
 
 
@@ -217,9 +217,9 @@ def test_an_upright_axis_is_no_wheel():
 def test_bad_twists_and_wheel_counts(bad):
     base = HolonomicBase(kaya())
     for call in (base.wheels_from_twist, base.nearest_twist):
-        with pytest.raises(BadCommand, match="not finite"):
+        with pytest.raises(InvalidCommand, match="not finite"):
             call(Twist2(0.1, bad, 0.0))
-    with pytest.raises(BadCommand, match="2 wheel values given; the base has 3"):
+    with pytest.raises(InvalidCommand, match="2 wheel values given; the base has 3"):
         base.twist_from_wheels([1.0, 2.0])
 
 

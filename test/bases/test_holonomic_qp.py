@@ -14,7 +14,7 @@ from motion_nodes.bases.base import Twist2
 from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig
 from motion_nodes.bases.holonomic_layout import HolonomicWheel
 from motion_nodes.bases.holonomic_qp import HolonomicQpBase
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 
 KAYA = HolonomicQpBase(kaya())
 
@@ -134,5 +134,5 @@ def test_a_layout_that_cannot_turn_projects_to_what_the_constraints_reach():
 
 def test_bad_twists():
     for call in (KAYA.wheels_from_twist, KAYA.nearest_twist):
-        with pytest.raises(BadCommand, match="not finite"):
+        with pytest.raises(InvalidCommand, match="not finite"):
             call(Twist2(0.0, 0.0, math.nan))

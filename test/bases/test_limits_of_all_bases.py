@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
 from motion_nodes.bases.base import Twist2, WheeledBase
+from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.bases.holonomic import HolonomicBase
-from motion_nodes.bases.limits import AxisLimits, BaseLimits
 
 
 def differential() -> WheeledBase:
@@ -60,9 +60,11 @@ BASES: dict[str, Callable[[], WheeledBase]] = {
 }
 WHEELS = {"max_wheel_velocity": 12.0, "max_wheel_acceleration": 9.0}
 AXES = {
-    "x": AxisLimits(max_velocity=1.5, min_velocity=-0.8, max_acceleration=1.2, max_deceleration=3),
-    "y": AxisLimits(max_velocity=0.6, max_acceleration=0.9),
-    "yaw": AxisLimits(max_velocity=1.3, max_acceleration=2.5, max_deceleration_reverse=4.0),
+    "x": BodyAxisLimits(
+        max_velocity=1.5, min_velocity=-0.8, max_acceleration=1.2, max_deceleration=3
+    ),
+    "y": BodyAxisLimits(max_velocity=0.6, max_acceleration=0.9),
+    "yaw": BodyAxisLimits(max_velocity=1.3, max_acceleration=2.5, max_deceleration_reverse=4.0),
 }
 component = st.one_of(st.just(0.0), st.floats(-3.0, 3.0))
 commands = st.lists(
@@ -106,7 +108,7 @@ def test_no_limit_is_ever_exceeded(kind, stream):
 def test_starts_and_stops_keep_the_direction(kind, vx, vy, wz, jerk):
     base = BASES[kind]()
     limits = BaseLimits(
-        **(AXES | {"x": AxisLimits(max_velocity=1.5, max_acceleration=1.2, max_jerk=jerk)}),
+        **(AXES | {"x": BodyAxisLimits(max_velocity=1.5, max_acceleration=1.2, max_jerk=jerk)}),
         **WHEELS,
     )
     controller = BaseController(base, BaseControllerConfig(limits=limits, cmd_vel_timeout=6.0))
@@ -155,7 +157,7 @@ def test_a_car_turns_round_on_its_curve():
     """From left ahead to left behind: it never yaws to the other side."""
     base = car()
     controller = BaseController(
-        base, BaseControllerConfig(limits=BaseLimits(x=AxisLimits(max_acceleration=1.0)))
+        base, BaseControllerConfig(limits=BaseLimits(x=BodyAxisLimits(max_acceleration=1.0)))
     )
     now, seen = 0.0, []
     for wanted in (Twist2(0.5, 0.0, 0.15), Twist2(-0.5, 0.0, 0.15)):

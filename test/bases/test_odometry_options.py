@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from motion_nodes.bases.ackermann import AckermannBase, AckermannConfig
 from motion_nodes.bases.ackermann_geometry import AckermannGeometry
 from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.bases.holonomic import HolonomicBase
-from motion_nodes.bases.limits import AxisLimits, BaseLimits
 from motion_nodes.bases.odometry import Odometry, OdometryConfig
-from motion_nodes.bases.slip import SlipWatch
-from motion_nodes.errors import BadConfig
+from motion_nodes.bases.slip_detector import SlipWatch
+from motion_nodes.errors import InvalidConfig
 
 nan, inf = math.nan, math.inf
 fast = settings(derandomize=True, deadline=None, max_examples=60)
@@ -74,9 +74,9 @@ def test_velocity_is_the_mean_over_the_window():
 
 @pytest.mark.parametrize("value", [-0.1, nan, inf])
 def test_bad_errors_are_refused(value):
-    with pytest.raises(BadConfig, match="yaw_error_per_metre is .* finite and not negative"):
+    with pytest.raises(InvalidConfig, match="yaw_error_per_metre is .* finite and not negative"):
         OdometryConfig(yaw_error_per_metre=value)
-    with pytest.raises(BadConfig, match="velocity_rolling_window_size is 0"):
+    with pytest.raises(InvalidConfig, match="velocity_rolling_window_size is 0"):
         OdometryConfig(velocity_rolling_window_size=0)
 
 
@@ -150,7 +150,7 @@ def test_covariance_stays_one(paths):
 
 def test_open_loop_adds_up_what_was_commanded_after_the_limits():
     base = controller(
-        open_loop=True, limits=BaseLimits(x=AxisLimits(max_velocity=0.5, max_acceleration=1.0))
+        open_loop=True, limits=BaseLimits(x=BodyAxisLimits(max_velocity=0.5, max_acceleration=1.0))
     )
     base.command(Twist2(2.0), 0.0)
     driven = 0.0

@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
 from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
-from motion_nodes.bases.limits import AxisLimits, BaseLimits
 from motion_nodes.bases.twist_limiter import TwistLimiter
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 
 nan, inf = math.nan, math.inf
 fast = settings(derandomize=True, deadline=None, max_examples=60)
 speeds = st.floats(-20.0, 20.0)
-NAMES = [entry for entry in AxisLimits.__dataclass_fields__]
+NAMES = [entry for entry in BodyAxisLimits.__dataclass_fields__]
 
 
 def limiter(start: Twist2 | None = None, **limits) -> TwistLimiter:
@@ -36,41 +36,41 @@ def ramp(made: TwistLimiter, wanted: Twist2, dt: float, steps: int) -> np.ndarra
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_each_velocity_limit_alone_binds_and_keeps_sign_and_curvature(sign):
-    x = limiter(x=AxisLimits(max_velocity=0.5))
+    x = limiter(x=BodyAxisLimits(max_velocity=0.5))
     assert x.step(Twist2(sign * 2.0, 0.0, 4.0), 0.1) == pytest.approx((sign * 0.5, 0.0, 1.0))
-    yaw = limiter(yaw=AxisLimits(max_velocity=-1.0))
+    yaw = limiter(yaw=BodyAxisLimits(max_velocity=-1.0))
     assert yaw.step(Twist2(2.0, 0.0, sign * 4.0), 0.1) == pytest.approx((0.5, 0.0, sign * 1.0))
 
 
 def test_the_other_way_may_have_its_own_velocity_limit():
-    axis = AxisLimits(max_velocity=2.0, min_velocity=-0.5)
+    axis = BodyAxisLimits(max_velocity=2.0, min_velocity=-0.5)
     assert limiter(x=axis).step(Twist2(-4.0, 0.0, 4.0), 0.1) == (-0.5, 0.0, 0.5)
     assert limiter(x=axis).step(Twist2(4.0, 0.0, 4.0), 0.1) == (2.0, 0.0, 2.0)
-    assert AxisLimits(max_velocity=2.0, min_velocity=0.5).backward == 0.5  # signs do not matter
-    assert AxisLimits(max_velocity=2.0, min_velocity=0.0).backward == 2.0  # 0 is not set
+    assert BodyAxisLimits(max_velocity=2.0, min_velocity=0.5).backward == 0.5  # signs do not matter
+    assert BodyAxisLimits(max_velocity=2.0, min_velocity=0.0).backward == 2.0  # 0 is not set
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_infinite_limits_are_refused(name):
-    with pytest.raises(BadConfig, match=f"{name} is inf; give a finite number, or 0"):
-        AxisLimits(**{name: inf})
+    with pytest.raises(InvalidConfig, match=f"{name} is inf; give a finite number, or 0"):
+        BodyAxisLimits(**{name: inf})
 
 
 @pytest.mark.parametrize("name", ["max_wheel_velocity", "max_wheel_acceleration"])
 def test_infinite_wheel_limits_are_refused(name):
-    with pytest.raises(BadConfig, match=f"{name} is -inf"):
+    with pytest.raises(InvalidConfig, match=f"{name} is -inf"):
         BaseLimits(**{name: -inf})
 
 
 def test_a_jerk_limit_needs_something_that_bounds_the_acceleration():
-    with pytest.raises(BadConfig, match="max_jerk needs max_acceleration or max_velocity"):
-        AxisLimits(max_jerk=1.0)
+    with pytest.raises(InvalidConfig, match="max_jerk needs max_acceleration or max_velocity"):
+        BodyAxisLimits(max_jerk=1.0)
     # From one top speed to the other, jerking up and down: peak sqrt(2 V J).
-    assert AxisLimits(max_jerk=4.0, max_velocity=2.0).steepest == 4.0
+    assert BodyAxisLimits(max_jerk=4.0, max_velocity=2.0).steepest == 4.0
 
 
 def test_acceleration_and_deceleration_have_their_own_slopes():
-    made = limiter(x=AxisLimits(max_acceleration=1.0, max_deceleration=4.0))
+    made = limiter(x=BodyAxisLimits(max_acceleration=1.0, max_deceleration=4.0))
     up = [made.step(Twist2(1.0), 0.1).vx for _ in range(12)]
     assert up == pytest.approx([*np.arange(1, 11) * 0.1, 1.0, 1.0])
     down = [made.step(Twist2(0.3), 0.1).vx for _ in range(3)]
@@ -80,7 +80,7 @@ def test_acceleration_and_deceleration_have_their_own_slopes():
 
 
 def test_the_other_way_has_its_own_slopes():
-    axis = AxisLimits(
+    axis = BodyAxisLimits(
         max_acceleration=1.0,
         max_deceleration=-4.0,
         max_acceleration_reverse=-2.0,
@@ -93,12 +93,12 @@ def test_the_other_way_has_its_own_slopes():
 
 
 def test_deceleration_defaults_to_acceleration():
-    made = limiter(Twist2(0.0, 0.0, 1.0), yaw=AxisLimits(max_acceleration=2.0))
+    made = limiter(Twist2(0.0, 0.0, 1.0), yaw=BodyAxisLimits(max_acceleration=2.0))
     assert made.step(Twist2(), 0.1).wz == pytest.approx(0.8)
 
 
 def test_sign_reversal_passes_through_zero():
-    made = limiter(Twist2(1.0), x=AxisLimits(max_acceleration=3.0, max_deceleration=2.0))
+    made = limiter(Twist2(1.0), x=BodyAxisLimits(max_acceleration=3.0, max_deceleration=2.0))
     seen = [1.0, *ramp(made, Twist2(-1.0), 0.01, 100)[:, 0]]
     assert np.all(np.diff(seen) <= 0.0)
     assert min(map(abs, seen)) < 0.02
@@ -107,14 +107,14 @@ def test_sign_reversal_passes_through_zero():
 
 def test_braking_that_ends_with_the_step_is_finite_without_an_acceleration_limit():
     for before in (0.2, 0.6 * (1 + 1e-16), 0.1 + 0.2):
-        made = limiter(Twist2(before), x=AxisLimits(max_deceleration=2.0))
+        made = limiter(Twist2(before), x=BodyAxisLimits(max_deceleration=2.0))
         assert made.step(Twist2(-1.0), before / 2.0).vx in (0.0, -1.0)
 
 
 @pytest.mark.parametrize("dt", [0.0, -0.1, nan])
 @pytest.mark.parametrize("jerk", [nan, 5.0])
 def test_without_time_nothing_changes(dt, jerk):
-    axis = AxisLimits(max_acceleration=1.0, max_jerk=jerk)
+    axis = BodyAxisLimits(max_acceleration=1.0, max_jerk=jerk)
     one, other = limiter(x=axis), limiter(x=axis)
     for wanted in (Twist2(1.0), Twist2(1.0), Twist2(-1.0), Twist2(-1.0)):
         before = other.step(wanted, 0.1)
@@ -129,9 +129,9 @@ def test_without_time_nothing_changes(dt, jerk):
 def test_axes_start_and_stop_together(jerk):
     """From rest a diagonal is straight, and a curve has its curvature all along."""
     limits = {
-        "x": AxisLimits(max_acceleration=1.0, max_deceleration=3.0, max_jerk=jerk),
-        "y": AxisLimits(max_acceleration=0.5),
-        "yaw": AxisLimits(max_acceleration=4.0, max_jerk=5 * jerk),
+        "x": BodyAxisLimits(max_acceleration=1.0, max_deceleration=3.0, max_jerk=jerk),
+        "y": BodyAxisLimits(max_acceleration=0.5),
+        "yaw": BodyAxisLimits(max_acceleration=4.0, max_jerk=5 * jerk),
     }
     wanted = Twist2(0.6, 0.4, -1.2)
     made = limiter(**limits)
@@ -147,9 +147,9 @@ def test_one_straight_line_leads_from_one_twist_to_another():
     start, goal = Twist2(0.5, -0.2, 1.0), Twist2(-0.3, 0.4, 0.2)
     made = limiter(
         start,
-        x=AxisLimits(max_acceleration=1.0, max_deceleration=2.0),
-        y=AxisLimits(max_acceleration=0.5),
-        yaw=AxisLimits(max_acceleration=1.0),
+        x=BodyAxisLimits(max_acceleration=1.0, max_deceleration=2.0),
+        y=BodyAxisLimits(max_acceleration=0.5),
+        yaw=BodyAxisLimits(max_acceleration=1.0),
     )
     seen = ramp(made, goal, 0.01, 200) - start
     assert tuple(seen[-1] + start) == pytest.approx(goal)
@@ -160,8 +160,8 @@ def test_one_straight_line_leads_from_one_twist_to_another():
 
 def test_axes_apart_are_each_as_fast_as_they_may():
     made = limiter(
-        x=AxisLimits(max_velocity=0.5, max_acceleration=1.0),
-        yaw=AxisLimits(max_velocity=1.0, max_acceleration=4.0),
+        x=BodyAxisLimits(max_velocity=0.5, max_acceleration=1.0),
+        yaw=BodyAxisLimits(max_velocity=1.0, max_acceleration=4.0),
         clip_axes=True,
     )
     assert made.step(Twist2(5.0, 0.0, 0.7), 0.1) == pytest.approx((0.1, 0.0, 0.4))
@@ -198,7 +198,7 @@ def test_a_large_change_is_the_time_optimal_one(start, change, sign, acceleratio
     """Large: the acceleration reaches its limit."""
     jerk = 2.0 * acceleration**2 / change
     goal = start + sign * change
-    made = limiter(Twist2(start), x=AxisLimits(max_acceleration=acceleration, max_jerk=jerk))
+    made = limiter(Twist2(start), x=BodyAxisLimits(max_acceleration=acceleration, max_jerk=jerk))
     seen = ramp(made, Twist2(goal), dt, 100)[:, 0]
     best = by_ruckig(start, goal, acceleration, jerk, dt, 100)
     np.testing.assert_allclose(seen, best, rtol=0, atol=1e-9)
@@ -206,7 +206,7 @@ def test_a_large_change_is_the_time_optimal_one(start, change, sign, acceleratio
 
 @pytest.mark.parametrize("change", [1e-6, 0.01, 0.1, 0.24, 0.25])
 def test_a_small_change_ends_when_the_acceleration_could_have_come_and_gone(change):
-    made = limiter(x=AxisLimits(max_acceleration=1.0, max_jerk=4.0))
+    made = limiter(x=BodyAxisLimits(max_acceleration=1.0, max_jerk=4.0))
     end = change / 1.0 + 1.0 / 4.0
     seen = ramp(made, Twist2(change), 0.001, 600)[:, 0]
     assert np.all(np.diff(seen) >= -1e-15)
@@ -216,7 +216,7 @@ def test_a_small_change_ends_when_the_acceleration_could_have_come_and_gone(chan
 
 def test_stop_in_the_middle_of_a_start_is_time_optimal_too():
     """The acceleration goes from its limit straight to its opposite."""
-    made = limiter(x=AxisLimits(max_acceleration=1.0, max_jerk=4.0))
+    made = limiter(x=BodyAxisLimits(max_acceleration=1.0, max_jerk=4.0))
     seen = ramp(made, Twist2(2.0), 0.01, 100)[:, 0]
     stop = ramp(made, Twist2(), 0.01, 300)[:, 0]
     solver_stop = by_ruckig_from(seen[-1], 1.0, 0.0, 1.0, 4.0, 0.01, 300)
@@ -240,13 +240,13 @@ def by_ruckig_from(start, rate, goal, acceleration, jerk, dt, steps):
 
 
 def test_the_smaller_jerk_limit_holds():
-    assert AxisLimits(max_acceleration=1.0, max_jerk=5.0, min_jerk=-2.0).jerk == 2.0
-    assert AxisLimits(max_acceleration=1.0, max_jerk=5.0).jerk == 5.0
-    assert AxisLimits(max_acceleration=1.0, min_jerk=-3.0).jerk == 3.0
+    assert BodyAxisLimits(max_acceleration=1.0, max_jerk=5.0, min_jerk=-2.0).jerk == 2.0
+    assert BodyAxisLimits(max_acceleration=1.0, max_jerk=5.0).jerk == 5.0
+    assert BodyAxisLimits(max_acceleration=1.0, min_jerk=-3.0).jerk == 3.0
 
 
 def test_rest_is_exact_after_a_day_of_driving():
-    made = limiter(x=AxisLimits(max_acceleration=1.0, max_jerk=4.0))
+    made = limiter(x=BodyAxisLimits(max_acceleration=1.0, max_jerk=4.0))
     rng = np.random.default_rng(3)
     for wanted in rng.uniform(-2.0, 2.0, 20).tolist():
         for _ in range(int(rng.integers(1, 200))):
@@ -258,7 +258,7 @@ def test_rest_is_exact_after_a_day_of_driving():
 # ---- random streams
 
 axes = st.builds(
-    AxisLimits,
+    BodyAxisLimits,
     max_velocity=st.sampled_from((0.4, 3.0)),
     min_velocity=st.sampled_from((nan, 0.2)),
     max_acceleration=st.sampled_from((nan, 0.0, 0.5, 20.0)),
@@ -301,7 +301,7 @@ def test_no_stream_of_commands_exceeds_a_limit(x, y, yaw, clip, stream):
 @settings(derandomize=True, deadline=None, max_examples=60)
 @given(st.floats(-3.0, 3.0))
 def test_reach_is_what_a_ramp_can_reach(start):
-    axis = AxisLimits(
+    axis = BodyAxisLimits(
         max_acceleration=1.0,
         max_deceleration=4.0,
         max_acceleration_reverse=2.0,
@@ -317,9 +317,9 @@ def test_reach_is_what_a_ramp_can_reach(start):
 @given(speeds, speeds, speeds)
 def test_velocity_limits_are_idempotent_and_keep_direction(vx, vy, wz):
     limits = BaseLimits(
-        x=AxisLimits(max_velocity=0.7),
-        y=AxisLimits(max_velocity=0.3, min_velocity=-0.2),
-        yaw=AxisLimits(max_velocity=1.1),
+        x=BodyAxisLimits(max_velocity=0.7),
+        y=BodyAxisLimits(max_velocity=0.3, min_velocity=-0.2),
+        yaw=BodyAxisLimits(max_velocity=1.1),
     )
     once = limits.within_velocity(Twist2(vx, vy, wz))
     assert limits.within_velocity(once) == once
@@ -339,7 +339,7 @@ BASE = DifferentialBase(
 @settings(derandomize=True, deadline=None, max_examples=100)
 @given(commands, st.booleans(), st.sampled_from((nan, 4.0)), st.sampled_from((nan, 5.0)))
 def test_no_wheel_accelerates_faster_than_its_limit(stream, clip, jerk, braking):
-    axis = AxisLimits(
+    axis = BodyAxisLimits(
         max_velocity=2.0, max_acceleration=1.5, max_deceleration=braking, max_jerk=jerk
     )
     limits = BaseLimits(x=axis, yaw=axis, clip_axes=clip, max_wheel_acceleration=7.0)

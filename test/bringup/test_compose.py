@@ -6,7 +6,7 @@ import json
 import pytest
 
 from motion_nodes.bringup.compose import BringupConfig, NodeSpec, commands_for, nodes_for
-from motion_nodes.errors import BadConfig, RobotNotFound
+from motion_nodes.errors import InvalidConfig, RobotNotFound
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.nodes.registry import NODES
 
@@ -82,13 +82,13 @@ def test_every_spec_names_an_executable_that_exists():
 
 
 def test_wrong_words_are_answered_with_the_right_ones(tmp_path):
-    with pytest.raises(BadConfig, match="backend 'mujoko' is not known. Did you mean 'mujoco'"):
+    with pytest.raises(InvalidConfig, match="backend 'mujoko' is not known. Did you mean 'mujoco'"):
         config("franka", backend="mujoko")
-    with pytest.raises(BadConfig, match="viewer 'browsr'"):
+    with pytest.raises(InvalidConfig, match="viewer 'browsr'"):
         config("franka", viewer="browsr")
-    with pytest.raises(BadConfig, match="log level 'loud'"):
+    with pytest.raises(InvalidConfig, match="log level 'loud'"):
         config("franka", log_level="loud")
-    with pytest.raises(BadConfig, match="params_file '.*nothing.yaml' does not exist"):
+    with pytest.raises(InvalidConfig, match="params_file '.*nothing.yaml' does not exist"):
         config("franka", params_file=str(tmp_path / "nothing.yaml"))
     with pytest.raises(RobotNotFound, match="Did you mean 'franka'"):
         nodes_for(config("frankka"))
@@ -149,9 +149,9 @@ def test_scene_bodies_are_for_mujoco():
     simulation = next(spec for spec in specs if spec.is_simulation)
     assert simulation.parameters["scene_bodies"] is True
     assert simulation.parameters["floor_height"] == 0.2
-    with pytest.raises(BadConfig, match="scene_bodies"):
+    with pytest.raises(InvalidConfig, match="scene_bodies"):
         config("franka", backend="mock", scene_bodies=True)
-    with pytest.raises(BadConfig, match="floor_height"):
+    with pytest.raises(InvalidConfig, match="floor_height"):
         config("franka", floor_height=float("nan"))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from motion_nodes.bringup.arguments import ARGUMENTS, config_from
 from motion_nodes.bringup.compose import nodes_for
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 
 LAUNCH_FILE = Path(__file__).parents[2] / "launch" / "bringup.launch.py"
 
@@ -57,7 +57,7 @@ def test_every_argument_has_an_effect():
     ],
 )
 def test_wrong_arguments_are_told(name, value, text):
-    with pytest.raises(BadConfig, match=text):
+    with pytest.raises(InvalidConfig, match=text):
         config_from({name: value})
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from motion_nodes.bringup.arguments import CELL_ARGUMENTS
 from motion_nodes.bringup.rviz_view import PANEL_ARGUMENTS, VIEW_ARGUMENTS, panel_tools, view_tools
-from motion_nodes.errors import BadConfig, RobotNotFound, UnknownGroup
-from motion_nodes.model.files.srdf import srdf_of
+from motion_nodes.errors import InvalidConfig, RobotNotFound, UnknownGroup
+from motion_nodes.model.files.srdf_from_robot import srdf_of
 from motion_nodes.model.files.yaml_file import read_yaml
 from motion_nodes.model.loader import load_robot
 
@@ -92,7 +92,7 @@ def test_your_own_configuration_is_taken_as_it_is(tmp_path):
     ],
 )
 def test_wrong_arguments_are_told(make, values, words):
-    with pytest.raises((BadConfig, UnknownGroup), match=words):
+    with pytest.raises((InvalidConfig, UnknownGroup), match=words):
         make(values, RVIZ)
 
 

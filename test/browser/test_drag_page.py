@@ -21,8 +21,8 @@ from motion_nodes.scene.scene import WorldObject, world_object
 from motion_nodes.scene.world import World
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.health_panel import Health
+from motion_nodes.view.ui_commands import TargetWish
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot
-from motion_nodes.view.wishes import TargetWish
 
 pytestmark = pytest.mark.timeout(240)
 FRANKA = load_robot("franka")

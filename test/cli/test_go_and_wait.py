@@ -5,9 +5,9 @@ import math
 
 import pytest
 
-from motion_nodes.base_motion.pose import Pose2
+from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes import go, recover, wait
+from motion_nodes.nodes.clients import go, recover, wait
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.errors import BadConfig
-from motion_nodes.ros.messages.plain_messages import numbers_of, plain_message
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.ros.messages.generic_messages import numbers_of, plain_message
 from motion_nodes.ros.recording import RecordingFile
 
 
@@ -50,12 +50,12 @@ def test_messages_become_plain_data_and_names():
 def test_a_file_that_is_there_is_kept(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_text("mine")
-    with pytest.raises(BadConfig, match="exists already"):
+    with pytest.raises(InvalidConfig, match="exists already"):
         RecordingFile(file)
     assert file.read_text() == "mine"
-    with pytest.raises(BadConfig, match=r"must end in \.jsonl or \.csv"):
+    with pytest.raises(InvalidConfig, match=r"must end in \.jsonl or \.csv"):
         RecordingFile(tmp_path / "a.bag")
-    with pytest.raises(BadConfig, match="cannot be written"):
+    with pytest.raises(InvalidConfig, match="cannot be written"):
         RecordingFile(tmp_path / "no" / "a.csv")
 
 

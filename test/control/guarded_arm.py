@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.control.articulation import ArticulationController
-from motion_nodes.control.drive_law import motion_load
 from motion_nodes.control.effort_residual import EffortResidual, Ripple
+from motion_nodes.control.joint_arbiter import JointArbiter, TrajectoryRun
+from motion_nodes.control.joint_controller import ArticulationController
+from motion_nodes.control.joint_drive import motion_load
 from motion_nodes.control.joint_guard import GuardSettings, JointGuard
 from motion_nodes.control.tolerances import Tolerances
 from motion_nodes.control.trajectory_follower import FollowGoal
-from motion_nodes.control.trajectory_runner import Run, TrajectoryRunner
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.articulation.guard_defaults import (
@@ -36,7 +36,7 @@ class GuardedArm:
         self.world = MujocoWorld([RobotPlacement(robot, "arm")])
         controller = self.controller = ArticulationController(robot.limits.select(self.joints))
         controller.reset(self.world.state("arm").position)
-        self.runner = TrajectoryRunner(controller, start_tolerance=0.1)
+        self.runner = JointArbiter(controller, start_tolerance=0.1)
         drives = [robot.drive(joint) for joint in self.joints]
         stiffness = np.array([drive.stiffness for drive in drives])
         margins = effort_margins(robot, self.joints)
@@ -91,7 +91,7 @@ class GuardedArm:
         for _ in range(round(seconds / PERIOD)):
             self.step()
 
-    def go(self, goal: np.ndarray, speed: float = 1.0) -> Run:
+    def go(self, goal: np.ndarray, speed: float = 1.0) -> TrajectoryRun:
         """Begin a motion of all joints from where they are measured, at a share of the limits."""
         q = self.world.state("arm").position
         limits = self.controller.limits

@@ -12,12 +12,12 @@ import itertools
 import numpy as np
 import pytest
 
-from motion_nodes.control.articulation import ArticulationController
+from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_command import JointCommand
+from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.control.joint_streams import STREAM_PAUSE, StreamSenders
 from motion_nodes.control.tolerances import Tolerances
 from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus
-from motion_nodes.control.trajectory_runner import TrajectoryRunner
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
@@ -38,7 +38,7 @@ class Cell:
     def __init__(self) -> None:
         self.controller = ArticulationController(limits())
         self.controller.reset(np.zeros(3))
-        self.runner = TrajectoryRunner(self.controller)
+        self.runner = JointArbiter(self.controller)
         self.senders = StreamSenders(self.runner.begin_stream)
         self.now = 0.0
         self.streaming: list[Input] = []

@@ -4,7 +4,7 @@
 import pytest
 
 from motion_nodes.control.controller_switch import plan_switch
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 
 STATES = {"arm": "active", "grip": "inactive", "base": "active", "raw": "unconfigured"}
 CLAIMS = {"arm": ["a/position"], "grip": ["a/position", "b/effort"], "base": ["w/velocity"],
@@ -21,7 +21,7 @@ def test_one_takes_over_the_interfaces_of_another():
 
 
 def test_nobody_takes_an_interface_that_is_in_use():
-    with pytest.raises(BadCommand, match="grip needs a/position, which arm has"):
+    with pytest.raises(InvalidCommand, match="grip needs a/position, which arm has"):
         plan(activate=["grip"], strict=True)
     found = plan(["base"], ["grip"])
     assert (found.deactivate, found.activate) == (("base",), ())
@@ -48,7 +48,7 @@ def test_a_controller_in_both_lists_starts_anew():
      (["base", "nobody"], [], "'nobody' does not exist")],
 )  # fmt: skip
 def test_a_strict_request_is_refused_whole(deactivate, activate, text):
-    with pytest.raises(BadCommand, match=text):
+    with pytest.raises(InvalidCommand, match=text):
         plan(deactivate, activate, strict=True)
 
 
@@ -59,7 +59,7 @@ def test_best_effort_does_what_it_can_and_says_what_not():
 
 
 def test_a_list_of_unknown_names_alone_fails_either_way():
-    with pytest.raises(BadCommand, match="does not exist"):
+    with pytest.raises(InvalidCommand, match="does not exist"):
         plan(["base"], ["nobody"])
 
 

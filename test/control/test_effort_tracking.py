@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.control.articulation import ArticulationController
-from motion_nodes.control.drive_law import DriveGains, DriveLaw, motion_load, one_step_back
+from motion_nodes.control.joint_arbiter import JointArbiter
+from motion_nodes.control.joint_controller import ArticulationController
+from motion_nodes.control.joint_drive import DriveGains, DriveLaw, motion_load, one_step_back
 from motion_nodes.control.tolerances import Tolerances
 from motion_nodes.control.trajectory_follower import FollowGoal
-from motion_nodes.control.trajectory_runner import TrajectoryRunner
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.sim.backend import RobotPlacement
@@ -43,7 +43,7 @@ def errors(*, gravity: bool, inertia: bool) -> np.ndarray:
     world = MujocoWorld([RobotPlacement(FRANKA, "arm")])
     controller = ArticulationController(FRANKA.limits)
     controller.reset(world.state("arm").position)
-    runner = TrajectoryRunner(controller)
+    runner = JointArbiter(controller)
     times = np.linspace(0.0, SECONDS, 401)
     n = len(JOINTS)
     none = Tolerances.uniform(n, 0.0)

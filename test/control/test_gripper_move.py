@@ -4,7 +4,7 @@
 import pytest
 
 from motion_nodes.control.gripper import GripperConfig, GripperMove, GripStatus
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 CONFIG = GripperConfig(lower=0.0, upper=0.04)
 
@@ -44,7 +44,7 @@ def test_creeping_for_ever_times_out():
     ("goal", "text"), [(0.2, "0.2 is outside its limits 0 to 0.04"), (float("nan"), "is nan")]
 )
 def test_bad_goals_are_refused(goal, text):
-    with pytest.raises(BadCommand, match=text):
+    with pytest.raises(InvalidCommand, match=text):
         GripperMove(goal, CONFIG)
 
 
@@ -56,5 +56,5 @@ def test_goals_at_the_edge_are_brought_inside():
     "settings", [{"upper": -1.0}, {"stall_timeout": 0.0}, {"goal_tolerance": float("nan")}]
 )
 def test_bad_settings_are_refused(settings):
-    with pytest.raises(BadConfig):
+    with pytest.raises(InvalidConfig):
         GripperConfig(**({"lower": 0.0, "upper": 0.04} | settings))

@@ -8,9 +8,9 @@ import math
 import numpy as np
 import pytest
 
-from motion_nodes.control.articulation import ArticulationController, ControlMode
 from motion_nodes.control.joint_command import JointCommand, check_command, select_joints
-from motion_nodes.errors import BadCommand, MotionError, UnknownJoint
+from motion_nodes.control.joint_controller import ArticulationController, ControlMode
+from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.loader import load_robot
 
@@ -105,13 +105,13 @@ def test_selection():
 
 
 REJECTED = [
-    (BadCommand, "7 positions given for 9 joints .*NaN to leave one", {"positions": ARM}),
+    (InvalidCommand, "7 positions given for 9 joints .*NaN to leave one", {"positions": ARM}),
     (
-        BadCommand,
+        InvalidCommand,
         "1 velocities given for 2 joints",
         {"positions": [0.0, 0.0], "velocities": [0.1], "indices": [7, 8]},
     ),
-    (BadCommand, "0 efforts given for 1 joints", {"efforts": [], "indices": [0]}),
+    (InvalidCommand, "0 efforts given for 1 joints", {"efforts": [], "indices": [0]}),
     (
         UnknownJoint,
         "'panda_joint11' is not known.*Did you mean 'panda_joint1'",
@@ -119,72 +119,80 @@ REJECTED = [
     ),
     (UnknownJoint, "'left_wheel'.*Available: panda_joint1", {"names": ["left_wheel"]}),
     (
-        BadCommand,
+        InvalidCommand,
         "names is the text 'panda_joint1'; give a list",
         {"positions": [0.1], "names": "panda_joint1"},
     ),
     (
-        BadCommand,
+        InvalidCommand,
         "joint index 9 is not allowed.*0 to 8",
         {"positions": [0.1, 0.1], "indices": [0, 9]},
     ),
-    (BadCommand, "joint index -1 is not allowed", {"positions": [0.1], "indices": [-1]}),
-    (BadCommand, "joint index 1.5 is not allowed", {"positions": [0.1], "indices": [1.5]}),
-    (BadCommand, "joint index nan is not allowed", {"positions": [0.1], "indices": [nan]}),
-    (BadCommand, "joint index inf is not allowed", {"positions": [0.1], "indices": [inf]}),
-    (BadCommand, "joint index True is not allowed", {"positions": [0.1], "indices": [True]}),
-    (BadCommand, "joint index True is not allowed", {"positions": [0.1], "indices": [np.True_]}),
-    (BadCommand, "joint index one is not allowed", {"positions": [0.1], "indices": ["one"]}),
+    (InvalidCommand, "joint index -1 is not allowed", {"positions": [0.1], "indices": [-1]}),
+    (InvalidCommand, "joint index 1.5 is not allowed", {"positions": [0.1], "indices": [1.5]}),
+    (InvalidCommand, "joint index nan is not allowed", {"positions": [0.1], "indices": [nan]}),
+    (InvalidCommand, "joint index inf is not allowed", {"positions": [0.1], "indices": [inf]}),
+    (InvalidCommand, "joint index True is not allowed", {"positions": [0.1], "indices": [True]}),
     (
-        BadCommand,
+        InvalidCommand,
+        "joint index True is not allowed",
+        {"positions": [0.1], "indices": [np.True_]},
+    ),
+    (InvalidCommand, "joint index one is not allowed", {"positions": [0.1], "indices": ["one"]}),
+    (
+        InvalidCommand,
         "joint panda_joint1 is addressed more than once",
         {"positions": [0.1, 0.1], "indices": [0, 0]},
     ),
     (
-        BadCommand,
+        InvalidCommand,
         "joint panda_joint2 is addressed more than once",
         {"positions": [0.1, 0.1], "names": ["panda_joint2"] * 2},
     ),
     (
-        BadCommand,
+        InvalidCommand,
         "positions of joint panda_joint2 is inf",
         {"positions": [0.1, inf], "indices": [0, 1]},
     ),
     (
-        BadCommand,
+        InvalidCommand,
         "velocities of joint panda_joint1 is -inf",
         {"velocities": [-inf], "indices": [0]},
     ),
-    (BadCommand, "efforts of joint panda_joint1 is inf", {"efforts": [inf], "indices": [0]}),
+    (InvalidCommand, "efforts of joint panda_joint1 is inf", {"efforts": [inf], "indices": [0]}),
     (
-        BadCommand,
+        InvalidCommand,
         "position 2.9 of joint panda_joint1 is outside its limits -2.8973 to 2.8973",
         {"positions": [0.1, 2.9], "indices": [1, 0]},
     ),
     (
-        BadCommand,
+        InvalidCommand,
         "panda_finger_joint1 is outside its limits 0 to 0.04",
         {"positions": [-1e-5], "indices": [7]},
     ),
     (
-        BadCommand,
+        InvalidCommand,
         "panda_joint1 is given an effort together with a position or velocity",
         {"positions": [0.1], "efforts": [1.0], "indices": [0]},
     ),
     (
-        BadCommand,
+        InvalidCommand,
         "panda_joint1 is given an effort together with",
         {"velocities": [0.1], "efforts": [0.0], "indices": [0]},
     ),
     (
-        BadCommand,
+        InvalidCommand,
         "panda_joint1 is given an effort, but is under position control",
         {"efforts": [1.0], "indices": [0]},
     ),
-    (BadCommand, "positions must be a list of numbers", {"positions": ["much"], "indices": [0]}),
-    (BadCommand, "positions must be a list of numbers", {"positions": 3.0, "indices": [0]}),
     (
-        BadCommand,
+        InvalidCommand,
+        "positions must be a list of numbers",
+        {"positions": ["much"], "indices": [0]},
+    ),
+    (InvalidCommand, "positions must be a list of numbers", {"positions": 3.0, "indices": [0]}),
+    (
+        InvalidCommand,
         "positions must be a plain list",
         {"positions": [[0.1], [0.2]], "indices": [0, 1]},
     ),
@@ -218,7 +226,7 @@ def test_a_position_on_its_limit_but_for_rounding_is_taken_as_on_it():
 def test_an_absurd_position_is_refused_where_there_are_no_limits():
     endless, one = np.array([inf]), np.ones(1)
     limits = JointLimits(("wheel",), -endless, endless, one, one, one, one)
-    with pytest.raises(BadCommand, match="position of wheel is 1e\\+300; allowed is"):
+    with pytest.raises(InvalidCommand, match="position of wheel is 1e\\+300; allowed is"):
         check_command(JointCommand(positions=[1e300]), limits)
 
 
@@ -246,7 +254,7 @@ def test_channels_of_each_mode(mode, allowed):
             controller.apply(command)
             continue
         before = state(controller)
-        with pytest.raises(BadCommand, match=f"panda_joint1 is given .* under {mode} control"):
+        with pytest.raises(InvalidCommand, match=f"panda_joint1 is given .* under {mode} control"):
             controller.apply(command)
         assert state(controller) == before
 
@@ -260,7 +268,7 @@ def test_before_the_state_is_known_every_command_is_refused():
         controller.step(0.01)
     assert not controller.ready
     for bad in (np.zeros(8), np.full(9, nan), [0.0] * 8 + [inf], ["a"] * 9):
-        with pytest.raises(BadCommand, match="a measured state needs"):
+        with pytest.raises(InvalidCommand, match="a measured state needs"):
             controller.reset(bad)
         assert not controller.ready
     controller.reset(FRANKA.home)
@@ -268,7 +276,9 @@ def test_before_the_state_is_known_every_command_is_refused():
 
 
 def test_unknown_modes_and_joints_are_refused():
-    with pytest.raises(BadCommand, match="'torque' is not known. Available: position, velocity"):
+    with pytest.raises(
+        InvalidCommand, match="'torque' is not known. Available: position, velocity"
+    ):
         ControlMode.named("torque")
     with pytest.raises(UnknownJoint, match=r"Did you mean 'panda_joint\d'"):
         ArticulationController(FRANKA.limits, {"panda_joint": ControlMode.EFFORT})

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from motion_nodes.control.pid import Pid, PidConfig
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 DT = 0.001
 
@@ -128,7 +128,7 @@ def test_new_gains_keep_the_integral():
     kept = pid.integral[0]
     pid.set_config(PidConfig(2.0, 5.0))
     assert pid.integral[0] == kept
-    with pytest.raises(BadConfig, match="2 gains given for 1 joints"):
+    with pytest.raises(InvalidConfig, match="2 gains given for 1 joints"):
         pid.set_config(PidConfig([1.0, 2.0]))
 
 
@@ -146,7 +146,7 @@ def test_new_gains_keep_the_integral():
     ],
 )
 def test_bad_gains_are_refused(settings, text):
-    with pytest.raises(BadConfig, match=text):
+    with pytest.raises(InvalidConfig, match=text):
         PidConfig(**settings)
 
 
@@ -168,6 +168,6 @@ def test_bad_samples_change_nothing(arguments, text):
     pid, twin = Pid(config), Pid(config)
     pid.step([1.0], [0.2], DT)
     twin.step([1.0], [0.2], DT)
-    with pytest.raises(BadCommand, match=text):
+    with pytest.raises(InvalidCommand, match=text):
         pid.step(*arguments)
     assert pid.step([1.0], [0.3], DT) == twin.step([1.0], [0.3], DT)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from motion_nodes.control.stream_resampler import ResamplerSettings, StreamResampler, StreamSample
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 
 T = 0.004  # [s] between two messages
 FINE = 0.001  # [s] between two samples of the driver
@@ -193,5 +193,5 @@ def test_of_one_stamp_the_last_counts_and_older_ones_do_not():
 @pytest.mark.parametrize("bad", [-0.001, math.nan, math.inf])
 @pytest.mark.parametrize("name", ["latency", "extrapolation", "longest_gap", "blending"])
 def test_bad_times_are_refused(name, bad):
-    with pytest.raises(BadConfig, match=name):
+    with pytest.raises(InvalidConfig, match=name):
         ResamplerSettings(**{name: bad})

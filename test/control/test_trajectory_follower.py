@@ -6,7 +6,7 @@ import pytest
 
 from motion_nodes.control.tolerances import ToleranceRequest, Tolerances
 from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, TrajectoryFollower
-from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 JOINTS = ("a", "b")
@@ -113,5 +113,5 @@ def test_bad_tolerances_are_refused():
     default = Tolerances.uniform(2, 0.1)
     with pytest.raises(UnknownJoint, match="joint 'c' is not known in the goal's tolerances"):
         default.requested([ToleranceRequest("c")], JOINTS)
-    with pytest.raises(BadCommand, match="a tolerance of joint a is nan"):
+    with pytest.raises(InvalidCommand, match="a tolerance of joint a is nan"):
         default.requested([ToleranceRequest("a", np.nan)], JOINTS)

@@ -12,10 +12,10 @@ from ik.analytic_checks import check, draw, solver, with_the_free_joint_known
 from ik.analytic_samples import anyhow, line_tree, wrist_arm
 from kernels.random_trees import Oracle
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.ik.analytic.solver import AnalyticIk
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.interval import distance
+from motion_nodes.ik.joint_sampling import distance
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import KinematicTree, frozen
@@ -171,7 +171,9 @@ def test_a_calibrated_arm_is_solved_exactly():
         moved = from_xyz_rpy(rng.normal(0, 3e-4, 3), rng.normal(0, 1e-3, 3))
         joints[name] = replace(joint, X_PJ=frozen(joint.X_PJ @ moved))
     chain = IkChain(KinematicTree("calibrated", tree.links, joints), "base_link", "tool0")
-    with pytest.raises(BadConfig, match="calibrated: no closed form fits .* is 0.00[1-9].* off"):
+    with pytest.raises(
+        InvalidConfig, match="calibrated: no closed form fits .* is 0.00[1-9].* off"
+    ):
         AnalyticIk(chain)
     ik = AnalyticIk(chain, tolerance=0.01)
     found = 0
@@ -239,7 +241,7 @@ def test_the_distance_bounds_free_joint_and_solutions():
 
 def test_a_search_without_end_is_refused():
     ik = solver("franka")
-    with pytest.raises(BadConfig, match="give max_attempts, max_time or both"):
+    with pytest.raises(InvalidConfig, match="give max_attempts, max_time or both"):
         ik.search(np.eye(4), ik.chain.centre)
     assert len(list(ik.search(from_xyz_rpy((9, 0, 0)), ik.chain.centre, max_time=0.02))) == 0
 

@@ -11,7 +11,7 @@ from ik.analytic_checks import check, draw, solver
 from ik.analytic_samples import Z, iiwa, line_chain
 from kernels.random_trees import random_tree
 
-from motion_nodes.errors import BadCommand, BadConfig, UnknownJoint
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
 from motion_nodes.ik.analytic.solver import AnalyticIk
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkStatus
@@ -74,7 +74,7 @@ def test_locked_joints_stay():
     result = ik.solve(IkRequest(X, locked={"panda_joint7": 0.4}))
     assert result.success
     assert result.q[6] == 0.4
-    with pytest.raises(BadCommand, match="cannot be locked at 9"):
+    with pytest.raises(InvalidCommand, match="cannot be locked at 9"):
         ik.solve(IkRequest(X, locked={"panda_joint7": 9.0}))
     with pytest.raises(UnknownJoint, match="panda_joint7"):
         ik.solve(IkRequest(X, locked={"panda_joint77": 0.0}))
@@ -156,23 +156,23 @@ def _narrowed() -> KinematicTree:
     ],
 )
 def test_bad_targets(target, message):
-    with pytest.raises(BadCommand, match=message):
+    with pytest.raises(InvalidCommand, match=message):
         solver("ur10e").solutions(target)
-    with pytest.raises(BadCommand, match=message):
+    with pytest.raises(InvalidCommand, match=message):
         solver("ur10e").solve(IkRequest(target))
 
 
 def test_other_bad_input():
     ik = solver("franka")
-    with pytest.raises(BadCommand, match="seed must hold 7 joint values"):
+    with pytest.raises(InvalidCommand, match="seed must hold 7 joint values"):
         ik.solutions(np.eye(4), [0.0] * 6)
-    with pytest.raises(BadCommand, match="not finite"):
+    with pytest.raises(InvalidCommand, match="not finite"):
         ik.solve(IkRequest(np.eye(4), seed=[np.nan] * 7))
-    with pytest.raises(BadCommand, match="free_values must be a list of finite numbers"):
+    with pytest.raises(InvalidCommand, match="free_values must be a list of finite numbers"):
         ik.solutions(np.eye(4), free_values=[np.inf])
-    with pytest.raises(BadConfig, match="norm is 0"):
+    with pytest.raises(InvalidConfig, match="norm is 0"):
         ik.solutions(np.eye(4), norm=0.5)
-    with pytest.raises(BadConfig, match="has no free joint"):
+    with pytest.raises(InvalidConfig, match="has no free joint"):
         solver("ur10e").solutions(np.eye(4), free_values=[0.0])
 
 
@@ -181,26 +181,28 @@ def test_other_bad_input():
 
 def test_chains_that_do_not_fit_are_refused_in_words():
     franka = load_robot("franka")
-    with pytest.raises(BadConfig, match="for 6 turning joints, or 7 .* this chain has 5: panda"):
+    with pytest.raises(
+        InvalidConfig, match="for 6 turning joints, or 7 .* this chain has 5: panda"
+    ):
         AnalyticIk(IkChain(franka.tree, "panda_link0", "panda_link5"))
-    with pytest.raises(BadConfig, match="'panda_joint1' being free. Needed is that three axes"):
+    with pytest.raises(InvalidConfig, match="'panda_joint1' being free. Needed is that three axes"):
         solver("franka", "panda_joint1")
     with pytest.raises(UnknownJoint, match="Did you mean 'panda_joint7'"):
         solver("franka", "panda_joint77")
-    with pytest.raises(BadConfig, match="of 6 joints none is free, but 'elbow_joint' was"):
+    with pytest.raises(InvalidConfig, match="of 6 joints none is free, but 'elbow_joint' was"):
         solver("ur10e", "elbow_joint")
-    with pytest.raises(BadConfig, match="do not move the tip in six independent ways"):
+    with pytest.raises(InvalidConfig, match="do not move the tip in six independent ways"):
         solver("iiwa", "joint4")
-    with pytest.raises(BadConfig, match="tolerance is -1"):
+    with pytest.raises(InvalidConfig, match="tolerance is -1"):
         AnalyticIk(iiwa(), tolerance=-1.0)
-    with pytest.raises(BadConfig, match="panda_finger_joint1' slides"):
+    with pytest.raises(InvalidConfig, match="panda_finger_joint1' slides"):
         AnalyticIk(IkChain(franka.tree, "panda_link0", "panda_leftfinger"))
 
 
 def test_parallel_axes_alone_are_no_arm():
     h = [Z] * 6
     p = [np.array([0.2 * i, 0.0, 0.1]) for i in range(6)]
-    with pytest.raises(BadConfig, match="no closed form|six independent ways"):
+    with pytest.raises(InvalidConfig, match="no closed form|six independent ways"):
         AnalyticIk(line_chain("flat", h, p))
 
 
@@ -208,7 +210,7 @@ def test_random_arms_are_refused():
     rng = np.random.default_rng(14)
     for seed in range(5):
         h = rng.normal(size=(6, 3))
-        with pytest.raises(BadConfig, match="no closed form fits joint1, joint2"):
+        with pytest.raises(InvalidConfig, match="no closed form fits joint1, joint2"):
             AnalyticIk(line_chain(f"random{seed}", list(h), list(rng.uniform(-1, 1, (6, 3)))))
 
 
@@ -218,9 +220,9 @@ def test_mimicked_joints_are_refused():
         for tip in tree.frame_names:
             try:
                 chain = IkChain(tree, tree.root, tip)
-            except BadConfig:
+            except InvalidConfig:
                 continue
-            with pytest.raises(BadConfig):
+            with pytest.raises(InvalidConfig):
                 AnalyticIk(chain)
 
 

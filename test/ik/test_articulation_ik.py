@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from ik.ik_samples import draw, load, oracle_of
 
-from motion_nodes.control.articulation import ArticulationController
 from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.errors import BadCommand, UnknownGroup
-from motion_nodes.ik.articulation import ArticulationIk
+from motion_nodes.control.joint_controller import ArticulationController
+from motion_nodes.errors import InvalidCommand, UnknownGroup
 from motion_nodes.ik.problem import IkSettings, IkStatus, IkTolerance
+from motion_nodes.ik.tool_goal import ArticulationIk
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 
 FRANKA = load("franka")
@@ -104,16 +104,16 @@ def test_position_alone(ik):
 def test_bad_input(ik):
     home = dict(zip(FRANKA.joint_names, FRANKA.home, strict=True))
     X = ik.tool_pose(home)
-    with pytest.raises(BadCommand, match="present value of panda_joint3 is not known"):
+    with pytest.raises(InvalidCommand, match="present value of panda_joint3 is not known"):
         ik.goal_for(X, {name: q for name, q in home.items() if name != "panda_joint3"})
-    with pytest.raises(BadCommand, match="not finite"):
+    with pytest.raises(InvalidCommand, match="not finite"):
         ik.goal_for(X, home | {"panda_joint1": math.nan})
-    with pytest.raises(BadCommand, match="7 joint values"):
+    with pytest.raises(InvalidCommand, match="7 joint values"):
         ik.goal_for(X, FRANKA.home)
     for bad in (np.zeros((4, 4)), np.full((4, 4), np.nan), np.eye(3)):
-        with pytest.raises(BadCommand):
+        with pytest.raises(InvalidCommand):
             ik.goal_for(bad, home)
-        with pytest.raises(BadCommand):
+        with pytest.raises(InvalidCommand):
             ik.set_base_pose(bad)
     assert np.array_equal(ik.tool_pose(home), X), "a refused base pose changes nothing"
     with pytest.raises(UnknownGroup, match="arm"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from ik.ik_samples import draw, pose_of, solver_of
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.problem import IkRequest, IkStatus
 
 
@@ -69,12 +69,12 @@ def test_empty_and_bad_batches():
         ("poses", r"shape \(m, 4, 4\)"),
         (np.zeros((3, 4, 4)), "target 0 of 3"),
     ):
-        with pytest.raises(BadCommand, match=words):
+        with pytest.raises(InvalidCommand, match=words):
             solver.solve_batch(bad)
-    with pytest.raises(BadCommand, match="one configuration or 70, got 2"):
+    with pytest.raises(InvalidCommand, match="one configuration or 70, got 2"):
         solver.solve_batch(targets, np.zeros((2, 7)))
-    with pytest.raises(BadConfig, match="threads is 0"):
+    with pytest.raises(InvalidConfig, match="threads is 0"):
         solver.solve_batch(targets, threads=0)
     targets[69, 1, 1] = np.nan
-    with pytest.raises(BadCommand, match="target 69 of 70.*not finite"):
+    with pytest.raises(InvalidCommand, match="target 69 of 70.*not finite"):
         solver.solve_batch(targets)

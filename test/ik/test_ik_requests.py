@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from ik.ik_samples import TIGHT, RandomChain, draw, load, pose_of, solver_of
 
-from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame, UnknownGroup, UnknownJoint
+from motion_nodes.errors import (
+    InvalidCommand,
+    InvalidConfig,
+    UnknownFrame,
+    UnknownGroup,
+    UnknownJoint,
+)
 from motion_nodes.ik import solvers
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkTolerance
@@ -52,7 +58,7 @@ def test_what_is_no_pose_is_refused_and_the_next_request_is_answered(name, field
     if field == "base_pose" and value is None:
         assert solver.solve(IkRequest(**request)).success  # no base pose is a base pose
         return
-    with pytest.raises(BadCommand, match=f"{field}.*{words}"):
+    with pytest.raises(InvalidCommand, match=f"{field}.*{words}"):
         solver.solve(IkRequest(**request))
     assert solver.solve(IkRequest(good)).success
 
@@ -72,7 +78,7 @@ BAD_SEEDS = {
 def test_bad_seeds_are_refused(name, field):
     solver = solver_of()
     value, words = BAD_SEEDS[name]
-    with pytest.raises(BadCommand, match=f"{field}.*{words}.*panda_joint7"):
+    with pytest.raises(InvalidCommand, match=f"{field}.*{words}.*panda_joint7"):
         solver.solve(IkRequest(np.eye(4), **{field: value}))
 
 
@@ -105,8 +111,8 @@ def test_requests_are_not_changed():
     ("locked", "error", "words"),
     [
         ({"panda_joint8": 0.0}, UnknownJoint, "panda_joint8.*panda_joint7"),
-        ({"panda_joint4": 0.0}, BadCommand, "panda_joint4.*locked at 0.0.*-3.0718 to -0.0698"),
-        ({"panda_joint4": np.nan}, BadCommand, "panda_joint4"),
+        ({"panda_joint4": 0.0}, InvalidCommand, "panda_joint4.*locked at 0.0.*-3.0718 to -0.0698"),
+        ({"panda_joint4": np.nan}, InvalidCommand, "panda_joint4"),
     ],
 )
 def test_joints_that_cannot_be_locked_are_named(locked, error, words):
@@ -123,16 +129,16 @@ def test_joints_that_cannot_be_locked_are_named(locked, error, words):
     [0.0, -1.0, np.nan, (1e-3, 1e-3), (1e-3, 0.0, 1e-3), (1e-3, np.nan, 1e-3), (1.0,) * 4],
 )
 def test_tolerances_must_be_positive(tolerance):
-    with pytest.raises(BadConfig, match="position tolerance is .* above 0"):
+    with pytest.raises(InvalidConfig, match="position tolerance is .* above 0"):
         IkTolerance(position=tolerance)
-    with pytest.raises(BadConfig, match="orientation tolerance is .* above 0"):
+    with pytest.raises(InvalidConfig, match="orientation tolerance is .* above 0"):
         IkTolerance(orientation=tolerance)
 
 
 def test_something_must_be_asked_for():
-    with pytest.raises(BadConfig, match="all axes are free"):
+    with pytest.raises(InvalidConfig, match="all axes are free"):
         IkTolerance(np.inf, np.inf)
-    with pytest.raises(BadConfig, match="all axes are free"):
+    with pytest.raises(InvalidConfig, match="all axes are free"):
         IkTolerance((np.inf,) * 3, np.inf)
 
 
@@ -154,7 +160,7 @@ def test_something_must_be_asked_for():
     ],
 )
 def test_settings_check_themselves(settings, words):
-    with pytest.raises(BadConfig, match=re.escape(words) if "(" in words else words):
+    with pytest.raises(InvalidConfig, match=re.escape(words) if "(" in words else words):
         IkSettings(**settings)
 
 
@@ -174,9 +180,9 @@ def test_chains_are_checked():
         IkChain(robot.tree, "world", "panda_hand_tcp")
     with pytest.raises(UnknownJoint, match="between 'panda_link0' and 'panda_hand_tcp'"):
         IkChain(robot.tree, "panda_link0", "panda_hand_tcp", ["panda_finger_joint1"])
-    with pytest.raises(BadConfig, match="no joint moves"):
+    with pytest.raises(InvalidConfig, match="no joint moves"):
         IkChain(robot.tree, "panda_hand", "panda_hand_tcp")
-    with pytest.raises(BadConfig, match="Groups that have: arm"):
+    with pytest.raises(InvalidConfig, match="Groups that have: arm"):
         IkChain.of_group(robot, "gripper")
     with pytest.raises(UnknownGroup):
         IkChain.of_group(robot, "leg")
@@ -214,7 +220,7 @@ def test_joints_that_mimic_narrow_the_limits():
     np.testing.assert_allclose(chain.upper, [np.inf, 1.6])
     falling = IkChain(small_tree(Mimic("bend", -0.5, 0.2)), "a", "d")
     np.testing.assert_allclose([falling.lower[1], falling.upper[1]], [-1.6, 0.4])
-    with pytest.raises(BadConfig, match="joint 'bend' has no room"):
+    with pytest.raises(InvalidConfig, match="joint 'bend' has no room"):
         IkChain(small_tree(Mimic("bend", 0.5, 5.0)), "a", "d")
     assert IkChain(small_tree(None), "a", "d").turning == (0,)
     # A full turn of what a slide follows moves the slide.
@@ -268,12 +274,12 @@ def test_solvers_are_chosen_by_name(monkeypatch):
     chain = solver_of().chain
     assert solver_names()[0] == "damped_least_squares"
     assert isinstance(make_solver(chain), LeastSquaresIk)
-    with pytest.raises(BadConfig, match="Did you mean 'damped_least_squares'"):
+    with pytest.raises(InvalidConfig, match="Did you mean 'damped_least_squares'"):
         make_solver(chain, "damped_least_square")
     made = []
     register("mine", lambda chain, settings: made.append((chain, settings)) or solver_of())
     settings = IkSettings()
     make_solver(chain, "mine", settings)
     assert made == [(chain, settings)]
-    with pytest.raises(BadConfig, match="already"):
+    with pytest.raises(InvalidConfig, match="already"):
         register("mine", LeastSquaresIk)

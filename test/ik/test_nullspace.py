@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from ik.ik_samples import RandomChain, draw, pose_of, solver_of
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.nullspace import LimitCentring, Manipulability, Posture, TipKeeper
 from motion_nodes.ik.pose_error import pose_error, rate_of_rotation_vector, rotation_vector
 from motion_nodes.ik.problem import IkRequest, IkTolerance
@@ -90,9 +90,9 @@ def test_a_free_axis_is_freedom_for_an_objective():
 
 def test_weights_and_postures_are_checked():
     chain = solver_of().chain
-    with pytest.raises(BadCommand, match="posture must hold 7"):
+    with pytest.raises(InvalidCommand, match="posture must hold 7"):
         Posture(chain, np.zeros(6))
-    with pytest.raises(BadCommand, match="weights.*-1.0"):
+    with pytest.raises(InvalidCommand, match="weights.*-1.0"):
         Posture(chain, np.zeros(7), -1.0)
 
 
@@ -151,13 +151,13 @@ def test_self_motion_sweeps_until_a_limit():
 
 def test_motions_say_what_is_wrong():
     chain, stiff = solver_of().chain, solver_of("ur10e").chain
-    with pytest.raises(BadCommand, match="panda_joint4 is 0, allowed is"):
+    with pytest.raises(InvalidCommand, match="panda_joint4 is 0, allowed is"):
         motion_to_posture(chain, np.zeros(7), chain.centre)
-    with pytest.raises(BadCommand, match="posture"):
+    with pytest.raises(InvalidCommand, match="posture"):
         motion_to_posture(chain, chain.centre, np.zeros(3))
-    with pytest.raises(BadConfig, match="step is 0"):
+    with pytest.raises(InvalidConfig, match="step is 0"):
         motion_to_posture(chain, chain.centre, chain.centre, step=0.0)
-    with pytest.raises(BadConfig, match="no freedom"):
+    with pytest.raises(InvalidConfig, match="no freedom"):
         self_motion(stiff, np.array([0.3, -1.0, 1.2, -0.5, 1.0, 0.4]))
 
 

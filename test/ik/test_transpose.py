@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from ik.ik_samples import draw
 
-from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkRequest, IkSettings, IkStatus, IkTolerance
 from motion_nodes.ik.solvers import make_solver
@@ -213,9 +213,9 @@ def test_locked_joints_and_validity():
 
 def test_bad_input():
     ik = solver("franka")
-    with pytest.raises(BadCommand, match="is no pose"):
+    with pytest.raises(InvalidCommand, match="is no pose"):
         ik.solve(IkRequest(2 * np.eye(4)))
-    with pytest.raises(BadCommand, match="serves no objectives"):
+    with pytest.raises(InvalidCommand, match="serves no objectives"):
         ik.solve(IkRequest(np.eye(4), objectives=[object()]))
-    with pytest.raises(BadCommand, match="not finite"):
+    with pytest.raises(InvalidCommand, match="not finite"):
         ik.solve(IkRequest(np.eye(4), seed=[np.nan] * 7))

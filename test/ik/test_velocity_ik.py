@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ik.ik_samples import draw, solver_of
 from scipy.optimize import lsq_linear
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.differential import VelocityIk, bounded_least_squares
 from motion_nodes.ik.pose_error import pose_error
 
@@ -126,12 +126,12 @@ def test_bad_input_is_refused():
         (GOOD, good, 0.0, "period is 0.0"),
         (GOOD, good, np.nan, "period is nan"),
     ):
-        with pytest.raises(BadCommand, match=words):
+        with pytest.raises(InvalidCommand, match=words):
             jog.step(q, twist, period)
-    with pytest.raises(BadCommand, match="secondary must be 7"):
+    with pytest.raises(InvalidCommand, match="secondary must be 7"):
         jog.step(GOOD, good, 0.01, secondary=np.zeros(6))
     for speeds in (np.zeros(7), np.ones(6), np.full(7, np.nan)):
-        with pytest.raises(BadConfig, match="velocity limits"):
+        with pytest.raises(InvalidConfig, match="velocity limits"):
             VelocityIk(solver_of().chain, speeds)
-    with pytest.raises(BadConfig, match="threshold"):
+    with pytest.raises(InvalidConfig, match="threshold"):
         jogger(threshold=0.0)

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from motion_nodes.bringup.compose import ALONE
-from motion_nodes.nodes.demo.client import Findings
+from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.shows import show_of
 
 pytestmark = pytest.mark.timeout(180)
@@ -35,7 +35,7 @@ def suite_of_one(module_suite, ros):
     ],
 )
 def test_a_show_checks_what_was_measured(suite_of_one, name, said):
-    show, findings = show_of(name), Findings()
+    show, findings = show_of(name), DemoFindings()
     client = show.client()
     try:
         assert client.wait(lambda: client.ready, show.ready_within)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from base_motion.rolling_base import figure_of_eight, rounded_square, square
+from base_navigation.rolling_base import figure_of_eight, rounded_square, square
 from joint_client import Call
 from nav_msgs.msg import Odometry
 from navigation_client import (
@@ -24,8 +24,8 @@ from navigation_client import (
 from ros_processes import Heard, RosClient
 from std_srvs.srv import SetBool, Trigger
 
-from motion_nodes.base_motion.path import PlanarPath
-from motion_nodes.base_motion.pose import Pose2
+from motion_nodes.base_navigation.planar_path import PlanarPath
+from motion_nodes.base_navigation.planar_pose import Pose2
 
 pytestmark = pytest.mark.timeout(300)
 ROBOTS = {

@@ -8,9 +8,9 @@ import ctypes
 import numpy as np
 
 from motion_nodes.kernels import native
-from motion_nodes.kernels.lanes import Lanes
+from motion_nodes.kernels.expression_graph import Program
 from motion_nodes.kernels.llvm_text import module_text
-from motion_nodes.kernels.tape import Program
+from motion_nodes.kernels.simd import Lanes
 
 FORMS = ("one", "many", "lanes")
 

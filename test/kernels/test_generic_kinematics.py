@@ -8,16 +8,16 @@ import pytest
 from kernels.random_trees import Oracle, random_tree
 from scipy.spatial.transform import Rotation
 
-from motion_nodes.kernels import generic
-from motion_nodes.kernels.packed import joint_motion, pack, reroot
+from motion_nodes.kernels import numpy_kinematics
+from motion_nodes.kernels.kinematic_arrays import joint_motion, pack, reroot
 
 
 def poses_and_jacobian(arrays, q, tip):
-    model = generic.model_of(arrays)
+    model = numpy_kinematics.model_of(arrays)
     X = np.full((len(arrays.parent), 4, 4), 7.0)
     J = np.full((6, arrays.joint_count), 7.0)
-    generic.all_poses(model, q, X)
-    generic.jacobian(model, X, tip, J)
+    numpy_kinematics.all_poses(model, q, X)
+    numpy_kinematics.jacobian(model, X, tip, J)
     return X, J
 
 

@@ -11,8 +11,8 @@ from kernels.random_trees import random_tree
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.kernels import native
-from motion_nodes.kernels.ik.ik_calls import ik_kernel
-from motion_nodes.kernels.ik.ik_code import solve_text
+from motion_nodes.kernels.ik.ik_binding import ik_kernel
+from motion_nodes.kernels.ik.ik_codegen import solve_text
 from motion_nodes.kernels.ik.ik_memory import (
     BLOCK,
     EXHAUSTED,
@@ -22,9 +22,9 @@ from motion_nodes.kernels.ik.ik_memory import (
     NO_POSE,
     PAUSED,
     REPORT,
-    Work,
+    IkWorkspace,
 )
-from motion_nodes.kernels.packed import pack
+from motion_nodes.kernels.kinematic_arrays import pack
 from motion_nodes.model.kinematics import Kinematics
 
 BLOCKS = 12
@@ -51,8 +51,8 @@ class Case:
         blocks = rows.reshape(BLOCKS, BLOCK, FEATURES).transpose(0, 2, 1)
         self.features = np.ascontiguousarray(blocks, np.float32)
 
-    def work(self, target: np.ndarray, given: np.ndarray | None = None, **integers) -> Work:
-        work = Work(self.n)
+    def work(self, target: np.ndarray, given: np.ndarray | None = None, **integers) -> IkWorkspace:
+        work = IkWorkspace(self.n)
         work.box[:], work.slack[:] = np.inf, 0.0
         work.tolerance[:], work.weight[:] = 1e-12, 1.0
         work.importance[:] = 1.0

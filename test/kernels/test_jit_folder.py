@@ -18,12 +18,12 @@ pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="needs Nu
 
 _USE = """
 import numpy as np
-from motion_nodes.kernels import generic
+from motion_nodes.kernels import numpy_kinematics
 from numba import config
 before = config.CACHE_DIR
 X = np.zeros((2, 4, 4))
-generic._prepend(X[0], X[1])
-hits = generic._prepend.stats.cache_hits
+numpy_kinematics._prepend(X[0], X[1])
+hits = numpy_kinematics._prepend.stats.cache_hits
 print(sum(hits.values()), before == "")
 """
 

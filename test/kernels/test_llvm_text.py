@@ -10,10 +10,10 @@ import pytest
 from kernels.compile_program import Compiled
 from kernels.random_trees import random_tree
 
-from motion_nodes.kernels import native, tree_code
-from motion_nodes.kernels.lanes import Lanes
+from motion_nodes.kernels import kinematics_codegen, native
+from motion_nodes.kernels.kinematic_arrays import pack
 from motion_nodes.kernels.llvm_text import module_text
-from motion_nodes.kernels.packed import pack
+from motion_nodes.kernels.simd import Lanes
 
 KINDS = [
     Lanes("double", 1),
@@ -29,7 +29,7 @@ TOLERANCE = {"double": 1e-14, "float": 2e-6}
 def both_program(seed: int, joints: int):
     tree = random_tree(seed, joints)
     arrays = pack(tree.packed, tree.joint_names, {})
-    return tree_code.pose_and_jacobian_program(arrays, len(tree.frame_names) - 1)
+    return kinematics_codegen.pose_and_jacobian_program(arrays, len(tree.frame_names) - 1)
 
 
 @pytest.mark.parametrize("lanes", KINDS, ids=str)

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from motion_nodes.kernels import native
-from motion_nodes.kernels.lanes import Lanes
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Program
 from motion_nodes.kernels.llvm_text import module_text
 from motion_nodes.kernels.python_form import NEEDED, builtin
-from motion_nodes.kernels.tape import Program, Tape
+from motion_nodes.kernels.simd import Lanes
 
 
 def doubling() -> Program:
     """Return a program from (x, y) to (2x, 2y, 1) and (x + y)."""
-    tape = Tape()
+    tape = ExpressionGraph()
     x, y = tape.input(0), tape.input(1)
     return Program(tape, 2, ((2.0 * x, 2.0 * y, 1.0), (x + y,)))
 

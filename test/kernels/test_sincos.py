@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from kernels.compile_program import Compiled
 
-from motion_nodes.kernels.lanes import Lanes
-from motion_nodes.kernels.tape import Program, Tape
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Program
+from motion_nodes.kernels.simd import Lanes
 
 KINDS = [Lanes("double", 4), Lanes("double", 8), Lanes("float", 8), Lanes("float", 16)]
 TOLERANCE = {"double": 2.3e-16, "float": 1.2e-7}
 
 
 def sincos(lanes: Lanes) -> Compiled:
-    tape = Tape()
+    tape = ExpressionGraph()
     x = tape.input(0)
     return Compiled(Program(tape, 1, ((tape.sine(x), tape.cosine(x)),)), lanes)
 

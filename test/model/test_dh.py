@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from kernels.random_trees import Oracle
 
-from motion_nodes.errors import BadCommand, BadDescription
+from motion_nodes.errors import InvalidCommand, InvalidDescription
 from motion_nodes.model.dh import DhRow, dh_transform, tree_from_dh
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
@@ -142,7 +142,7 @@ def test_limits_and_names_go_into_the_tree():
     ],
 )
 def test_bad_tables_are_refused(rows, options, message):
-    with pytest.raises(BadDescription, match=message):
+    with pytest.raises(InvalidDescription, match=message):
         tree_from_dh(rows, **{"convention": "modified", "name": "two", **options})
 
 
@@ -164,12 +164,14 @@ def test_usual_names_of_the_conventions(names, convention):
 
 @pytest.mark.parametrize("name", ["", "clasic", "Denavit", None, 3])
 def test_unknown_conventions_are_refused_with_the_allowed_names(name):
-    with pytest.raises(BadDescription, match="standard, classic, distal, modified, craig, proxi"):
+    with pytest.raises(
+        InvalidDescription, match="standard, classic, distal, modified, craig, proxi"
+    ):
         dh_transform(0.3, 0.7, 0.2, -0.4, name)
 
 
 def test_the_length_of_q_is_checked():
-    with pytest.raises(BadCommand, match="7 numbers"):
+    with pytest.raises(InvalidCommand, match="7 numbers"):
         panda().pose([0] * 6, "tool")
 
 
@@ -184,7 +186,7 @@ def test_the_numeric_jacobian_is_the_generated_one(robot):
 
 
 def test_the_numeric_jacobian_refuses_what_is_no_vector():
-    with pytest.raises(BadCommand, match="finite numbers"):
+    with pytest.raises(InvalidCommand, match="finite numbers"):
         numeric_jacobian(lambda q: np.eye(4), [np.nan])
-    with pytest.raises(BadCommand, match="step is 0"):
+    with pytest.raises(InvalidCommand, match="step is 0"):
         numeric_jacobian(lambda q: np.eye(4), [1.0], step=0.0)

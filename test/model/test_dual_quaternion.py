@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels.random_trees import Oracle, random_tree
 
-from motion_nodes.errors import BadCommand, UnknownFrame
+from motion_nodes.errors import InvalidCommand, UnknownFrame
 from motion_nodes.model import dual_quaternion as dq
 from motion_nodes.model.dual_quaternion import DualQuaternionKinematics
 from motion_nodes.model.poses import from_xyz_rpy, inverse
@@ -93,7 +93,7 @@ def test_drift_is_taken_out():
 
 @pytest.mark.parametrize("bad", [np.zeros(8), np.full(8, np.nan), [0, 0, 0, 0, 1, 0, 0, 0]])
 def test_what_is_no_pose_is_refused(bad):
-    with pytest.raises(BadCommand, match="is no pose"):
+    with pytest.raises(InvalidCommand, match="is no pose"):
         dq.normalise(np.array(bad, dtype=float))
 
 
@@ -112,9 +112,9 @@ def test_forward_kinematics_on_random_trees(seed):
 
 def test_bad_input_is_refused():
     kinematics = DualQuaternionKinematics(random_tree(3, 4))
-    with pytest.raises(BadCommand, match="must be 4 finite numbers"):
+    with pytest.raises(InvalidCommand, match="must be 4 finite numbers"):
         kinematics.frames([0.0] * 3)
-    with pytest.raises(BadCommand, match="finite"):
+    with pytest.raises(InvalidCommand, match="finite"):
         kinematics.frame([0.0, np.nan, 0.0, 0.0], "root")
     with pytest.raises(UnknownFrame, match="root"):
         kinematics.frame([0.0] * 4, "rot")

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.files import yaml_file
 from motion_nodes.model.files.kinematic_file import read_kinematic_text
-from motion_nodes.model.files.path_spec_file import parse_path_spec
+from motion_nodes.model.files.path_spec_yaml import parse_path_spec
 from motion_nodes.model.files.yaml_file import parse_yaml
 from motion_nodes.model.urdf.urdf import read_urdf
 
@@ -39,11 +39,11 @@ ENTITIES = (
     ],
 )
 def test_yaml_that_would_not_end(text, reason):
-    with pytest.raises(BadDescription, match=reason) as refusal:
+    with pytest.raises(InvalidDescription, match=reason) as refusal:
         parse_yaml(text, "x.yaml")
     assert str(refusal.value).startswith("x.yaml, line ")
     assert len(str(refusal.value)) < 300
-    with pytest.raises(BadDescription):
+    with pytest.raises(InvalidDescription):
         parse_path_spec(text, "path_spec")
 
 
@@ -55,12 +55,12 @@ def test_yaml_within_the_bounds_is_read():
 
 def test_yaml_that_is_too_long(monkeypatch):
     monkeypatch.setattr(yaml_file, "MAX_CHARACTERS", 100)
-    with pytest.raises(BadDescription, match="has 103 characters; at most 100"):
+    with pytest.raises(InvalidDescription, match="has 103 characters; at most 100"):
         parse_yaml("a: " + "x" * 100, "x.yaml")
 
 
 def test_json_that_is_nested_deeply():
-    with pytest.raises(BadDescription, match="nested too deeply"):
+    with pytest.raises(InvalidDescription, match="nested too deeply"):
         read_kinematic_text("[" * 100_000 + "]" * 100_000, "robot", "x.kinematic.json")
 
 
@@ -72,5 +72,5 @@ def test_json_that_is_nested_deeply():
     ],
 )
 def test_xml_that_would_not_end(text):
-    with pytest.raises(BadDescription, match="is not XML that can be read"):
+    with pytest.raises(InvalidDescription, match="is not XML that can be read"):
         read_urdf(text)

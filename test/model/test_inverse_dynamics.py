@@ -9,7 +9,7 @@ import pinocchio
 import pytest
 from kernels.random_trees import Oracle, random_tree
 
-from motion_nodes.errors import BadCommand, BadConfig, UnknownJoint
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
 from motion_nodes.model.inverse_dynamics import STANDARD_GRAVITY, InverseDynamics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import Inertial, frozen
@@ -162,22 +162,22 @@ def test_some_joints_in_another_order(generic):
 
 def test_bad_input_is_refused():
     tree = load_robot("franka").tree
-    with pytest.raises(BadConfig, match="three finite numbers"):
+    with pytest.raises(InvalidConfig, match="three finite numbers"):
         InverseDynamics(tree, gravity=(0.0, np.nan, 0.0))
-    with pytest.raises(BadConfig, match="armature must be 9 numbers"):
+    with pytest.raises(InvalidConfig, match="armature must be 9 numbers"):
         InverseDynamics(tree, armature=[1.0, 2.0])
-    with pytest.raises(BadConfig, match="armature"):
+    with pytest.raises(InvalidConfig, match="armature"):
         InverseDynamics(tree, armature=-1.0)
     with pytest.raises(UnknownJoint, match="Did you mean 'panda_joint1'"):
         InverseDynamics(tree, ["panda_joint_1"])
     for generic in (False, True):
         dynamics = InverseDynamics(tree, generic=generic)
         for lengths in ((8, 9, 9), (9, 8, 10), (8, 9, 10), (10, 10, 7)):
-            with pytest.raises(BadCommand, match="9 joints .* were given shape"):
+            with pytest.raises(InvalidCommand, match="9 joints .* were given shape"):
                 dynamics.efforts(*map(np.zeros, lengths))
-        with pytest.raises(BadCommand, match="were given shape"):
+        with pytest.raises(InvalidCommand, match="were given shape"):
             dynamics.gravity(1.0)
-        with pytest.raises(BadCommand, match="need numbers"):
+        with pytest.raises(InvalidCommand, match="need numbers"):
             dynamics.gravity(["a"] * 9)
         whole = [list(range(9)), np.arange(9), np.arange(9.0)[::-1]]
         expected = dynamics.efforts(*(np.array(x, np.float64) for x in whole))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from kernels.random_trees import Oracle
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model import dual_quaternion as dq
 from motion_nodes.model.dual_quaternion import DualQuaternionKinematics
 from motion_nodes.model.files.kinematic_file import read_kinematic_file, read_kinematic_text
@@ -171,24 +171,26 @@ TURN = {"name": "turn", "parent": "base"}
     ],
 )
 def test_bad_files_say_where_and_why(links, message):
-    with pytest.raises(BadDescription, match=message) as error:
+    with pytest.raises(InvalidDescription, match=message) as error:
         read(*links)
     assert str(error.value).startswith("tiny.kinematic.json: ")
 
 
 def test_files_that_are_none(tmp_path):
-    with pytest.raises(BadDescription, match="cannot be read: No such file"):
+    with pytest.raises(InvalidDescription, match="cannot be read: No such file"):
         read_kinematic_file(tmp_path / "none.kinematic.json")
     file = tmp_path / "odd.kinematic.json"
     file.write_text('{"links": [\n')
-    with pytest.raises(BadDescription, match=r"odd.kinematic.json, line 2, column 1: is not JSON"):
+    with pytest.raises(
+        InvalidDescription, match=r"odd.kinematic.json, line 2, column 1: is not JSON"
+    ):
         read_kinematic_file(file)
     file.write_text('{"links": [{"name": "a", "name": "b"}]}')
-    with pytest.raises(BadDescription, match="the field 'name' stands twice"):
+    with pytest.raises(InvalidDescription, match="the field 'name' stands twice"):
         read_kinematic_file(file)
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(BadDescription, match="is not UTF-8"):
+    with pytest.raises(InvalidDescription, match="is not UTF-8"):
         read_kinematic_file(file)
     file.write_text("[1, 2]")
-    with pytest.raises(BadDescription, match="expected a block of fields, got a list"):
+    with pytest.raises(InvalidDescription, match="expected a block of fields, got a list"):
         read_kinematic_file(file)

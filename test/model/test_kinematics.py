@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 from kernels.random_trees import Oracle, random_tree
 
-from motion_nodes.errors import BadCommand, BadConfig, MotionError, UnknownFrame, UnknownJoint
+from motion_nodes.errors import (
+    InvalidCommand,
+    InvalidConfig,
+    MotionError,
+    UnknownFrame,
+    UnknownJoint,
+)
 from motion_nodes.kernels import native
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
@@ -235,7 +241,7 @@ def test_nan_reaches_what_the_joint_moves_and_nothing_else(arm, value):
 )
 def test_a_wrong_configuration_is_named(arm, q, shape):
     for call in (arm.frames, lambda q: arm.pose(q, "panda_hand")):
-        with pytest.raises(BadCommand) as caught:
+        with pytest.raises(InvalidCommand) as caught:
             call(q)
         assert "franka: a configuration is 9 numbers (joints: panda_joint1" in str(caught.value)
         assert shape in str(caught.value)
@@ -244,7 +250,7 @@ def test_a_wrong_configuration_is_named(arm, q, shape):
 @pytest.mark.parametrize("Q", [np.zeros(9), np.zeros((3, 8)), np.zeros((2, 3, 9)), None, [[0], []]])
 def test_a_wrong_batch_is_named(arm, Q):
     for call in (arm.frames_batch, lambda Q: arm.jacobian_batch(Q, "panda_hand")):
-        with pytest.raises(BadCommand, match=r"array of shape \(m, 9\)"):
+        with pytest.raises(InvalidCommand, match=r"array of shape \(m, 9\)"):
             call(Q)
 
 
@@ -259,7 +265,7 @@ def test_a_wrong_batch_is_named(arm, Q):
     ],
 )
 def test_an_array_that_results_do_not_fit_in_is_refused(arm, out, text):
-    with pytest.raises(BadCommand, match=text):
+    with pytest.raises(InvalidCommand, match=text):
         arm.frames_batch(np.zeros((2, 9)), out)
 
 
@@ -282,13 +288,13 @@ def test_wrong_settings_are_named():
         Kinematics(tree, fixed={"panda_joint9": 0.0})
     with pytest.raises(UnknownFrame, match="elbow"):
         Kinematics(tree, base="elbow")
-    with pytest.raises(BadConfig, match="panda_joint2 are given twice"):
+    with pytest.raises(InvalidConfig, match="panda_joint2 are given twice"):
         Kinematics(tree, ["panda_joint2", "panda_joint1", "panda_joint2"])
-    with pytest.raises(BadConfig, match="both move and be fixed"):
+    with pytest.raises(InvalidConfig, match="both move and be fixed"):
         Kinematics(tree, fixed={"panda_joint1": 0.0})
-    with pytest.raises(BadConfig, match=r"panda_joint1.*nan"):
+    with pytest.raises(InvalidConfig, match=r"panda_joint1.*nan"):
         Kinematics(tree, ["panda_joint2"], fixed={"panda_joint1": np.nan})
-    assert issubclass(BadConfig, MotionError)
+    assert issubclass(InvalidConfig, MotionError)
 
 
 def test_after_warm_up_nothing_is_compiled(monkeypatch, tmp_path):

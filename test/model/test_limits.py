@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.limits import JointLimits, joint_indices
 
 LIMITS = JointLimits(
@@ -56,7 +56,7 @@ def test_many_positions_are_clipped_at_once() -> None:
 @pytest.mark.parametrize("q", [[], [1.0], [0.0] * 4, 3.0])
 def test_a_wrong_count_is_named(q: object) -> None:
     for call in (LIMITS.clip, LIMITS.within, LIMITS.violations):
-        with pytest.raises(BadCommand, match="positions were given for 3 joints: a, b, c"):
+        with pytest.raises(InvalidCommand, match="positions were given for 3 joints: a, b, c"):
             call(q)  # type: ignore[arg-type]
 
 

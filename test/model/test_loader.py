@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from model.robot_samples import ARM, BASE, TWO_JOINTS, WHEELS, changed, write_robot
 
-from motion_nodes.errors import BadConfig, BadDescription, MotionError, RobotNotFound
+from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError, RobotNotFound
 from motion_nodes.model.loader import PATH_VARIABLE, available_robots, load_robot
 
 
@@ -56,7 +56,7 @@ def test_two_robots_of_one_name_are_refused_and_both_named(
     second = write_robot(tmp_path / "two" / "other_folder", ARM)
     monkeypatch.setenv(PATH_VARIABLE, f"{tmp_path / 'one'}{os.pathsep}{tmp_path / 'two'}")
     for call in (available_robots, lambda: load_robot("tiny")):
-        with pytest.raises(BadConfig, match="two robots are called 'tiny'") as caught:
+        with pytest.raises(InvalidConfig, match="two robots are called 'tiny'") as caught:
             call()
         assert str(first) in str(caught.value)
         assert str(second) in str(caught.value)
@@ -70,7 +70,7 @@ def test_a_shipped_robot_cannot_be_replaced_unseen(
 ) -> None:
     write_robot(tmp_path / "mine", changed(ARM, "name", "franka"))
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
-    with pytest.raises(BadConfig, match="two robots are called 'franka'"):
+    with pytest.raises(InvalidConfig, match="two robots are called 'franka'"):
         load_robot("franka")
 
 
@@ -90,7 +90,7 @@ def test_a_broken_robot_does_not_hide_the_others(
     monkeypatch.setenv(PATH_VARIABLE, str(tmp_path))
     assert {"broken", "franka"} <= set(available_robots())
     assert load_robot("jetbot").name == "jetbot"
-    with pytest.raises(BadDescription):
+    with pytest.raises(InvalidDescription):
         load_robot("broken")
 
 
@@ -147,7 +147,7 @@ def test_a_number_may_be_written_without_a_point(tmp_path: Path) -> None:
 )
 def test_corrupt_yaml_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
     file = write_robot(tmp_path, text)
-    with pytest.raises(BadDescription, match=message) as caught:
+    with pytest.raises(InvalidDescription, match=message) as caught:
         load_robot(file)
     assert str(caught.value).startswith(str(file))
 
@@ -155,7 +155,7 @@ def test_corrupt_yaml_is_named_with_its_place(tmp_path: Path, text: str, message
 def test_yaml_that_is_no_text_is_named(tmp_path: Path) -> None:
     file = write_robot(tmp_path, ARM)
     file.write_bytes(b"name: \xff\xfe")
-    with pytest.raises(BadDescription, match="is not UTF-8 text"):
+    with pytest.raises(InvalidDescription, match="is not UTF-8 text"):
         load_robot(file)
 
 
@@ -359,7 +359,7 @@ def test_each_fault_is_named(case: str, tmp_path: Path) -> None:
     else:
         broken = changed(description, path, value)
     file = write_robot(tmp_path, broken, WHEELS if description is BASE else TWO_JOINTS)
-    with pytest.raises(BadDescription, match=message) as caught:
+    with pytest.raises(InvalidDescription, match=message) as caught:
         load_robot(file)
     told = str(caught.value)
     assert told.startswith(f"{file}: ")
@@ -380,13 +380,13 @@ def test_a_wheel_that_cannot_turn_round_is_named(tmp_path: Path) -> None:
     text = WHEELS.replace("continuous", "revolute").replace(
         '<limit velocity="9" effort="1"/>', limits
     )
-    with pytest.raises(BadDescription, match="wheel joint 'j1' is not of type continuous"):
+    with pytest.raises(InvalidDescription, match="wheel joint 'j1' is not of type continuous"):
         load_robot(write_robot(tmp_path, BASE, text))
 
 
 def test_faults_of_the_urdf_name_the_urdf(tmp_path: Path) -> None:
     file = write_robot(tmp_path, ARM, TWO_JOINTS.replace('mass value="1"', 'mass value="0"'))
-    with pytest.raises(BadDescription, match=r"tiny\.urdf: link 'b': mass is 0 kg"):
+    with pytest.raises(InvalidDescription, match=r"tiny\.urdf: link 'b': mass is 0 kg"):
         load_robot(file)
 
 
@@ -403,7 +403,7 @@ def test_faults_of_the_urdf_name_the_urdf(tmp_path: Path) -> None:
 def test_faults_of_the_spheres_are_named(tmp_path: Path, text: str, message: str) -> None:
     file = write_robot(tmp_path, changed(ARM, "collision", {"spheres": "spheres.yaml"}))
     (tmp_path / "spheres.yaml").write_text(text)
-    with pytest.raises(BadDescription, match=message):
+    with pytest.raises(InvalidDescription, match=message):
         load_robot(file)
 
 

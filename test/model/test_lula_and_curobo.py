@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from model import xrdf_samples
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.files.curobo import curobo_text, parse_curobo
 from motion_nodes.model.files.lula import lula_text, parse_lula
-from motion_nodes.model.files.xrdf import SelfCollision
+from motion_nodes.model.files.xrdf_schema import XrdfSelfCollision
 from motion_nodes.model.files.yaml_file import parse_yaml
 from motion_nodes.model.loader import load_robot
 
@@ -64,7 +64,7 @@ def test_mistakes_in_lula_files_are_told(tmp_path, right, wrong, words):
     assert right in xrdf_samples.LULA
     text = xrdf_samples.LULA.replace(right, wrong, 1)
     file = xrdf_samples.write_pair(tmp_path, "crane.yaml", text)
-    with pytest.raises(BadDescription) as caught:
+    with pytest.raises(InvalidDescription) as caught:
         load_robot(file, tmp_path / "crane.urdf")
     assert words in str(caught.value)
     assert str(file) in str(caught.value)
@@ -72,7 +72,7 @@ def test_mistakes_in_lula_files_are_told(tmp_path, right, wrong, words):
 
 def test_what_lula_has_no_words_for_is_refused():
     xrdf = curobo(xrdf_samples.CUROBO).xrdf
-    with pytest.raises(BadDescription, match=r"cannot add frames: put tcp into the URDF"):
+    with pytest.raises(InvalidDescription, match=r"cannot add frames: put tcp into the URDF"):
         lula_text(xrdf, "foot")
 
 
@@ -88,7 +88,7 @@ def test_curobo_of_version_1_is_read_and_comes_back(caplog):
     assert xrdf.default_joint_positions == {"slew": 0.5, "lift": -0.7, "grip": 0.03}
     assert xrdf.tool_frames == ("tcp",)
     assert xrdf.world_collision.buffer_distance == {"boom": 0.005, "stick": 0.005}
-    assert xrdf.self_collision == SelfCollision(
+    assert xrdf.self_collision == XrdfSelfCollision(
         xrdf.self_collision.geometry, {"stick": 0.0}, {"boom": ("stick",)}
     )
     assert "collision_spheres.stick" in caplog.text
@@ -116,7 +116,7 @@ def test_curobo_spheres_may_stand_in_a_file_of_their_own(tmp_path):
     spheres = "collision_spheres:\n" + "\n".join(line[4:] for line in lines[:2])
     text = head + "    collision_spheres: spheres/crane.yml\n" + "\n".join(lines[2:])
     file = xrdf_samples.write_pair(tmp_path, "crane.yml", text)
-    with pytest.raises(BadDescription, match=r"the file 'spheres/crane\.yml' does not exist"):
+    with pytest.raises(InvalidDescription, match=r"the file 'spheres/crane\.yml' does not exist"):
         load_robot(file)
     (tmp_path / "spheres").mkdir()
     (tmp_path / "spheres" / "crane.yml").write_text(spheres)
@@ -138,7 +138,7 @@ def test_curobo_spheres_may_stand_in_a_file_of_their_own(tmp_path):
 )
 def test_mistakes_in_curobo_files_are_told(right, wrong, words):
     assert right in xrdf_samples.CUROBO
-    with pytest.raises(BadDescription) as caught:
+    with pytest.raises(InvalidDescription) as caught:
         curobo(xrdf_samples.CUROBO.replace(right, wrong, 1))
     assert words in str(caught.value)
     assert "crane.yml" in str(caught.value)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.meshes import resolve_mesh, with_absolute_meshes
 
@@ -53,17 +53,17 @@ def test_a_mesh_that_is_nowhere_lists_the_places(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AMENT_PREFIX_PATH", "/opt/one:/opt/two")
-    with pytest.raises(BadDescription, match=r"'m\.stl' was not found; looked at: ") as caught:
+    with pytest.raises(InvalidDescription, match=r"'m\.stl' was not found; looked at: ") as caught:
         resolve_mesh("m.stl", tmp_path)
     assert str(tmp_path / "m.stl") in str(caught.value)
     with pytest.raises(
-        BadDescription, match=r"/opt/one/share/p/m, /opt/two/share/p/m\..*AMENT_PREFIX_PATH"
+        InvalidDescription, match=r"/opt/one/share/p/m, /opt/two/share/p/m\..*AMENT_PREFIX_PATH"
     ):
         resolve_mesh("package://p/m", tmp_path)
     monkeypatch.delenv("AMENT_PREFIX_PATH")
-    with pytest.raises(BadDescription, match="no folder of that package is known"):
+    with pytest.raises(InvalidDescription, match="no folder of that package is known"):
         resolve_mesh("package://p/m", tmp_path)
-    with pytest.raises(BadDescription, match="allowed are package://, file://, absolute"):
+    with pytest.raises(InvalidDescription, match="allowed are package://, file://, absolute"):
         resolve_mesh("https://example.org/m.stl", tmp_path)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from model.robot_samples import ARM, BASE, INERTIAL, changed, joint, link, urdf, write_robot
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
 
@@ -62,5 +62,5 @@ def test_no_controller_leads_them(tmp_path: Path) -> None:
     ],
 )
 def test_each_fault_is_named(path: str, value: object, message: str, tmp_path: Path) -> None:
-    with pytest.raises(BadDescription, match=message):
+    with pytest.raises(InvalidDescription, match=message):
         load(tmp_path, changed(PASSIVE, path, value))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.placement import Placement, parse_placement, parse_placements
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -64,7 +64,7 @@ def test_pose():
     ],
 )
 def test_bad_words(word, message):
-    with pytest.raises(BadConfig, match=message):
+    with pytest.raises(InvalidConfig, match=message):
         parse_placement(word)
 
 
@@ -72,11 +72,11 @@ def test_several_placements_need_namespaces_of_their_own():
     places = parse_placements(["a:=franka", "", "b:=franka@1", "jetbot"])
     assert [p.namespace for p in places] == ["a", "b", ""]
     with pytest.raises(
-        BadConfig, match=r"a:=franka@0,0,0, a:=jetbot@1,0,0 share the namespace 'a'"
+        InvalidConfig, match=r"a:=franka@0,0,0, a:=jetbot@1,0,0 share the namespace 'a'"
     ):
         parse_placements(["a:=franka", "a:=jetbot@1"])
-    with pytest.raises(BadConfig, match="have no namespace; give each robot its own"):
+    with pytest.raises(InvalidConfig, match="have no namespace; give each robot its own"):
         parse_placements(["franka", "jetbot"])
     for nothing in ([], ["", " "]):
-        with pytest.raises(BadConfig, match="no robot is named"):
+        with pytest.raises(InvalidConfig, match="no robot is named"):
             parse_placements(nothing)

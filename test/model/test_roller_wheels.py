@@ -16,10 +16,10 @@ from model.holonomic_robot import KAYA_YAWS, PLACES, SPIN, TRIANGLE, triangle, w
 from model.robot_samples import INERTIAL, changed, joint, link, urdf, write_robot
 
 from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.described import base_of
+from motion_nodes.bases.from_robot import base_of
 from motion_nodes.bases.holonomic import HolonomicBase
 from motion_nodes.bases.holonomic_qp import HolonomicQpBase
-from motion_nodes.errors import BadConfig, BadDescription, UnknownFrame, UnknownJoint
+from motion_nodes.errors import InvalidConfig, InvalidDescription, UnknownFrame, UnknownJoint
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.roller_wheels import wheel_place
 from motion_nodes.model.tree import Rollers
@@ -109,7 +109,9 @@ def test_a_wheel_on_a_moving_part_is_refused(tmp_path: Path) -> None:
     description = copy.deepcopy(by_yaml(radius=0.04))
     description["drives"][0]["joints"].append("swivel")
     robot = load_robot(write_robot(tmp_path, description, urdf(links, joints)))
-    with pytest.raises(BadDescription, match="'j2' stands on 'swivel', which moves against 'a'"):
+    with pytest.raises(
+        InvalidDescription, match="'j2' stands on 'swivel', which moves against 'a'"
+    ):
         base_of(robot)
     with pytest.raises(UnknownJoint, match="j9"):
         wheel_place(robot.tree, "j9", "a")
@@ -119,10 +121,10 @@ def test_a_wheel_on_a_moving_part_is_refused(tmp_path: Path) -> None:
 
 def test_wheels_that_cannot_be_are_named(tmp_path: Path) -> None:
     upright = triangle().replace('<axis xyz="0 1 0"/>', '<axis xyz="0 0 1"/>')
-    with pytest.raises(BadConfig, match="'j0': its axis .* too far from lying flat"):
+    with pytest.raises(InvalidConfig, match="'j0': its axis .* too far from lying flat"):
         base_of(load_robot(write_robot(tmp_path, TRIANGLE, upright)))
     along = triangle('<mecanum radius="0.04" angle_deg="180"/>')
-    with pytest.raises(BadConfig, match="rollers along the wheel's axis"):
+    with pytest.raises(InvalidConfig, match="rollers along the wheel's axis"):
         base_of(load_robot(write_robot(tmp_path, TRIANGLE, along)))
 
 
@@ -150,7 +152,7 @@ def test_wheels_that_cannot_be_are_named(tmp_path: Path) -> None:
 def test_descriptions_that_cannot_be_used(
     tmp_path: Path, description: dict[str, Any], mecanum: str, words: str
 ) -> None:
-    with pytest.raises(BadDescription, match=words):
+    with pytest.raises(InvalidDescription, match=words):
         load_robot(write_robot(tmp_path, description, triangle(mecanum)))
 
 
@@ -183,11 +185,11 @@ def test_other_readers_of_urdf_pass_over_the_rollers() -> None:
     ],
 )
 def test_rollers_that_cannot_be_read(mecanum: str, words: str) -> None:
-    with pytest.raises(BadDescription, match=words):
+    with pytest.raises(InvalidDescription, match=words):
         read_urdf(triangle(mecanum))
 
 
 def test_rollers_belong_to_a_wheel() -> None:
     text = triangle().replace('type="continuous"', 'type="fixed"')
-    with pytest.raises(BadDescription, match='it must be of type="continuous"'):
+    with pytest.raises(InvalidDescription, match='it must be of type="continuous"'):
         read_urdf(text)

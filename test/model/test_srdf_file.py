@@ -8,9 +8,9 @@ import logging
 import pytest
 from model import xrdf_samples
 
-from motion_nodes.errors import BadDescription
-from motion_nodes.model.files.srdf import srdf_of
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.files.srdf_file import SrdfPair, parse_srdf, srdf_text
+from motion_nodes.model.files.srdf_from_robot import srdf_of
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.urdf.urdf import read_urdf
 
@@ -69,7 +69,7 @@ def test_shipped_robots_come_back(name):
 )
 def test_mistakes_are_told_with_the_line(right, wrong, words):
     assert right in xrdf_samples.SRDF
-    with pytest.raises(BadDescription) as caught:
+    with pytest.raises(InvalidDescription) as caught:
         parse_srdf(xrdf_samples.SRDF.replace(right, wrong, 1), TREE, "crane.srdf")
     assert words in str(caught.value)
     assert str(caught.value).startswith("crane.srdf")
@@ -87,5 +87,5 @@ def test_what_has_no_counterpart_is_told(tmp_path, caplog):
 
 def test_a_state_outside_the_limits_is_refused(tmp_path):
     text = xrdf_samples.SRDF.replace('value="-0.7"', 'value="-7"')
-    with pytest.raises(BadDescription, match=r"named_states\.ready.*lift is -7"):
+    with pytest.raises(InvalidDescription, match=r"named_states\.ready.*lift is -7"):
         load_robot(xrdf_samples.write_pair(tmp_path, "crane.srdf", text))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from model.robot_samples import INERTIAL, LIMIT, TWO_JOINTS, joint, link, urdf
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.tree import Box, Cylinder, JointKind, Mesh, Sphere
 from motion_nodes.model.urdf.urdf import read_urdf
 
@@ -259,7 +259,7 @@ def test_each_fault_is_named(case: str, tmp_path: Path) -> None:
     text, message = BAD[case]
     file = tmp_path / "bad.urdf"
     file.write_text(text)
-    with pytest.raises(BadDescription, match=message) as caught:
+    with pytest.raises(InvalidDescription, match=message) as caught:
         read_urdf(file)
     told = str(caught.value)
     assert told.startswith(f"{file}: ")
@@ -270,17 +270,17 @@ def test_each_fault_is_named(case: str, tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadDescription, match=r"gone\.urdf: cannot be read: No such file"):
+    with pytest.raises(InvalidDescription, match=r"gone\.urdf: cannot be read: No such file"):
         read_urdf(tmp_path / "gone.urdf")
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     file = tmp_path / "picture.urdf"
     file.write_bytes(b"\xff\xfe\x00<robot/>")
-    with pytest.raises(BadDescription, match=r"picture\.urdf: is not UTF-8 text"):
+    with pytest.raises(InvalidDescription, match=r"picture\.urdf: is not UTF-8 text"):
         read_urdf(file)
 
 
 def test_text_is_called_what_the_caller_calls_it() -> None:
-    with pytest.raises(BadDescription, match=r"^robot_description: a URDF starts with"):
+    with pytest.raises(InvalidDescription, match=r"^robot_description: a URDF starts with"):
         read_urdf("<a/>", "robot_description")

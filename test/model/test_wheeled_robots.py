@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.described import base_of
-from motion_nodes.errors import BadDescription
-from motion_nodes.model.agreement import Agreement
+from motion_nodes.bases.from_robot import base_of
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
-from motion_nodes.model.description import RollerDescription, SimulationDescription
+from motion_nodes.model.consistency_checks import Agreement
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
+from motion_nodes.model.robot_yaml import RollerDescription, SimulationDescription
 from motion_nodes.model.tree import Cylinder
 
 BASES = ("nova_carter", "kaya", "leatherback")
@@ -177,5 +177,5 @@ def test_rollers_that_fit_no_wheel_are_refused(
     simulation = SimulationDescription(rollers=(rollers,))
     description = dataclasses.replace(robot.description, simulation=simulation)
     check = Agreement(robot.directory / "robot.yaml", description, robot.tree)
-    with pytest.raises(BadDescription, match=rf"simulation.rollers\[0\].*{message}"):
+    with pytest.raises(InvalidDescription, match=rf"simulation.rollers\[0\].*{message}"):
         check.simulation(robot.base)

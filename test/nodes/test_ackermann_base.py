@@ -20,7 +20,7 @@ from sensor_msgs.msg import JointState
 
 from motion_nodes.bases.ackermann import AckermannBase
 from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.described import base_of
+from motion_nodes.bases.from_robot import base_of
 from motion_nodes.model.loader import load_robot
 
 NODE = "/car/ackermann_steering_controller"

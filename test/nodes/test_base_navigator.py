@@ -26,7 +26,7 @@ from navigation_client import (
 from ros_processes import LATCHED, RosClient
 from scripted_base import ScriptedBase
 
-from motion_nodes.base_motion.pose import Pose2
+from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 
 pytestmark = pytest.mark.timeout(120)

@@ -13,8 +13,8 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ros_processes import RosClient
 from sensor_msgs.msg import JointState
 
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import stamp_ns
-from motion_nodes.ros.polled import PolledSubscription
 
 PERIOD_NS = 4_000_000
 DEEP = QoSProfile(depth=5000, reliability=ReliabilityPolicy.RELIABLE)

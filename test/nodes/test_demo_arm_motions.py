@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.errors import BadConfig, MotionError
-from motion_nodes.ik.articulation import ArticulationIk
+from motion_nodes.errors import InvalidConfig, MotionError
+from motion_nodes.ik.tool_goal import ArticulationIk
 from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.demo.arm import deviation
 from motion_nodes.nodes.demo.arm_motions import eased, elbow_round, retraction
@@ -83,7 +83,7 @@ def test_a_retraction_out_of_reach_says_at_which_step(ik):
 
 def test_an_arm_without_a_spare_joint_has_no_such_elbow():
     ur = ArticulationIk(load_robot("ur10e"), "arm")
-    with pytest.raises(BadConfig, match="no freedom left"):
+    with pytest.raises(InvalidConfig, match="no freedom left"):
         elbow_round(ur.chain, np.array([0.3, -1.2, 1.4, -0.9, 1.1, 0.4]))
 
 

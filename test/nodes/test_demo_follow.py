@@ -9,7 +9,7 @@ import pytest
 from motion_nodes.errors import MotionError
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes.demo.client import Findings
+from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.follow_checks import (
     APART,
     LAG,
@@ -91,7 +91,7 @@ def test_the_ball_is_out_of_the_way_at_both_ends_and_in_it_between():
 
 
 def test_an_arm_that_follows_passes_and_one_that_does_not_fails(client):
-    good, bad = Findings(), Findings()
+    good, bad = DemoFindings(), DemoFindings()
     check_round(client, round_of(client, 0.5 * LAG), good, 0.1)
     check_round(client, round_of(client, 3.0 * LAG), bad, 0.1)
     assert good.ok
@@ -101,7 +101,7 @@ def test_an_arm_that_follows_passes_and_one_that_does_not_fails(client):
 
 
 def test_states_that_come_late_allow_what_the_lateness_makes(client):
-    findings = Findings()
+    findings = DemoFindings()
     part = round_of(client, 2.0 * LAG)
     client.seen = client.seen[::5]
     check_round(client, part, findings, 0.1)
@@ -112,7 +112,7 @@ def test_states_that_come_late_allow_what_the_lateness_makes(client):
 def test_a_touched_ball_is_found(client):
     tool = client.kinematics.pose(swing(4.0), client.tool)[:3, 3]
     for offset, ok in ((0.35, True), (0.05, False)):
-        findings = Findings()
+        findings = DemoFindings()
         ball = tool + np.array((0.0, 0.0, -offset))
         check_round(client, round_of(client, 0.0, lambda t, ball=ball: ball), findings, 0.1)
         assert findings.ok is ok, findings.lines
@@ -126,7 +126,7 @@ def test_a_touched_ball_is_judged_again_only_where_states_came_late(client):
     client.seen = client.seen[::4]
     assert came_late(client, part, 0.1) == "the arm gave way late"
     assert came_late(client, part._replace(ball=lambda t: tool + 9.0), 0.1) == ""
-    findings = Findings()
+    findings = DemoFindings()
     check_round(client, part._replace(last=False), findings, 0.1)
     assert findings.ok
     assert len(findings.lines) == 1

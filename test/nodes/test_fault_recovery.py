@@ -25,8 +25,8 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 from motion_nodes.bringup.compose import BringupConfig, nodes_for
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.nodes.registry import NODES, node_class
-from motion_nodes.ros import fault_recovery
-from motion_nodes.ros.guarded_executor import GuardedExecutor
+from motion_nodes.ros.concurrency import fault_recovery
+from motion_nodes.ros.concurrency.guarded_executor import GuardedExecutor
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.run import _serve
 

@@ -65,7 +65,9 @@ def sources_of(cls: type) -> list[Path]:
         for file in own
         for statement in ast.walk(ast.parse(file.read_text()))
         if isinstance(statement, ast.ImportFrom)
-        and (statement.module or "").startswith(("motion_nodes.nodes.", "motion_nodes.ros.bases."))
+        and (statement.module or "").startswith(
+            ("motion_nodes.nodes.", "motion_nodes.ros.wheeled.")
+        )
     }
     return [*own, *parts]
 

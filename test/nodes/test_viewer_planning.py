@@ -31,15 +31,15 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from visualization_msgs.msg import Marker, MarkerArray
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
 from motion_nodes.model.tree import Sphere
 from motion_nodes.nodes.browser_viewer import BrowserViewerNode
 from motion_nodes.ros.messages.displayed_paths import displayed_path
 from motion_nodes.scene.scene import world_object
+from motion_nodes.view.ui_commands import TargetWish
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
-from motion_nodes.view.wishes import TargetWish
 
 pytestmark = pytest.mark.timeout(120)
 FRANKA = load_robot("franka")
@@ -90,7 +90,7 @@ class TestConversion:
         ],
     )
     def test_bad_messages(self, message, text):
-        with pytest.raises(BadCommand, match=text):
+        with pytest.raises(InvalidCommand, match=text):
             displayed_path(message, NAMES, FRANKA.home)
 
 

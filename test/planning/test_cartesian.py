@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from barrier_scene import START, at, barrier_scene, franka
 
-from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Box
@@ -26,7 +26,7 @@ from motion_nodes.planning.path_tools import interpolate
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.world import World
-from motion_nodes.trajectory.retime import retime
+from motion_nodes.trajectory.time_parameterization import retime
 
 TOOL = "panda_hand_tcp"
 READY = franka().named_state("ready", "arm")
@@ -163,18 +163,18 @@ def test_speed_of_the_tool_is_kept() -> None:
     J = Kinematics(franka().tree, checker.joint_names).jacobian_batch(q, TOOL)[:, :3]
     speeds = np.linalg.norm(np.einsum("mij,mj->mi", J, v), axis=1)
     assert 0.045 < speeds.max() < 0.0505
-    with pytest.raises(BadConfig, match="max_speed"):
+    with pytest.raises(InvalidConfig, match="max_speed"):
         with_tool_speed(motion, checker, TOOL, 0.0)
 
 
 def test_what_is_no_request_is_refused() -> None:
     for poses in ([], [np.eye(3)], [np.full((4, 4), np.nan)], [np.diag([2.0, 1, 1, 1])]):
-        with pytest.raises(BadCommand):
+        with pytest.raises(InvalidCommand):
             cartesian_path(free(), READY, TOOL, poses)
     with pytest.raises(UnknownFrame, match="panda_tol"):
         cartesian_path(free(), READY, "panda_tol", [shifted(0, 0, 0)])
     for bad in ({"max_step": 0.0}, {"max_angle": np.inf}, {"jump_factor": -1.0}):
-        with pytest.raises(BadConfig, match=next(iter(bad))):
+        with pytest.raises(InvalidConfig, match=next(iter(bad))):
             CartesianOptions(**bad)
     lost = cartesian_path(free(), READY * np.nan, TOOL, [shifted(0, 0, 0)])
     assert lost.stop is CartesianStop.START

@@ -22,7 +22,7 @@ from barrier_scene import (
     greatest_depth,
 )
 
-from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy, to_quat_xyzw
 from motion_nodes.model.tree import Array
@@ -123,7 +123,7 @@ def test_watched_joints_are_in_the_way_where_they_stand() -> None:
     closed = made.compute_path(START, [0.0, 0.0])
     assert closed is None or closed.shape[1] == 7
     assert closed is not None or "finger" not in made.last.reason
-    with pytest.raises(BadCommand, match="2 watched|watched joints"):
+    with pytest.raises(InvalidCommand, match="2 watched|watched joints"):
         made.compute_path(START, [0.0])
 
 
@@ -188,7 +188,7 @@ def test_settings_come_from_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixt
     with pytest.raises(UnknownFrame, match="panda_lnk7"):
         PathPlanner(franka(), "arm", file)
     file.write_text("distance_metric_weights: [1, 1]\n")
-    with pytest.raises(BadConfig, match="7 joints"):
+    with pytest.raises(InvalidConfig, match="7 joints"):
         PathPlanner(franka(), "arm", file)
 
 
@@ -196,9 +196,9 @@ def test_targets_that_are_none_are_refused_and_the_one_before_stays() -> None:
     made = planner(barriers=False)
     made.set_cspace_target(GOAL)
     for position, orientation in (((0, 0), None), ((0, 0, np.nan), None), (None, (0, 0, 0, 0))):
-        with pytest.raises(BadCommand, match="pose"):
+        with pytest.raises(InvalidCommand, match="pose"):
             made.set_end_effector_target(position, orientation)
-    with pytest.raises(BadCommand, match="target"):
+    with pytest.raises(InvalidCommand, match="target"):
         made.set_cspace_target(GOAL[:5])
     path = made.compute_path(START)
     assert path is not None

@@ -12,7 +12,7 @@ from barrier_scene import GOAL, START, barrier_checker, franka
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.planning import path_tools
 from motion_nodes.planning.joint_space import JointSpace, generic_space
@@ -50,7 +50,7 @@ def test_distance_is_the_norm_of_the_weighted_difference() -> None:
 
 def test_weights_must_fit_and_be_positive() -> None:
     for weights in ([1.0], [1.0, 0.0], [1.0, np.nan]):
-        with pytest.raises(BadConfig, match="weights"):
+        with pytest.raises(InvalidConfig, match="weights"):
             generic_space([0, 0], [1, 1], weights)
 
 
@@ -69,7 +69,7 @@ def test_refine_cuts_each_stretch_into_equal_steps_and_keeps_waypoints() -> None
     assert (fine[::4] == path).all()
     np.testing.assert_allclose(np.diff(fine[:5], axis=0), np.tile([0.25, 0.075], (4, 1)))
     assert path_tools.refine(PLANE, path[:1], 3).shape == (1, 2)
-    with pytest.raises(BadCommand, match="num_steps"):
+    with pytest.raises(InvalidCommand, match="num_steps"):
         path_tools.refine(PLANE, path, 0)
 
 
@@ -101,7 +101,7 @@ def test_interpolation_keeps_waypoints_and_no_joint_steps_too_far(
 
 @pytest.mark.parametrize("bad", [[[0.0]], [[0.0, np.nan]], [], "path", [[0.0, np.inf]]])
 def test_paths_that_are_none_are_refused_in_words(bad: object) -> None:
-    with pytest.raises(BadCommand, match="path"):
+    with pytest.raises(InvalidCommand, match="path"):
         path_tools.interpolate(PLANE, bad)  # type: ignore[arg-type]
 
 

@@ -12,11 +12,12 @@ import pytest
 from barrier_scene import GOAL, START, TARGET, at, barrier_checker, franka, greatest_depth
 from scene.coal_robot import CoalRobot
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Array, Box
 from motion_nodes.planning import pipeline
+from motion_nodes.planning.path_verification import Verification
 from motion_nodes.planning.pipeline import MotionPlan, PlanOptions, plan
 from motion_nodes.planning.planners import (
     default_settings,
@@ -24,11 +25,16 @@ from motion_nodes.planning.planners import (
     make_planner,
     planner_names,
 )
-from motion_nodes.planning.prepare import warm_up
-from motion_nodes.planning.problem import Goal, JointGoal, PlanRequest, PlanStatus, PoseGoal
+from motion_nodes.planning.planning_problem import (
+    Goal,
+    JointGoal,
+    PlanRequest,
+    PlanStatus,
+    PoseGoal,
+)
 from motion_nodes.planning.rrt import RrtSettings
 from motion_nodes.planning.rrt_connect import RrtConnect
-from motion_nodes.planning.verify import Verification
+from motion_nodes.planning.warm_up import warm_up
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.world import World
@@ -191,7 +197,7 @@ def test_path_that_fails_verification_is_searched_anew_and_else_withheld(
 
 def test_options_out_of_range_are_refused() -> None:
     for bad in ({"attempts": 0}, {"velocity_scaling": 1.5}, {"time_step": 0.0}):
-        with pytest.raises(BadConfig, match=next(iter(bad))):
+        with pytest.raises(InvalidConfig, match=next(iter(bad))):
             PlanOptions(**bad)  # type: ignore[arg-type]
 
 

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.planning.planar_world import PlanarWorld, maze
 from motion_nodes.planning.rrt import Rrt, RrtSettings
 from motion_nodes.planning.rrt_connect import RrtConnect
@@ -42,7 +42,7 @@ def test_tree_and_path_stand_in_the_picture(planner: Rrt | RrtStar | RrtConnect)
 
 
 def test_world_without_room_is_refused() -> None:
-    with pytest.raises(BadConfig, match="no room"):
+    with pytest.raises(InvalidConfig, match="no room"):
         PlanarWorld(low=(1.0, 1.0), high=(1.0, 2.0))
-    with pytest.raises(BadConfig, match="radius"):
+    with pytest.raises(InvalidConfig, match="radius"):
         PlanarWorld(radius=0.0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.planning.planner_settings import PlannerSettings
 
 
@@ -27,7 +27,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.step_size <= 0.0:
-            raise BadConfig("step_size must be above 0")
+            raise InvalidConfig("step_size must be above 0")
 
 
 @pytest.fixture
@@ -70,12 +70,12 @@ def test_settings_of_a_group_go_over_those_of_all(store):
     ],
 )
 def test_a_wrong_word_changes_nothing(store, words):
-    with pytest.raises(BadConfig, match=next(iter(words)).split("/")[-1]):
+    with pytest.raises(InvalidConfig, match=next(iter(words)).split("/")[-1]):
         store.set("RRT", "arm", {"tries": "5"} | words, replace=False)
     assert store.settings("RRT", "arm") == Settings()
 
 
 def test_unknown_planners_are_refused(store):
     assert store.planners == ("RRT", "Direct")
-    with pytest.raises(BadConfig, match="Did you mean 'RRT'"):
+    with pytest.raises(InvalidConfig, match="Did you mean 'RRT'"):
         store.settings("RRTT", "arm")

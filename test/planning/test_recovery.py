@@ -10,15 +10,15 @@ import pytest
 from jammed_states import KINDS, jam_checker, jammed
 from scene.random_scenes import coal_distance
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Box, Sphere
-from motion_nodes.planning.prepare import warm_up
-from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanStatus
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
 from motion_nodes.planning.recovered_plan import RECOVERABLE, plan_with_recovery
 from motion_nodes.planning.recovery import RecoverySettings, check_recovery, recover
 from motion_nodes.planning.recovery_depths import limit_excess
+from motion_nodes.planning.warm_up import warm_up
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, world_object
 
@@ -116,12 +116,12 @@ def test_deep_collisions_far_limits_and_nonsense_are_refused() -> None:
     assert checker.joint_names[0] in recover(checker, far).reason
     assert recover(checker, far, RecoverySettings(max_limit_violation=0.3)).success
     assert not recover(checker, np.full(len(home), np.nan)).success
-    with pytest.raises(BadCommand):
+    with pytest.raises(InvalidCommand):
         recover(checker, home[:3])
     for bad in (0.0, -1.0, np.nan, np.inf):
-        with pytest.raises(BadConfig):
+        with pytest.raises(InvalidConfig):
             RecoverySettings(max_depth=bad)
-    with pytest.raises(BadConfig):
+    with pytest.raises(InvalidConfig):
         RecoverySettings(velocity_scaling=1.5)
 
 

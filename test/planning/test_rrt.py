@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from barrier_scene import GOAL, START, WEIGHTS, barrier_checker, greatest_depth
 
-from motion_nodes.errors import BadConfig
-from motion_nodes.planning.direct import DirectMotion
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
-from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanStatus
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
 from motion_nodes.planning.rrt import Rrt, RrtSettings
+from motion_nodes.planning.straight_line_planner import DirectMotion
 
 PLANAR = RrtSettings(step_size=0.5, max_iterations=20_000)
 
@@ -142,10 +142,10 @@ def test_settings_out_of_range_are_refused() -> None:
         {"max_iterations": 0},
         {"step_size": np.nan},
     ):
-        with pytest.raises(BadConfig, match=next(iter(bad))):
+        with pytest.raises(InvalidConfig, match=next(iter(bad))):
             RrtSettings(**bad)  # type: ignore[arg-type]
     world = maze()
-    with pytest.raises(BadConfig, match="weights"):
+    with pytest.raises(InvalidConfig, match="weights"):
         Rrt(RrtSettings(distance_metric_weights=(1.0,))).plan(world.request((1, 1), (9, 9)))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from motion_nodes.errors import BadConfig, BadDescription
+from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.planning.planners import connecting
 from motion_nodes.planning.rrt_config import RrtConfig, param_names, read_rrt_config, rrt_config
 
@@ -118,18 +118,18 @@ def test_unknown_keys_are_noted_with_the_nearest_word() -> None:
     ],
 )
 def test_values_that_are_not_allowed_are_refused_by_name(name: str, value: object) -> None:
-    with pytest.raises(BadConfig, match=name.rpartition("/")[2].replace("x_target", "target")):
+    with pytest.raises(InvalidConfig, match=name.rpartition("/")[2].replace("x_target", "target")):
         RrtConfig().with_param(name, value)
 
 
 def test_a_file_that_is_none_is_told(tmp_path: Path) -> None:
     broken = tmp_path / "broken.yaml"
     broken.write_text("step_size: [")
-    with pytest.raises(BadDescription, match=r"broken\.yaml"):
+    with pytest.raises(InvalidDescription, match=r"broken\.yaml"):
         read_rrt_config(broken)
-    with pytest.raises(BadDescription, match=r"none\.yaml"):
+    with pytest.raises(InvalidDescription, match=r"none\.yaml"):
         read_rrt_config(tmp_path / "none.yaml")
     wrong = tmp_path / "wrong.yaml"
     wrong.write_text("step_size: -1")
-    with pytest.raises(BadConfig, match=r"wrong\.yaml: step_size"):
+    with pytest.raises(InvalidConfig, match=r"wrong\.yaml: step_size"):
         read_rrt_config(wrong)

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from motion_nodes.errors import BadCommand, BadConfig
-from motion_nodes.planning.anytime import AnytimeRrtConnect
+from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.planning.anytime_planner import AnytimeRrtConnect
 from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
-from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanStatus
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.search_settings import RrtConnectSettings
 from motion_nodes.scene.checker import CollisionChecker
@@ -243,7 +243,7 @@ def test_what_is_wrong_with_start_and_goal_is_said(world):
     assert plan(world.request(START, (2.5, 3.5))).status is PlanStatus.GOAL_IN_COLLISION
     assert plan(world.request((-5.0, 0.5), GOAL)).status is PlanStatus.START_OUTSIDE_LIMITS
     assert plan(world.request((math.nan, 0.5), GOAL)).path is None
-    with pytest.raises(BadCommand):
+    with pytest.raises(InvalidCommand):
         plan(world.request((0.5, 0.5, 0.5), GOAL))
 
 
@@ -260,12 +260,12 @@ def test_what_is_wrong_with_start_and_goal_is_said(world):
     ],
 )
 def test_wrong_settings_are_refused_by_name(name, value):
-    with pytest.raises(BadConfig, match=name):
+    with pytest.raises(InvalidConfig, match=name):
         RrtConnectSettings(**{name: value})
 
 
 def test_wrong_number_of_weights_is_refused(world):
-    with pytest.raises(BadConfig, match="weights"):
+    with pytest.raises(InvalidConfig, match="weights"):
         RrtConnect(RrtConnectSettings(distance_metric_weights=(1.0,) * 3)).plan(
             world.request(START, GOAL)
         )

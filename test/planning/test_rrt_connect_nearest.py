@@ -10,7 +10,7 @@ import pytest
 
 from motion_nodes.kernels.search import rrt_trees
 from motion_nodes.kernels.search.rrt_nearest import LEAF
-from motion_nodes.kernels.search.rrt_trees import GOAL, START, Space, make_trees
+from motion_nodes.kernels.search.rrt_trees import GOAL, START, ConnectSpace, make_trees
 
 TURN = 2.0 * math.pi
 
@@ -50,7 +50,7 @@ def test_nearest_is_that_of_brute_force(count, rounds):
     rng = np.random.default_rng([count, len(rounds)])
     turn = np.zeros(7)
     turn[list(rounds)] = TURN
-    space = Space(rng.uniform(0.5, 3.0, 7), turn)
+    space = ConnectSpace(rng.uniform(0.5, 3.0, 7), turn)
     # Joints that go round may have any number of turns on them.
     Q = rng.uniform(-3.0, 3.0, (count, 7)) + TURN * rng.integers(-2, 3, (count, 7)) * (turn > 0.0)
     trees = filled(space, Q)
@@ -64,7 +64,7 @@ def test_nearest_is_that_of_brute_force(count, rounds):
 
 
 def test_many_equal_nodes_do_no_harm():
-    space = Space(np.ones(3), np.zeros(3))
+    space = ConnectSpace(np.ones(3), np.zeros(3))
     Q = np.concatenate((np.zeros((3 * LEAF, 3)), np.ones((5, 3))))
     trees = filled(space, Q)
     who, away = np.empty(2, np.int64), np.empty(2)
@@ -75,7 +75,7 @@ def test_many_equal_nodes_do_no_harm():
 
 def test_a_search_looks_at_a_small_part_of_many_nodes():
     """Boxes stand in a tree: with 30 000 nodes in three dimensions leaves are small and apart."""
-    space = Space(np.ones(3), np.zeros(3))
+    space = ConnectSpace(np.ones(3), np.zeros(3))
     Q = np.random.default_rng(4).uniform(-1.0, 1.0, (30_000, 3))
     trees = filled(space, Q)
     leaves = int(trees.places.used[GOAL, 1])
@@ -92,7 +92,7 @@ def test_a_search_looks_at_a_small_part_of_many_nodes():
 
 
 def test_a_path_over_the_seam_does_not_jump():
-    space = Space(np.ones(1), np.array([TURN]))
+    space = ConnectSpace(np.ones(1), np.array([TURN]))
     trees = make_trees(space, np.array([3.0]), np.array([[-3.0]]), 8)
     rows = np.empty((4, 1))
     count = rrt_trees.path_between(space, trees, 0, 0, rows)
@@ -102,7 +102,7 @@ def test_a_path_over_the_seam_does_not_jump():
 
 
 def test_leaves_are_gone_through_in_vector_registers():
-    space = Space(np.ones(7), np.zeros(7))
+    space = ConnectSpace(np.ones(7), np.zeros(7))
     filled(space, np.zeros((1, 7)))
     trees = make_trees(space, np.zeros(7), np.zeros((1, 7)), 4)
     insert_all(space, trees, np.zeros((0, 7)))

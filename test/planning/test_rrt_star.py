@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 from barrier_scene import GOAL, START, barrier_checker, greatest_depth
 
-from motion_nodes.errors import BadConfig
-from motion_nodes.kernels.search.tree_star import Costs
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.kernels.search.rrt_star import Costs
 from motion_nodes.planning import rrt_star
 from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
-from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanStatus
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
 from motion_nodes.planning.rrt import Rrt, RrtSettings
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.rrt_star import RrtStar, RrtStarSettings
 from motion_nodes.planning.search_settings import RrtConnectSettings
-from motion_nodes.planning.tree_search import Search
+from motion_nodes.planning.tree_search import TreeSearch
 
 
 class Watched(RrtStar):
     """Keeps what a search knew at its end."""
 
-    def search(self, search: Search) -> object:  # type: ignore[override]
+    def search(self, search: TreeSearch) -> object:  # type: ignore[override]
         self.kept = search
         return super().search(search)
 
@@ -184,5 +184,5 @@ def test_no_way_at_all_is_told() -> None:
 
 def test_settings_out_of_range_are_refused() -> None:
     for bad in ({"neighbours": "all"}, {"rewire_radius": 0.0}, {"search_time": -1.0}):
-        with pytest.raises(BadConfig, match=next(iter(bad))):
+        with pytest.raises(InvalidConfig, match=next(iter(bad))):
             RrtStarSettings(**bad)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.planning.planar_world import PlanarWorld, Wall, maze
 from motion_nodes.planning.rrt_connect import RrtConnect
 from motion_nodes.planning.search_settings import ShorteningSettings
@@ -101,14 +101,14 @@ def test_nothing_is_done_in_no_rounds(world, paths):
 
 @pytest.mark.parametrize("path", [[], [0.7, 0.7], [(0.7, 0.7, 0.7)], [(math.nan, 0.7), (1.0, 1.0)]])
 def test_what_is_no_path_is_refused(world, path):
-    with pytest.raises(BadCommand):
+    with pytest.raises(InvalidCommand):
         shorten_path(world.checker, path)
 
 
 def test_wrong_settings_are_refused_by_name(world):
-    with pytest.raises(BadConfig, match="rounds"):
+    with pytest.raises(InvalidConfig, match="rounds"):
         ShorteningSettings(rounds=-1)
-    with pytest.raises(BadConfig, match="distance_metric_weights"):
+    with pytest.raises(InvalidConfig, match="distance_metric_weights"):
         shorten_path(
             world.checker, [START, GOAL], ShorteningSettings(distance_metric_weights=(1.0,))
         )

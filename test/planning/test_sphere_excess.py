@@ -15,8 +15,8 @@ from motion_nodes.model.tree import Array, Box
 from motion_nodes.planning.cartesian import CartesianStop, cartesian_path
 from motion_nodes.planning.path_watch import PathWatch
 from motion_nodes.planning.pipeline import PlanOptions, plan
-from motion_nodes.planning.problem import JointGoal, PlanRequest, PlanStatus
-from motion_nodes.planning.start import check_start
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PlanStatus
+from motion_nodes.planning.start_state import check_start
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import world_object
 from motion_nodes.scene.world import World

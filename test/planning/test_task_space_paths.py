@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motion_nodes.errors import BadCommand, BadDescription
+from motion_nodes.errors import InvalidCommand, InvalidDescription
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.planning.composite_path import (
     CompositePathSpec,
@@ -172,22 +172,22 @@ NAN = float("nan")
 )
 def test_pieces_that_are_none_are_refused_and_nothing_is_added(add, words):
     spec = TaskSpacePathSpec(START)
-    with pytest.raises(BadCommand, match=words):
+    with pytest.raises(InvalidCommand, match=words):
         add(spec)
     assert len(spec) == 0
     np.testing.assert_array_equal(spec.final_pose, START)
-    with pytest.raises(BadCommand, match="no pieces"):
+    with pytest.raises(InvalidCommand, match="no pieces"):
         spec.path()
 
 
 def test_tangent_arcs_need_a_direction():
     spec = TaskSpacePathSpec(START)
     spec.add_rotation(from_xyz_rpy((0, 0, 0), (0.3, 0.4, 0.5))[:3, :3])
-    with pytest.raises(BadCommand, match="moves the tool"):
+    with pytest.raises(InvalidCommand, match="moves the tool"):
         spec.add_tangent_arc(P0 + 0.1)
     spec.add_translation(beside(P0, 0.0, 0.1, 0.0))
     for target in (beside(P0, 0.0, 0.3, 0.0), P0 - [0.0, 0.3, 0.0]):
-        with pytest.raises(BadCommand, match="straight ahead of or behind"):
+        with pytest.raises(InvalidCommand, match="straight ahead of or behind"):
             spec.add_tangent_arc(target)
     assert len(spec) == 2
 
@@ -267,14 +267,14 @@ def test_files_of_a_wrong_form_are_refused_with_file_and_place(tmp_path, change,
     file = tmp_path / "path.yaml"
     assert change[0] in FILE
     file.write_text(FILE.replace(*change, 1))
-    with pytest.raises(BadDescription, match=words) as caught:
+    with pytest.raises(InvalidDescription, match=words) as caught:
         load_path_spec(file)
     assert "path.yaml" in str(caught.value)
 
 
 def test_files_that_are_none_are_refused(tmp_path):
-    with pytest.raises(BadDescription):
+    with pytest.raises(InvalidDescription):
         load_path_spec(tmp_path / "none.yaml")
     (tmp_path / "empty.yaml").write_text("{}")
-    with pytest.raises(BadDescription, match="one of task_space, c_space, composite is needed"):
+    with pytest.raises(InvalidDescription, match="one of task_space, c_space, composite is needed"):
         load_path_spec(tmp_path / "empty.yaml")

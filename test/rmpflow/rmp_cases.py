@@ -11,7 +11,7 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.rmpflow_settings import BodyCapsule, BodyController, RmpflowSettings
 from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.rmpflow import evaluation, packing
+from motion_nodes.rmpflow import numpy_policy, rmp_inputs
 from motion_nodes.rmpflow.obstacle_distance import Distances
 from motion_nodes.rmpflow.obstacles import ObstaclePacker
 from motion_nodes.scene.scene import Scene, WorldObject, world_object
@@ -38,12 +38,12 @@ class Case:
     model: rmp_memory.RmpModel
     settings: RmpflowSettings
     limits: JointLimits
-    bounds: evaluation.JointBounds
+    bounds: numpy_policy.JointBounds
     radii: np.ndarray
     home: np.ndarray
 
 
-def packed(objects: list[WorldObject], X_BW: np.ndarray, twists: dict) -> rmp_memory.Obstacles:
+def packed(objects: list[WorldObject], X_BW: np.ndarray, twists: dict) -> rmp_memory.ObstacleArrays:
     return ObstaclePacker().packed(Scene({item.name: item for item in objects}), X_BW, twists)
 
 
@@ -54,11 +54,11 @@ def case(name: str) -> Case:
         body_cylinders=CAPSULES,
         body_collision_controllers=tuple(BodyController(c, 0.05) for c in CONTROLLERS[name]),
     )
-    model, spheres = packing.rmp_model(robot, active, TOOLS[name], settings)
+    model, spheres = rmp_inputs.rmp_model(robot, active, TOOLS[name], settings)
     limits = robot.limits.select(active)
-    lower, upper = packing.buffered_limits(limits.lower, limits.upper, settings, active)
+    lower, upper = rmp_inputs.buffered_limits(limits.lower, limits.upper, settings, active)
     cap = np.minimum(limits.velocity, 4.0)
-    bounds = evaluation.JointBounds(lower, upper, cap, cap * 0.375)
+    bounds = numpy_policy.JointBounds(lower, upper, cap, cap * 0.375)
     home = robot.home[robot.indices(list(active))]
     return Case(model, settings, limits, bounds, spheres.radii, home)
 
@@ -85,19 +85,19 @@ def state(rng, case):
 def goal(rng, case, position=True, rotation=True):
     R = from_xyz_rpy((0.0, 0.0, 0.0), rng.uniform(-3.0, 3.0, 3))[:3, :3]
     x = rng.uniform(-0.5, 0.7, 3)
-    return evaluation.Goal(case.home, x if position else None, R if rotation else None)
+    return numpy_policy.Goal(case.home, x if position else None, R if rotation else None)
 
 
 def surroundings(case, obstacles):
     model, controllers = case.model, case.settings.body_collision_controllers
-    return evaluation.Surroundings(
+    return numpy_policy.Surroundings(
         model.sphere_rows,
         model.sphere_centres,
         case.radii,
         obstacles,
         model.guard_rows,
         np.array([item.radius for item in controllers]),
-        packing.pack_capsules(case.settings.body_cylinders),
+        rmp_inputs.pack_capsules(case.settings.body_cylinders),
     )
 
 

@@ -4,11 +4,14 @@
 import numpy as np
 import pytest
 
-from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Sphere
-from motion_nodes.rmpflow.articulation import ArticulationMotionPolicy, MotionPolicyController
+from motion_nodes.rmpflow.articulation_policy import (
+    ArticulationMotionPolicy,
+    MotionPolicyController,
+)
 from motion_nodes.rmpflow.obstacle_motion import ObstacleMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.scene.scene import Scene, world_object
@@ -70,7 +73,7 @@ def test_a_bad_state_commands_nothing(bad):
     body, articulation = made()
     articulation.policy.set_end_effector_target(POSE)
     body.q = bad
-    with pytest.raises(BadCommand, match="state"):
+    with pytest.raises(InvalidCommand, match="state"):
         articulation.move()
     assert body.q is bad
 
@@ -96,9 +99,9 @@ def test_controller_follows_a_moving_cube_and_minds_a_ball():
     for _ in range(200):
         body.apply(controller.forward(tool[:3, 3] - (0.0, 0.0, 0.1)))
     assert articulation.policy.status.position_error < 0.01
-    with pytest.raises(BadCommand, match="ball"):
+    with pytest.raises(InvalidCommand, match="ball"):
         controller.remove_obstacle("ball")
-    with pytest.raises(BadCommand, match="position"):
+    with pytest.raises(InvalidCommand, match="position"):
         controller.forward((np.nan, 0.0, 0.0))
 
 

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from rmpflow import rmp_cases
 
-from motion_nodes.kernels.rmp.rmp_memory import Obstacles
+from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.rmpflow import packing
-from motion_nodes.rmpflow.evaluation import Goal, PointMotion
-from motion_nodes.rmpflow.evaluator import Evaluator
+from motion_nodes.rmpflow import rmp_inputs
+from motion_nodes.rmpflow.compiled_policy import Evaluator
+from motion_nodes.rmpflow.numpy_policy import Goal, PointMotion
 from motion_nodes.rmpflow.obstacle_distance import distances
 from motion_nodes.scene.body_spheres import cover
 from motion_nodes.scene.scene import world_object
@@ -233,7 +233,7 @@ def test_limits_that_are_missing_are_not_felt():
     names = ("a",)
     one = np.array([np.inf])
     limits = JointLimits(names, -one, one, one, one, one, one)
-    low, high = packing.buffered_limits(
+    low, high = rmp_inputs.buffered_limits(
         limits.lower, limits.upper, rmp_cases.case("franka").settings, names
     )
     assert np.isfinite([low, high]).all()
@@ -242,5 +242,5 @@ def test_limits_that_are_missing_are_not_felt():
 
 def test_no_obstacles_are_infinitely_far():
     made = evaluator("franka")
-    made.set_obstacles(Obstacles(np.empty((0, 22)), np.empty((0, 26))))
+    made.set_obstacles(ObstacleArrays(np.empty((0, 22)), np.empty((0, 26))))
     assert np.isinf(made.clearances(np.zeros(9))).all()

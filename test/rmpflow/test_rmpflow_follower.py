@@ -6,13 +6,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
-from motion_nodes.rmpflow.follower import Follower
-from motion_nodes.rmpflow.following import FollowerSettings, Phase, RobotMotion
+from motion_nodes.rmpflow.follower_settings import FollowerSettings, Phase, RobotMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.scene.shapes import Box, Sphere
 from motion_nodes.scene.world import World
@@ -455,12 +455,12 @@ def test_a_bad_input_changes_nothing(order):
     robot.follower.follow_pose(DOWN, 0.0)
     robot.run(0.3)
     wish = robot.follower.wish
-    with pytest.raises(BadCommand):
+    with pytest.raises(InvalidCommand):
         order(robot.follower)
     assert robot.follower.wish is wish
     assert robot.run(0.2) is Phase.FOLLOWING
 
 
 def test_settings_must_be_above_zero():
-    with pytest.raises(BadConfig, match="command_timeout is 0"):
+    with pytest.raises(InvalidConfig, match="command_timeout is 0"):
         FollowerSettings(command_timeout=0.0)

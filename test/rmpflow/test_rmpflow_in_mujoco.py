@@ -8,9 +8,9 @@ import pytest
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Sphere
-from motion_nodes.rmpflow.follower import Follower
-from motion_nodes.rmpflow.following import RobotMotion
+from motion_nodes.rmpflow.follower_settings import RobotMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.scene import Scene, world_object
 from motion_nodes.sim import mujoco_world
 from motion_nodes.sim.backend import RobotPlacement

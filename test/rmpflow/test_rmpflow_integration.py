@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motion_nodes.errors import BadConfig
-from motion_nodes.kernels.rmp.rmp_bounds import INPUTS, generated_bound, generic_bound
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.kernels.rmp.rmp_joint_limits import INPUTS, generated_bound, generic_bound
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.rmpflow.integration import Integrator, JointMotion, substeps
-from motion_nodes.rmpflow.smoothing import Smoothing, SmoothingSettings
+from motion_nodes.rmpflow.time_scaling import Smoothing, SmoothingSettings
 
 NAMES = ("a", "b", "c")
 
@@ -107,7 +107,7 @@ def test_number_of_steps(duration, longest, count):
 
 @pytest.mark.parametrize("duration", [0.0, -0.1, np.nan, np.inf])
 def test_durations_that_are_none_are_refused(duration):
-    with pytest.raises(BadConfig, match="duration"):
+    with pytest.raises(InvalidConfig, match="duration"):
         substeps(duration, 0.001)
 
 
@@ -149,5 +149,5 @@ def test_a_big_jump_drops_the_speed_which_recovers():
 @pytest.mark.parametrize("name", ["min_speed_scalar", "big_jump", "recovery"])
 @pytest.mark.parametrize("value", [-1.0, np.nan])
 def test_bad_smoothing_is_refused(name, value):
-    with pytest.raises(BadConfig, match=name):
+    with pytest.raises(InvalidConfig, match=name):
         SmoothingSettings(**{name: value})

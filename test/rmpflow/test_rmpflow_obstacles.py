@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Obstacles that are packed anew only where something changed, and how they move."""
+"""ObstacleArrays that are packed anew only where something changed, and how they move."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from rmpflow import rmp_cases
 
-from motion_nodes.kernels.rmp.rmp_memory import Obstacles
+from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Sphere
 from motion_nodes.rmpflow.obstacle_motion import ObstacleMotion
 from motion_nodes.rmpflow.obstacles import ObstaclePacker
 from motion_nodes.rmpflow.servo import turned
-from motion_nodes.scene.allowed import AllowedCollisions
+from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.scene import Scene, world_object
 
 X_BW = inverse(from_xyz_rpy((0.3, -0.2, 0.1), (0.1, 0.2, -0.4)))
@@ -25,7 +25,7 @@ def scene_of(objects, allowed: AllowedCollisions | None = None) -> Scene:
     return Scene({item.name: item for item in objects}, allowed=allowed or AllowedCollisions())
 
 
-def rows(packed: Obstacles) -> np.ndarray:
+def rows(packed: ObstacleArrays) -> np.ndarray:
     """Return rotations, places and motions of all rows, boxes and round ones alike."""
     tables = [np.column_stack((t[:, :12], t[:, -6:])) for t in (packed.boxes, packed.rounds)]
     return np.concatenate(tables)

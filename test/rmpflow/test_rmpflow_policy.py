@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownFrame
 from motion_nodes.model.files.rmpflow_file import read_rmpflow
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
@@ -15,8 +15,8 @@ from motion_nodes.model.rmpflow_settings import BodyController
 from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.rmpflow.integration import substeps
 from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.smoothing import SmoothingSettings
-from motion_nodes.scene.allowed import AllowedCollisions, pair_of
+from motion_nodes.rmpflow.time_scaling import SmoothingSettings
+from motion_nodes.scene.allowed_collisions import AllowedCollisions, pair_of
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
 from motion_nodes.scene.world import World
@@ -174,7 +174,7 @@ def test_what_hangs_on_a_finger_is_refused_and_nothing_changes():
     part = Part(Sphere(0.01), np.eye(4))
     body = AttachedBody("pen", "panda_leftfinger", np.eye(4), (part,))
     before = len(policy.sphere_positions())
-    with pytest.raises(BadCommand, match="panda_leftfinger"):
+    with pytest.raises(InvalidCommand, match="panda_leftfinger"):
         policy.set_scene(Scene(attached={"pen": body}))
     assert len(policy.sphere_positions()) == before
 
@@ -360,7 +360,7 @@ def test_bad_input_is_refused_and_changes_nothing(call, words):
     for policy in policies:
         policy.set_end_effector_target(POSE, DOWN)
         run(policy, 0.1)
-    with pytest.raises((BadCommand, BadConfig), match=words):
+    with pytest.raises((InvalidCommand, InvalidConfig), match=words):
         call(policies[0])
     a, b = (run(policy, 0.1) for policy in policies)
     assert (a[0] == b[0]).all()

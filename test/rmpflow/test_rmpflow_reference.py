@@ -10,9 +10,9 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Box
-from motion_nodes.rmpflow.follower import Follower
-from motion_nodes.rmpflow.following import FollowerSettings, Phase, RobotMotion
+from motion_nodes.rmpflow.follower_settings import FollowerSettings, Phase, RobotMotion
 from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.scene.scene import Scene, world_object
 
 DT = 0.02

@@ -10,7 +10,7 @@ from rmpflow import rmp_cases
 from motion_nodes.model.files.rmpflow_file import read_rmpflow
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.rmpflow_settings import RmpflowSettings, SelfCollision
-from motion_nodes.rmpflow.evaluator import Evaluator
+from motion_nodes.rmpflow.compiled_policy import Evaluator
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.scene.checker import CollisionChecker
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 import yaml
 
-from motion_nodes.errors import BadConfig, BadDescription
+from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.model.files.rmpflow_file import read_rmpflow
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
@@ -142,7 +142,7 @@ def test_bad_numbers_are_refused_by_name(value, tmp_path):
     def change(data):
         data["rmp_params"]["target_rmp"]["accel_p_gain"] = value
 
-    with pytest.raises(BadDescription, match="target_rmp.accel_p_gain"):
+    with pytest.raises(InvalidDescription, match="target_rmp.accel_p_gain"):
         read_rmpflow(written(tmp_path, change))
 
 
@@ -150,7 +150,7 @@ def test_zero_is_refused_where_it_is_divided_by(tmp_path):
     def change(data):
         data["rmp_params"]["collision_rmp"]["repulsion_std_dev"] = 0.0
 
-    with pytest.raises(BadDescription, match="repulsion_std_dev is 0.0; .*above 0"):
+    with pytest.raises(InvalidDescription, match="repulsion_std_dev is 0.0; .*above 0"):
         read_rmpflow(written(tmp_path, change))
 
 
@@ -171,7 +171,7 @@ def test_what_is_missing_is_named(path, words, tmp_path):
             data = data[step]
         del data[path[-1]]
 
-    with pytest.raises(BadDescription, match=words):
+    with pytest.raises(InvalidDescription, match=words):
         read_rmpflow(written(tmp_path, change))
 
 
@@ -183,7 +183,7 @@ def test_empty_lists_of_the_body_are_fine(tmp_path):
 
 
 def test_missing_file_is_told(tmp_path):
-    with pytest.raises(BadDescription, match="no such file"):
+    with pytest.raises(InvalidDescription, match="no such file"):
         read_rmpflow(tmp_path)
 
 
@@ -194,12 +194,12 @@ def test_parameters_change_by_name_all_or_none():
     assert other.damping_rmp.inertia == 0.0
     assert settings.target_rmp.accel_p_gain == 30.0
     for name in settings.parameters():
-        with pytest.raises(BadConfig, match=name):
+        with pytest.raises(InvalidConfig, match=name):
             settings.with_parameters({name: -1.0})
 
 
 def test_contradictions_are_refused():
-    with pytest.raises(BadConfig, match="max_velocity"):
+    with pytest.raises(InvalidConfig, match="max_velocity"):
         RmpflowSettings().with_parameters({"joint_velocity_cap_rmp.max_velocity": 1.0})
-    with pytest.raises(BadConfig, match="0 to 1"):
+    with pytest.raises(InvalidConfig, match="0 to 1"):
         RmpflowSettings().with_parameters({"target_rmp.min_metric_alpha": 1.5})

@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from motion_nodes.cli.main import app
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.files.rmpflow_file import read_rmpflow, rmpflow_text
 from motion_nodes.model.loader import load_robot
 from motion_nodes.rmpflow.policy import RmpflowPolicy
-from motion_nodes.rmpflow.trials import TaskDrawer, run_trial
+from motion_nodes.rmpflow.policy_trials import TaskDrawer, run_trial
 from motion_nodes.rmpflow.tuning import STAGES, Knob, Tuner, starting_settings
 from motion_nodes.scene.checker import CollisionChecker
 
@@ -116,7 +116,7 @@ def test_written_settings_are_read_again(franka, tmp_path):
 def test_the_command_writes_over_no_file(tmp_path):
     file = tmp_path / "rmpflow.yaml"
     file.write_text("mine")
-    with pytest.raises(BadConfig, match="exists already"):
+    with pytest.raises(InvalidConfig, match="exists already"):
         CliRunner().invoke(
             app, ["tune", "franka", "--apply", "--output", str(file)], catch_exceptions=False
         )

@@ -12,9 +12,9 @@ from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec,
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.urdf.urdf import read_urdf
 from motion_nodes.robot_setup.drives import joint_inertias, masses_of, motion_limits
-from motion_nodes.robot_setup.findings import Findings
 from motion_nodes.robot_setup.groups import guess_groups, open_and_close
 from motion_nodes.robot_setup.link_geometry import LinkGeometry
+from motion_nodes.robot_setup.notes import Notes
 from motion_nodes.robot_setup.wheels import BaseGuess, find_wheels, guess_base
 
 
@@ -27,7 +27,7 @@ def base_of(name: str) -> BaseGuess:
         if (geometry := LinkGeometry.of_link(shipped, link)) is not None
     }
     wheels = find_wheels(shipped.tree, geometries, shipped.base_frame)
-    return guess_base(wheels, shipped.tree, Findings(), shipped.base_frame)
+    return guess_base(wheels, shipped.tree, Notes(), shipped.base_frame)
 
 
 @pytest.mark.parametrize("name", ["jetbot", "nova_carter"])
@@ -99,7 +99,7 @@ def guessed(text: str) -> BaseGuess:
         if (geometry := LinkGeometry.of_shapes(part.collisions, Path)) is not None
     }
     wheels = find_wheels(tree, geometries, "base_link")
-    return guess_base(wheels, tree, Findings(), "base_link")
+    return guess_base(wheels, tree, Notes(), "base_link")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_an_arm_has_no_wheels() -> None:
 @pytest.mark.parametrize(("name", "group"), [("franka", "arm"), ("ur10e", "ur_manipulator")])
 def test_the_shipped_arms_are_found(name: str, group: str) -> None:
     shipped = load_robot(name)
-    groups = guess_groups(shipped.tree, (), Findings(), shipped.base_frame)
+    groups = guess_groups(shipped.tree, (), Notes(), shipped.base_frame)
     assert groups.main is not None
     told = shipped.group(group)
     assert (groups.main.joints, groups.main.tip) == (told.joints, told.tip)
@@ -153,7 +153,7 @@ def test_two_arms_and_a_neck_are_three_chains() -> None:
             ]
             above = f"{side}_arm_{k}"
     parts += [link("head"), joint("neck_pan", "torso", "head")]
-    groups = guess_groups(read_urdf(robot(*parts)), (), Findings())
+    groups = guess_groups(read_urdf(robot(*parts)), (), Notes())
     assert sorted(g.name for g in groups.groups) == ["left_arm", "neck_pan", "right_arm"]
     assert groups.grippers == []
     assert all(g.tip for g in groups.groups)
@@ -170,7 +170,7 @@ def test_fingers_that_mimic_are_a_gripper_whatever_their_names() -> None:
         ),
     ]  # fmt: skip
     tree = read_urdf(arm(3, *more))
-    groups = guess_groups(tree, (), Findings())
+    groups = guess_groups(tree, (), Notes())
     assert {g.name: g.joints for g in groups.groups} == {
         "arm": ("joint_1", "joint_2", "joint_3"),
         "gripper": ("slide_l",),
@@ -183,7 +183,7 @@ def test_inertia_and_load_of_one_bar() -> None:
     """A bar of 2 kg whose centre is 0.1 m from a level axis."""
     text = robot(link("a"), link("b"), joint("j", "a", "b", axis="0 1 0"))
     tree = read_urdf(text)
-    masses = masses_of(tree, {}, Findings())
+    masses = masses_of(tree, {}, Notes())
     Q = np.linspace(-2.5, 2.5, 501)[:, None]
     inertia, load = joint_inertias(tree, masses, Q)
     mean = (0.02 + 0.02 + 0.01) / 3.0
@@ -192,7 +192,7 @@ def test_inertia_and_load_of_one_bar() -> None:
 
 
 def test_guessed_limits_reach_full_speed_in_a_quarter_of_a_second() -> None:
-    findings = Findings()
+    findings = Notes()
     limits = motion_limits(read_urdf(arm(3)), findings)
     assert limits["acceleration"]["joint_1"] == 2.0 / 0.25
     assert limits["jerk"]["joint_1"] == 2.0 / 0.25 / 0.025

@@ -10,11 +10,11 @@ import pytest
 from robot_setup.urdf_samples import INERTIAL, arm, joint, link, robot
 from typer.testing import CliRunner
 
-from motion_nodes.errors import BadConfig, BadDescription, MotionError
+from motion_nodes.errors import InvalidConfig, InvalidDescription, MotionError
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.planning.pipeline import plan
-from motion_nodes.planning.problem import JointGoal, PlanRequest
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.robot_setup.new_robot import NewRobot, new_robot
 from motion_nodes.robot_setup.self_collisions import random_configurations
@@ -106,7 +106,7 @@ def test_what_exists_is_refused_and_with_force_moved_aside(tmp_path: Path) -> No
     target = tmp_path / "mine"
     target.mkdir()
     (target / "notes.txt").write_text("years of work")
-    with pytest.raises(BadConfig, match="exists; choose another place with --output"):
+    with pytest.raises(InvalidConfig, match="exists; choose another place with --output"):
         new_robot(file, output=target)
     found = new_robot(file, output=target, force=True)
     assert found.kept == tmp_path / "mine.old1"
@@ -144,7 +144,7 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(28, os.strerror(28))
 
     monkeypatch.setattr("motion_nodes.robot_setup.new_robot.copy_meshes", full_disk)
-    with pytest.raises(BadConfig, match="cannot be written: No space left"):
+    with pytest.raises(InvalidConfig, match="cannot be written: No space left"):
         new_robot(file, output=tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["r.urdf"]
 
@@ -155,14 +155,14 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     file.write_text(robot(link("a"), link("b"), joint("j", "a", "b")))
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
-    with pytest.raises(BadConfig, match="closed cannot be written to"):
+    with pytest.raises(InvalidConfig, match="closed cannot be written to"):
         new_robot(file, output=closed / "out")
 
 
 def test_a_robot_that_does_not_move_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "r.urdf"
     file.write_text(robot(link("a"), link("b"), joint("j", "a", "b", kind="fixed", inside="")))
-    with pytest.raises(BadDescription, match="nothing to control"):
+    with pytest.raises(InvalidDescription, match="nothing to control"):
         new_robot(file, output=tmp_path / "out")
 
 

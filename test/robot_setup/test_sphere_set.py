@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from motion_nodes.errors import BadCommand, BadConfig, BadDescription, UnknownFrame
+from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownFrame
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import Box, Cylinder, Shape, Sphere
 from motion_nodes.robot_setup.link_geometry import LinkGeometry, dense_points
@@ -140,16 +140,16 @@ def test_every_edit_returns_another_set() -> None:
 )
 def test_a_bad_edit_is_refused_in_words(edit: object, words: str) -> None:
     start = SphereSet({"a": np.array([[0.0, 0.0, 0.0, 0.1], [0.4, 0.0, 0.0, 0.3]])})
-    with pytest.raises(BadCommand, match=words):
+    with pytest.raises(InvalidCommand, match=words):
         edit(start)  # type: ignore[operator]
 
 
 def test_a_bad_accuracy_link_or_count_is_refused() -> None:
     geometry = geometry_of(Sphere(0.1))
     for accuracy in (0.0, -1.0, float("nan")):
-        with pytest.raises(BadConfig, match="above 0"):
+        with pytest.raises(InvalidConfig, match="above 0"):
             fit_spheres(geometry, accuracy)
-    with pytest.raises(BadConfig, match="1 or more"):
+    with pytest.raises(InvalidConfig, match="1 or more"):
         fit_count(geometry, 0)
     with pytest.raises(UnknownFrame, match="Available: a"):
         SphereSet({"a": np.ones((1, 4))}).scale(2.0, "b")
@@ -171,7 +171,7 @@ def test_files_come_back_equal_and_what_was_there_is_kept(tmp_path: Path) -> Non
 def test_a_bad_file_names_file_and_link(tmp_path: Path) -> None:
     file = tmp_path / "spheres.yaml"
     file.write_text("hand:\n  - [0, 0, 0, 0]\n")
-    with pytest.raises(BadDescription, match=r"spheres.yaml: hand: .* must be positive"):
+    with pytest.raises(InvalidDescription, match=r"spheres.yaml: hand: .* must be positive"):
         SphereSet.read(file)
-    with pytest.raises(BadDescription, match="cannot be written"):
+    with pytest.raises(InvalidDescription, match="cannot be written"):
         SphereSet().write(tmp_path / "nowhere" / "spheres.yaml")

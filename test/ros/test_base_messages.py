@@ -8,9 +8,9 @@ import random
 import numpy as np
 import pytest
 
-from motion_nodes.ros.bases.base_commands import SenderWatch
-from motion_nodes.ros.bases.base_odometry import RegularMoments
-from motion_nodes.ros.bases.base_state import MecanumState
+from motion_nodes.ros.wheeled.base_commands import SenderWatch
+from motion_nodes.ros.wheeled.base_odometry import RegularMoments
+from motion_nodes.ros.wheeled.base_state import MecanumState
 
 
 def hear(watch: SenderWatch, messages, step: float = 0.05, begin: float = 100.0) -> float:

@@ -23,10 +23,10 @@ from shape_msgs.msg import SolidPrimitive
 from motion_nodes.errors import UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
-from motion_nodes.planning.problem import JointGoal, PoseGoal
+from motion_nodes.planning.planning_problem import JointGoal, PoseGoal
 from motion_nodes.ros.messages.goal_constraints import goals_of, refuse_constraints_on_the_way
 from motion_nodes.ros.messages.goal_context import GoalContext
-from motion_nodes.ros.messages.moveit_messages import Refusal
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.robot_frames import RobotFrames
 
 Codes = MoveItErrorCodes
@@ -101,7 +101,7 @@ def pose(place: Any = None, orientation: Any = None) -> Constraints:
 
 
 def refusal(context: GoalContext, *alternatives: Constraints) -> tuple[int, str]:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(RequestRejected) as caught:
         goals_of(alternatives, context)
     return caught.value.code, str(caught.value)
 
@@ -351,6 +351,6 @@ def test_path_constraints_that_hold_anyway_pass(context):
     ],
 )  # fmt: skip
 def test_path_constraints_that_cannot_be_held_are_refused(context, kinds, code):
-    with pytest.raises(Refusal, match="path constraint") as caught:
+    with pytest.raises(RequestRejected, match="path constraint") as caught:
         refuse_constraints_on_the_way(Constraints(**kinds), context)
     assert caught.value.code == code

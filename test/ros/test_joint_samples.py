@@ -15,7 +15,7 @@ from sensor_msgs.msg import JointState
 
 from motion_nodes.ros.controller_references import ControllerReferences
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
-from motion_nodes.ros.messages.cdr import UnreadableMessage
+from motion_nodes.ros.messages.cdr import InvalidMessage
 from motion_nodes.ros.messages.joint_samples import JointSampleReader, JointStateBuffer
 
 few = settings(max_examples=30, derandomize=True, deadline=None)
@@ -148,7 +148,7 @@ def test_names_that_are_no_text(feed):
 def test_lengths_that_lie():
     data = bytearray(serialize_message(state({"a": 1.0})))
     data[20:24] = struct.pack("<I", 2**32 - 1)  # the number of names
-    with pytest.raises(UnreadableMessage):
+    with pytest.raises(InvalidMessage):
         JointSampleReader().read(bytes(data))
 
 

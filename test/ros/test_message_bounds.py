@@ -21,9 +21,9 @@ from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model import bounds
-from motion_nodes.ros.messages.failures import fill_failure
+from motion_nodes.ros.messages.failure_responses import fill_failure
 from motion_nodes.ros.messages.message_bounds import READ_ELSEWHERE, check_bounds, fault_of
 from motion_nodes.ros.messages.trajectory_messages import MAX_BYTES, size_fault, trajectory_from
 
@@ -83,7 +83,7 @@ def test_no_number_of_any_type_is_unbounded(kind):
         for other, fresh in numbers_in(message):
             if other == path:
                 fresh(1e38)
-                with pytest.raises(BadCommand) as refusal:
+                with pytest.raises(InvalidCommand) as refusal:
                     check_bounds(message)
                 assert path.partition("[")[0] in str(refusal.value)
                 assert "1e+38" in str(refusal.value)
@@ -128,11 +128,11 @@ def test_points_of_trajectories_are_bounded_where_they_are_read(channel):
     point = JointTrajectoryPoint(positions=[0.0], velocities=[0.0], accelerations=[0.0])
     point.time_from_start.sec = 1
     setattr(point, channel, [1e200])
-    with pytest.raises(BadCommand, match=rf"{channel} of j is 1e\+200; allowed is"):
+    with pytest.raises(InvalidCommand, match=rf"{channel} of j is 1e\+200; allowed is"):
         trajectory_from(JointTrajectory(joint_names=["j"], points=[point]), ["j"])
     setattr(point, channel, [0.0])
     point.time_from_start.sec = 2_000_000
-    with pytest.raises(BadCommand, match="time_from_start"):
+    with pytest.raises(InvalidCommand, match="time_from_start"):
         trajectory_from(JointTrajectory(joint_names=["j"], points=[point]), ["j"])
 
 

@@ -19,9 +19,9 @@ from rosgraph_msgs.msg import Clock
 from std_msgs.msg import Int64
 from std_srvs.srv import Trigger
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros import qos
-from motion_nodes.ros.guarded_executor import GuardedExecutor
+from motion_nodes.ros.concurrency.guarded_executor import GuardedExecutor
 from motion_nodes.ros.instance_lock import SecondInstance
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
@@ -172,14 +172,16 @@ def test_one_instance(make):
 
 
 def test_wrong_autostart_is_one_clear_error_and_frees_the_name(make):
-    with pytest.raises(BadConfig, match="'autostart' is 'maybe'; it must be of type bool"):
+    with pytest.raises(InvalidConfig, match="'autostart' is 'maybe'; it must be of type bool"):
         Probe("autostart:=maybe")
     make()
 
 
 @pytest.mark.parametrize("given", ["0.0", "-1.0", ".nan", ".inf", "1e9", "often"])
 def test_a_period_of_reports_that_cannot_be_is_refused_by_name(make, given):
-    with pytest.raises(BadConfig, match="'diagnostic_updater.period' is .*; (allowed|it must be)"):
+    with pytest.raises(
+        InvalidConfig, match="'diagnostic_updater.period' is .*; (allowed|it must be)"
+    ):
         Probe(f"diagnostic_updater.period:={given}")
     make()
 
@@ -188,7 +190,7 @@ def test_a_failed_configure_gives_everything_back(make):
     node = make()
 
     def refuse() -> None:
-        raise BadConfig("no such thing")
+        raise InvalidConfig("no such thing")
 
     node.in_configure = refuse
     node.trigger_configure()
@@ -491,7 +493,7 @@ def test_diagnostics_tell_the_state_and_why_it_failed(served, client):
     client.wait_for_diagnosis("/probe", "unconfigured", DiagnosticStatus.OK)
 
     def refuse() -> None:
-        raise BadConfig("no such thing")
+        raise InvalidConfig("no such thing")
 
     node.in_configure = refuse
     assert not client.change_state("/probe", "configure")

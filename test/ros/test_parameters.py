@@ -12,7 +12,7 @@ from rcl_interfaces.msg import ParameterType
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.ros.parameters import ParameterSet, declared, param
 
 
@@ -123,7 +123,7 @@ def test_an_integer_is_taken_where_a_float_is_meant(make_node):
 )
 def test_bad_values_at_start_are_one_clear_error(make_node, override, text):
     node = make_node(override)
-    with pytest.raises(BadConfig, match=text) as caught:
+    with pytest.raises(InvalidConfig, match=text) as caught:
         ParameterSet(node, Sample, check=ordered)
     assert "/parameters_test" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -204,7 +204,7 @@ def test_a_required_parameter_that_is_missing(make_node):
 
     hints = {"Needs": Needs, "float": float}
     assert hints
-    with pytest.raises(BadConfig, match=r"'width' must be given \(Width of the thing\.\)"):
+    with pytest.raises(InvalidConfig, match=r"'width' must be given \(Width of the thing\.\)"):
         ParameterSet(make_node(), Needs)
     assert ParameterSet(make_node("width:=2"), Needs).current.width == 2.0
 
@@ -270,5 +270,5 @@ def test_one_parameter_for_each_of_some_names(make_node):
 def test_names_that_only_the_user_knows(make_node):
     node = make_node("joints:=[hip, knee, toe]", "constraints.knee.goal:=1")
     assert ParameterSet(node, PerJoint).current.joint_goal["knee"] == 1.0
-    with pytest.raises(BadConfig, match="constraints.knee.goal"):
+    with pytest.raises(InvalidConfig, match="constraints.knee.goal"):
         ParameterSet(make_node("joints:=[knee]", "constraints.knee.goal:=high"), PerJoint)

@@ -16,8 +16,8 @@ from moveit_msgs.msg import (
 from scipy.spatial.transform import Rotation
 
 from motion_nodes.nodes.planner.plan_execution import CONTROLLER_CODES
-from motion_nodes.planning.problem import PlanStatus
-from motion_nodes.ros.messages.moveit_messages import Refusal
+from motion_nodes.planning.planning_problem import PlanStatus
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.plan_messages import (
     PLAN_CODES,
     not_used,
@@ -102,10 +102,10 @@ def test_numbers_of_a_request_whose_zero_means_the_default():
     assert planning_time(0.0, 5.0) == 5.0
     assert planning_time(0.5, 5.0) == 0.5
     for bad in (-0.1, 1.1, math.nan, math.inf):
-        with pytest.raises(Refusal, match="allowed is above 0"):
+        with pytest.raises(RequestRejected, match="allowed is above 0"):
             scaling(bad, "max_velocity_scaling_factor")
     for bad in (-0.1, math.nan, math.inf):
-        with pytest.raises(Refusal, match="allowed_planning_time"):
+        with pytest.raises(RequestRejected, match="allowed_planning_time"):
             planning_time(bad, 5.0)
 
 

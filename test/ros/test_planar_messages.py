@@ -12,10 +12,10 @@ from rclpy.node import Node
 from ros_processes import LATCHED, RELIABLE, wait_until
 from tf2_msgs.msg import TFMessage
 
-from motion_nodes.base_motion.path import PlanarPath
-from motion_nodes.base_motion.pose import Pose2
+from motion_nodes.base_navigation.planar_path import PlanarPath
+from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
-from motion_nodes.errors import BadCommand, MotionError, UnknownFrame
+from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy, to_quat_xyzw
 from motion_nodes.ros.messages.planar_messages import (
     fill_pose,
@@ -58,7 +58,7 @@ def test_a_tilted_pose_is_seen_from_above():
 def test_bad_poses(field, value, text):
     message = Pose()
     setattr(message.position if field == "x" else message.orientation, field, value)
-    with pytest.raises(BadCommand, match=text):
+    with pytest.raises(InvalidCommand, match=text):
         pose2_from(message, "the goal")
 
 
@@ -70,7 +70,7 @@ def test_rounded_orientations_are_accepted():
 
 def test_frames():
     message = PoseStamped()
-    with pytest.raises(BadCommand, match="the goal has no frame"):
+    with pytest.raises(InvalidCommand, match="the goal has no frame"):
         frame_of(message, "the goal")
     message.header.frame_id = "/map"
     assert frame_of(message, "the goal") == "map"
@@ -93,13 +93,13 @@ def test_the_frame_of_a_path_may_stand_in_its_poses_alone():
     assert poses_from(message)[0] == "odom"
     message.poses[1].header.frame_id = "map"
     with pytest.raises(
-        BadCommand, match="pose 1 of the path is in frame 'map', the path in 'odom'"
+        InvalidCommand, match="pose 1 of the path is in frame 'map', the path in 'odom'"
     ):
         poses_from(message)
 
 
 def test_empty_path():
-    with pytest.raises(BadCommand, match="no poses"):
+    with pytest.raises(InvalidCommand, match="no poses"):
         poses_from(Path())
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 from ros_processes import wait_until
 
-from motion_nodes.ros.rate_loop import RateLoop
+from motion_nodes.ros.concurrency.rate_loop import RateLoop
 
 
 def never(error: BaseException) -> None:

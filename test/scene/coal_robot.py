@@ -12,7 +12,7 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.tree import Array, Sphere
 from motion_nodes.scene.checker import CollisionChecker
-from motion_nodes.scene.robot_spheres import Body, link_parts
+from motion_nodes.scene.robot_spheres import CollisionBody, link_parts
 from motion_nodes.scene.shapes import Solid, bounding_radius
 
 NEAR = 0.05
@@ -31,7 +31,7 @@ class CoalRobot:
         rows = {name: k for k, name in enumerate(self._kinematics.frame_names)}
         self._rows = [rows[body.link] for body in checker.bodies]
 
-    def _of(self, body: Body) -> list[tuple[Solid, Array]]:
+    def _of(self, body: CollisionBody) -> list[tuple[Solid, Array]]:
         item = body.carried
         if item is not None:
             return [(part.solid, item.X_LO @ part.X_OS) for part in item.parts]

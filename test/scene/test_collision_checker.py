@@ -15,17 +15,23 @@ import pytest
 from scene.checkers import NEAR, configurations, pair
 from scene.random_scenes import KINDS, coal_collides, coal_distance, random_pose, random_scene
 
-from motion_nodes.errors import BadCommand, BadConfig, UnknownFrame, UnknownGroup, UnknownJoint
+from motion_nodes.errors import (
+    InvalidCommand,
+    InvalidConfig,
+    UnknownFrame,
+    UnknownGroup,
+    UnknownJoint,
+)
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
-from motion_nodes.scene.allowed import AllowedCollisions
+from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.collision_leaves import FILLING
 from motion_nodes.scene.contacts import KernelChecker
-from motion_nodes.scene.edge_steps import edge_step_count
-from motion_nodes.scene.leaves import FILLING
+from motion_nodes.scene.edge_resolution import edge_step_count
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
 
 PROBLEMS = Path(__file__).with_name("motion_bench_maker.json")
@@ -232,21 +238,21 @@ def test_whole_turns_change_nothing(franka: Robot) -> None:
 
 def test_wrong_input_is_told(franka: Robot) -> None:
     checker = CollisionChecker(franka, "arm")
-    with pytest.raises(BadCommand, match=r"\(6,\).*7 joints: panda_joint1"):
+    with pytest.raises(InvalidCommand, match=r"\(6,\).*7 joints: panda_joint1"):
         checker.is_free(np.zeros(6))
-    with pytest.raises(BadCommand, match=r"\(m, n\)"):
+    with pytest.raises(InvalidCommand, match=r"\(m, n\)"):
         checker.are_free(np.zeros(7))
-    with pytest.raises(BadCommand, match="is not a finite number"):
+    with pytest.raises(InvalidCommand, match="is not a finite number"):
         checker.set_positions({"panda_finger_joint1": np.nan})
     with pytest.raises(UnknownJoint, match="panda_joint1"):
         checker.set_positions({"panda_joint_1": 0.0})
     with pytest.raises(UnknownGroup, match="arm"):
         CollisionChecker(franka, "arms")
-    with pytest.raises(BadConfig, match="clearance is -1"):
+    with pytest.raises(InvalidConfig, match="clearance is -1"):
         checker.set_clearance(-1.0)
-    with pytest.raises(BadConfig, match="resolution"):
+    with pytest.raises(InvalidConfig, match="resolution"):
         CollisionChecker(franka, "arm", resolution=0.0)
-    with pytest.raises(BadCommand, match="base of the robot"):
+    with pytest.raises(InvalidCommand, match="base of the robot"):
         checker.set_base_pose(np.full((4, 4), np.nan))
     body = AttachedBody("tool", "no_link", np.eye(4), (Part(Sphere(0.1), np.eye(4)),))
     before = checker.scene
@@ -360,7 +366,7 @@ def test_resolution_may_be_a_travel_or_a_step_for_each_joint(franka: Robot) -> N
     np.testing.assert_allclose(finer.resolution, 0.1 * by_default.resolution)
     steps = np.full(7, np.deg2rad(3.0))
     np.testing.assert_allclose(CollisionChecker(franka, "arm", resolution=steps).resolution, steps)
-    with pytest.raises(BadConfig, match="3 steps for 7 joints"):
+    with pytest.raises(InvalidConfig, match="3 steps for 7 joints"):
         CollisionChecker(franka, "arm", resolution=[0.1, 0.1, 0.1])
     assert edge_step_count(np.array([0.3, 0.4]), np.array([0.1, 0.1])) == 5
     assert edge_step_count(np.zeros(2), np.array([0.1, 0.1])) == 1

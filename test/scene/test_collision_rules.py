@@ -15,7 +15,7 @@ from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Box, Cylinder, Sphere
-from motion_nodes.scene.allowed import AllowedCollisions
+from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import AttachedBody, Part, Scene, world_object
 from motion_nodes.scene.shapes import HalfSpace

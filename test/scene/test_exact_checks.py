@@ -24,7 +24,7 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.tree import Array, Box, Sphere
-from motion_nodes.planning.verify import PathVerifier
+from motion_nodes.planning.path_verification import PathVerifier
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.convex_decomposition import convex_parts
 from motion_nodes.scene.convex_pieces import boxes_around, chosen, pieces_of, placed, shrunk

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.bases.described import root_height
-from motion_nodes.errors import BadConfig
+from motion_nodes.bases.from_robot import root_height
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import available_robots, load_robot
 from motion_nodes.model.placement import parse_placement
@@ -123,5 +123,5 @@ def test_parts_inside_the_home_configuration_are_left_out_and_named() -> None:
 
 @pytest.mark.parametrize("height", [np.nan, np.inf])
 def test_a_height_that_is_no_number_is_refused(height: float) -> None:
-    with pytest.raises(BadConfig, match="finite"):
+    with pytest.raises(InvalidConfig, match="finite"):
         floor_of(load_robot("franka"), height)

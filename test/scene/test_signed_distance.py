@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scene.random_scenes import KINDS, coal_distance, l_shaped_mesh, random_pose, random_solid
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Box, Cylinder, Sphere
 from motion_nodes.scene.body_spheres import COUNT, cover
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, triangle_mesh
@@ -94,5 +94,5 @@ def test_a_plate_needs_no_more_excess_than_its_cells() -> None:
 
 
 def test_a_half_space_has_no_cover() -> None:
-    with pytest.raises(BadCommand, match="half space"):
+    with pytest.raises(InvalidCommand, match="half space"):
         cover(HalfSpace())

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.scene.allowed import AllowedCollisions
+from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.scene import (
     AttachedBody,
     Part,
@@ -113,7 +113,7 @@ def test_attaching_and_detaching_keeps_the_place_in_the_world() -> None:
 def test_what_is_refused_changes_nothing(change: Callable[[World], None], words: str) -> None:
     world = filled()
     before = world.scene
-    with pytest.raises(BadCommand, match=words):
+    with pytest.raises(InvalidCommand, match=words):
         change(world)
     assert world.scene is before
 
@@ -121,14 +121,14 @@ def test_what_is_refused_changes_nothing(change: Callable[[World], None], words:
 def test_static_objects_do_not_move() -> None:
     world = World()
     world.add(world_object("wall", Box((1, 1, 1)), static=True))
-    with pytest.raises(BadCommand, match="static"):
+    with pytest.raises(InvalidCommand, match="static"):
         world.move({"wall": np.eye(4)})
 
 
 def test_an_attached_name_cannot_be_added() -> None:
     world = World()
     world.attach(AttachedBody("can", "hand", np.eye(4), (Part(Sphere(0.1), np.eye(4)),)))
-    with pytest.raises(BadCommand, match="attached to hand"):
+    with pytest.raises(InvalidCommand, match="attached to hand"):
         world.add(CAN)
 
 
@@ -150,7 +150,7 @@ def test_an_attached_name_cannot_be_added() -> None:
     ],
 )
 def test_what_is_no_object_is_refused(make: Callable[[], object]) -> None:
-    with pytest.raises(BadCommand):
+    with pytest.raises(InvalidCommand):
         make()
 
 

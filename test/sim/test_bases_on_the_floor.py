@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
 from motion_nodes.bases.controller import BaseController, BaseControllerConfig
-from motion_nodes.bases.described import base_of
-from motion_nodes.bases.limits import AxisLimits, BaseLimits
+from motion_nodes.bases.from_robot import base_of
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy, inverse
 from motion_nodes.model.robot import Robot
@@ -28,8 +28,8 @@ X_WR = from_xyz_rpy((1.0, -2.0, 0.0), (0.0, 0.0, 0.7))
 
 def controller_of(robot: Robot) -> BaseController:
     """Return a controller that ramps speeds gently."""
-    ramp = AxisLimits(max_acceleration=1.0)
-    limits = BaseLimits(x=ramp, y=ramp, yaw=AxisLimits(max_acceleration=2.0))
+    ramp = BodyAxisLimits(max_acceleration=1.0)
+    limits = BaseLimits(x=ramp, y=ramp, yaw=BodyAxisLimits(max_acceleration=2.0))
     return BaseController(base_of(robot), BaseControllerConfig(limits=limits))
 
 

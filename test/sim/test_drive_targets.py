@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.robot import Robot
 from motion_nodes.sim.drive_targets import DriveMode, DriveTargets, JointTargets
@@ -135,7 +135,7 @@ def test_bad_commands_are_rejected_whole(
     targets = DriveTargets("turret", make_spinner(kind="revolute"))  # type: ignore[operator]
     targets.accept(JointTargets([0.25], [0.5], [0.75]), 1.0)
     before = snapshot(targets)
-    with pytest.raises(BadCommand) as caught:
+    with pytest.raises(InvalidCommand) as caught:
         targets.accept(command, 2.0)
     for word in ("turret", *words):
         assert word in str(caught.value)
@@ -147,7 +147,7 @@ def test_one_bad_joint_rejects_the_good_ones_too(franka: Robot) -> None:
     before = snapshot(targets)
     velocity = np.zeros(len(franka.joint_names))
     velocity[-1] = inf
-    with pytest.raises(BadCommand, match=franka.joint_names[-1]):
+    with pytest.raises(InvalidCommand, match=franka.joint_names[-1]):
         targets.accept(JointTargets(franka.home + 0.01, velocity), 1.0)
     assert snapshot(targets) == before
 
@@ -155,20 +155,20 @@ def test_one_bad_joint_rejects_the_good_ones_too(franka: Robot) -> None:
 def test_a_drive_without_stiffness_refuses_positions(rover: Robot) -> None:
     targets = DriveTargets("rover", rover)
     before = snapshot(targets)
-    with pytest.raises(BadCommand, match=r"'right_wheel_joint' takes no position .* stiffness"):
+    with pytest.raises(InvalidCommand, match=r"'right_wheel_joint' takes no position .* stiffness"):
         targets.accept(JointTargets([nan, 1.0], [2.0, nan]), 0.0)
     assert snapshot(targets) == before
 
 
 def test_a_drive_without_damping_refuses_speeds(make_spinner: object) -> None:
     targets = DriveTargets("s", make_spinner(damping=0.0))  # type: ignore[operator]
-    with pytest.raises(BadCommand, match=r"'spin' takes no velocity .* damping"):
+    with pytest.raises(InvalidCommand, match=r"'spin' takes no velocity .* damping"):
         targets.accept(JointTargets(None, [1.0]), 0.0)
 
 
 def test_a_position_drive_described_without_stiffness_says_so(make_spinner: object) -> None:
     targets = DriveTargets("s", make_spinner(stiffness=0.0))  # type: ignore[operator]
-    with pytest.raises(BadCommand, match=r"'spin' takes no position .* stiffness"):
+    with pytest.raises(InvalidCommand, match=r"'spin' takes no position .* stiffness"):
         targets.accept(JointTargets([0.1]), 0.0)
 
 

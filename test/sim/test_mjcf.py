@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from motion_nodes.errors import BadConfig, BadDescription
+from motion_nodes.errors import InvalidConfig, InvalidDescription
 from motion_nodes.model.loader import available_robots, load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
@@ -236,7 +236,7 @@ def test_a_mesh_is_loaded_scaled_and_collides(make_spinner: MakeRobot, tmp_path:
 
 def test_a_missing_mesh_names_the_file(make_spinner: MakeRobot) -> None:
     robot = mesh_robot(make_spinner, "nowhere.stl")
-    with pytest.raises(BadDescription, match=r"nowhere\.stl"):
+    with pytest.raises(InvalidDescription, match=r"nowhere\.stl"):
         MujocoWorld([RobotPlacement(robot, "r")])
 
 
@@ -245,7 +245,7 @@ def test_a_mesh_that_cannot_be_read_is_refused_for_contact(
 ) -> None:
     (tmp_path / "cube.dae").write_text("<COLLADA/>")
     robot = mesh_robot(make_spinner, "../cube.dae")
-    with pytest.raises(BadDescription, match=r"cube\.dae.*\.stl, \.obj"):
+    with pytest.raises(InvalidDescription, match=r"cube\.dae.*\.stl, \.obj"):
         MujocoWorld([RobotPlacement(robot, "r")])
 
 
@@ -266,7 +266,7 @@ def test_a_moving_link_without_mass_is_refused_by_name(write_robot: MakeRobot) -
     arms = _SIBLING.format(name="left", y=0.1, reach=0.2, mimic="")
     start, end = arms.index("<inertial>"), arms.index("</inertial>") + len("</inertial>")
     robot = write_robot(_SIBLINGS.format(arms=arms[:start] + arms[end:]), "left_joint")
-    with pytest.raises(BadDescription, match="left"):
+    with pytest.raises(InvalidDescription, match="left"):
         MujocoWorld([RobotPlacement(robot, "r")])
 
 
@@ -289,15 +289,15 @@ def test_obstacles_stand_where_they_were_put() -> None:
 
 
 def test_bad_obstacles_are_refused() -> None:
-    with pytest.raises(BadConfig, match=r"'o'.*positive"):
+    with pytest.raises(InvalidConfig, match=r"'o'.*positive"):
         Obstacle("o", Box((0.1, -0.1, 0.1)))
-    with pytest.raises(BadConfig, match=r"'o'.*positive"):
+    with pytest.raises(InvalidConfig, match=r"'o'.*positive"):
         Obstacle("o", Sphere(np.nan))
-    with pytest.raises(BadConfig, match=r"'o'.*Box, Sphere or Cylinder, not Mesh"):
+    with pytest.raises(InvalidConfig, match=r"'o'.*Box, Sphere or Cylinder, not Mesh"):
         Obstacle("o", Mesh("a.stl"))  # type: ignore[arg-type]
-    with pytest.raises(BadConfig, match=r"'o'.*rigid"):
+    with pytest.raises(InvalidConfig, match=r"'o'.*rigid"):
         Obstacle("o", Sphere(0.1), np.diag([1.0, 1.0, -1.0, 1.0]))
-    with pytest.raises(BadConfig, match=r"same name.*twin"):
+    with pytest.raises(InvalidConfig, match=r"same name.*twin"):
         WorldConfig(obstacles=(Obstacle("twin", Sphere(0.1)), Obstacle("twin", Sphere(0.2))))
 
 
@@ -306,9 +306,9 @@ def test_the_step_comes_from_the_description_unless_given(rover: Robot) -> None:
     world = MujocoWorld([RobotPlacement(rover, "r")], WorldConfig(time_step=0.001))
     assert world.time_step == 0.001
     for bad in (0.0, -0.001, 0.5, np.nan):
-        with pytest.raises(BadConfig, match="time_step"):
+        with pytest.raises(InvalidConfig, match="time_step"):
             WorldConfig(time_step=bad)
-    with pytest.raises(BadConfig, match="gravity"):
+    with pytest.raises(InvalidConfig, match="gravity"):
         WorldConfig(gravity=(0.0, 0.0, np.inf))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from motion_nodes.control.stream_resampler import ResamplerSettings
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.robot import Robot
 from motion_nodes.sim.backend import RobotBackend, RobotPlacement, UnknownRobot
 from motion_nodes.sim.drive_targets import DriveMode, JointTargets
@@ -159,7 +159,7 @@ def test_a_bad_message_is_refused_whole(backend: type[RobotBackend], franka: Rob
     world = arm(backend, franka)
     bad = np.full(len(franka.home), 0.1)
     bad[2] = np.inf
-    with pytest.raises(BadCommand, match="joint3"):
+    with pytest.raises(InvalidCommand, match="joint3"):
         world.stream("arm", JointTargets(bad), 0)
     with pytest.raises(UnknownRobot, match="arm"):
         world.stream("am", JointTargets(franka.home), 0)

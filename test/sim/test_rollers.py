@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from motion_nodes.bases.base import Twist2
-from motion_nodes.bases.described import base_of
-from motion_nodes.errors import BadDescription
-from motion_nodes.model.description import RollerDescription
+from motion_nodes.bases.from_robot import base_of
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
+from motion_nodes.model.robot_yaml import RollerDescription
 from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mjcf import WorldConfig
@@ -220,7 +220,7 @@ def with_rollers(robot: Robot, **values: float) -> Robot:
 
 @pytest.mark.parametrize("mass", [0.01, 0.0078])
 def test_rollers_that_leave_nothing_for_the_hub_are_refused(kaya: Robot, mass: float) -> None:
-    with pytest.raises(BadDescription, match=r"kaya: link 'axle_0_link'.*10 rollers.*lower"):
+    with pytest.raises(InvalidDescription, match=r"kaya: link 'axle_0_link'.*10 rollers.*lower"):
         MujocoWorld([RobotPlacement(with_rollers(kaya, mass=mass), "r")])
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from motion_nodes.errors import BadCommand, BadConfig, BadDescription, UnknownJoint
+from motion_nodes.errors import InvalidCommand, InvalidConfig, InvalidDescription, UnknownJoint
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
@@ -94,9 +94,9 @@ def test_a_bad_command_moves_nothing(
     backend: type[RobotBackend], franka: Robot, rover: Robot
 ) -> None:
     world, quiet = cell(backend, franka, rover), cell(backend, franka, rover)
-    with pytest.raises(BadCommand, match=r"base: velocity inf of joint 'right_wheel_joint'"):
+    with pytest.raises(InvalidCommand, match=r"base: velocity inf of joint 'right_wheel_joint'"):
         world.command("base", JointTargets(velocity=[3.0, np.inf]))
-    with pytest.raises(BadCommand, match=r"base: .* needs \(2,\).*left_wheel_joint"):
+    with pytest.raises(InvalidCommand, match=r"base: .* needs \(2,\).*left_wheel_joint"):
         world.command("base", JointTargets(velocity=[3.0]))
     for w in (world, quiet):
         w.step(100)
@@ -155,15 +155,15 @@ def test_release_stops_a_base(backend: type[RobotBackend], franka: Robot, rover:
 
 @both
 def test_cells_that_make_no_sense_are_refused(backend: type[RobotBackend], rover: Robot) -> None:
-    with pytest.raises(BadConfig, match="at least one robot"):
+    with pytest.raises(InvalidConfig, match="at least one robot"):
         backend([])
-    with pytest.raises(BadConfig, match=r"two robots.*'twin'"):
+    with pytest.raises(InvalidConfig, match=r"two robots.*'twin'"):
         backend([RobotPlacement(rover, "twin"), RobotPlacement(rover, "twin")])
 
 
 def test_placements_that_make_no_sense_are_refused(rover: Robot) -> None:
     for name in ("", "a/b", "1st", "a b"):
-        with pytest.raises(BadConfig, match="must start with a letter"):
+        with pytest.raises(InvalidConfig, match="must start with a letter"):
             RobotPlacement(rover, name)
     for X, words in (
         (np.eye(3), r"'r'.*\(3, 3\)"),
@@ -171,7 +171,7 @@ def test_placements_that_make_no_sense_are_refused(rover: Robot) -> None:
         (2.0 * np.eye(4), "rigid"),
         (np.diag([1.0, 1.0, -1.0, 1.0]), "rigid"),
     ):
-        with pytest.raises(BadConfig, match=words):
+        with pytest.raises(InvalidConfig, match=words):
             RobotPlacement(rover, "r", X)
 
 
@@ -182,7 +182,7 @@ def test_a_base_frame_on_a_moving_link_is_refused(
     robot = make_spinner()
     file = robot.directory / "robot.yaml"
     file.write_text(file.read_text().replace("base: stand", "base: rotor"))
-    with pytest.raises(BadDescription, match=r"'rotor'.*joint 'spin' moves between"):
+    with pytest.raises(InvalidDescription, match=r"'rotor'.*joint 'spin' moves between"):
         backend([RobotPlacement(load_robot(robot.directory), "r")])
 
 
@@ -273,5 +273,5 @@ def test_mock_steps_at_once_equal_single_steps(franka: Robot, rover: Robot, coun
 
 @pytest.mark.parametrize("bad", [0.0, -0.1, nan, np.inf])
 def test_the_mock_refuses_bad_steps(rover: Robot, bad: float) -> None:
-    with pytest.raises(BadConfig, match="time_step"):
+    with pytest.raises(InvalidConfig, match="time_step"):
         MockWorld([RobotPlacement(rover, "r")], time_step=bad)

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from trajectory.retime_limits import limits_of
 
-from motion_nodes.errors import BadCommand, BadConfig, UnknownJoint
-from motion_nodes.trajectory.articulation import ArticulationTrajectory
+from motion_nodes.errors import InvalidCommand, InvalidConfig, UnknownJoint
+from motion_nodes.trajectory.articulation_trajectory import ArticulationTrajectory
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.retime import retime
+from motion_nodes.trajectory.time_parameterization import retime
 
 ROBOT = ("joint3", "joint2", "finger", "joint1")
 
@@ -63,9 +63,9 @@ def test_what_makes_no_sense_is_refused():
         with pytest.raises(ValueError, match="the trajectory lasts from 0 to"):
             articulation.get_action_at_time(time)
     for step in (0.0, -1.0, float("nan")):
-        with pytest.raises(BadCommand, match="time step"):
+        with pytest.raises(InvalidCommand, match="time step"):
             articulation.get_action_sequence(step)
-        with pytest.raises(BadConfig, match="physics_dt"):
+        with pytest.raises(InvalidConfig, match="physics_dt"):
             ArticulationTrajectory(ROBOT, trajectory, step)
     with pytest.raises(UnknownJoint, match="joint1"):
         ArticulationTrajectory(("joint2", "joint3"), trajectory)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from trajectory.retime_limits import JERK, arm_limits, excess, limits_of
 
 from motion_nodes.trajectory.blended_path import CornerBlending
-from motion_nodes.trajectory.retime import retime
+from motion_nodes.trajectory.time_parameterization import retime
 
 
 def least_time(way, velocity, acceleration, jerk):

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from scipy.interpolate import CubicHermiteSpline
 
-from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.trajectory.joint_trajectory import JointSample, JointTrajectory
-from motion_nodes.trajectory.validate import (
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory, TrajectorySample
+from motion_nodes.trajectory.trajectory_checks import (
     MAX_POINTS,
     check_point_count,
     joint_order,
@@ -75,7 +75,7 @@ def test_outside_its_time_the_joints_stand_at_its_ends():
 
 def test_splicing_begins_at_the_present_reference():
     trajectory = random_trajectory(5)
-    start = JointSample(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.2, 0.3]), np.zeros(3))
+    start = TrajectorySample(np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.2, 0.3]), np.zeros(3))
     spliced = trajectory.starting_from(start)
     sample = spliced.sample(0.0)
     np.testing.assert_allclose(sample.position, start.position)
@@ -91,7 +91,7 @@ def test_a_sequence_includes_the_end():
     np.testing.assert_allclose(times, [0.0, 0.3, 0.6, 0.9, 1.0])
     assert len(trajectory.sequence(0.25)) == 5
     np.testing.assert_array_equal(trajectory.sequence(0.3)[-1][1].position, [1.0] * 3)
-    with pytest.raises(BadCommand, match="time step is 0"):
+    with pytest.raises(InvalidCommand, match="time step is 0"):
         trajectory.sequence(0)
 
 
@@ -116,7 +116,7 @@ def test_a_single_point_is_a_trajectory():
 )
 def test_ill_formed_trajectories_are_refused(change, text):
     good = {"joint_names": JOINTS, "times": [0.0, 1.0], "positions": np.zeros((2, 3))}
-    with pytest.raises(BadCommand, match=text):
+    with pytest.raises(InvalidCommand, match=text):
         JointTrajectory(**(good | change))
 
 
@@ -168,14 +168,14 @@ def test_a_start_too_far_away_is_told_only_where_it_counts():
 
 def test_counts_and_names_are_checked_first():
     check_point_count(MAX_POINTS)
-    with pytest.raises(BadCommand, match="no points"):
+    with pytest.raises(InvalidCommand, match="no points"):
         check_point_count(0)
-    with pytest.raises(BadCommand, match="1000000 points; at most 100000"):
+    with pytest.raises(InvalidCommand, match="1000000 points; at most 100000"):
         check_point_count(1_000_000)
     assert joint_order(["c", "a"], JOINTS) == [2, 0]
     with pytest.raises(UnknownJoint, match="joint 'aa' is not known"):
         joint_order(["aa"], JOINTS)
-    with pytest.raises(BadCommand, match="joint a more than once"):
+    with pytest.raises(InvalidCommand, match="joint a more than once"):
         joint_order(["a", "a"], JOINTS)
-    with pytest.raises(BadCommand, match="names no joints"):
+    with pytest.raises(InvalidCommand, match="names no joints"):
         joint_order([], JOINTS)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from motion_nodes.errors import MotionError
 from motion_nodes.model.limits import JointLimits
-from motion_nodes.trajectory import online
-from motion_nodes.trajectory.online import OnlineLimiter, stopping_speed
+from motion_nodes.trajectory import online_trajectory
+from motion_nodes.trajectory.online_trajectory import OnlineLimiter, stopping_speed
 
 inf = math.inf
 BY_POSITION, BY_VELOCITY = np.array([False]), np.array([True])
@@ -162,7 +162,7 @@ def test_ruckig_is_never_given_waypoints(monkeypatch):
             asked.append(list(given.intermediate_positions))
             return super().update(given, output)
 
-    monkeypatch.setattr(online.ruckig, "Ruckig", Watched)
+    monkeypatch.setattr(online_trajectory.ruckig, "Ruckig", Watched)
     limiter = at(0.0)
     for goal in (0.5, -0.5):
         for _ in range(20):

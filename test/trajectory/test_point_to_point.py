@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from trajectory.retime_limits import JERK, arm_limits, limits_of
 
 import motion_nodes
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.trajectory.point_to_point import point_to_point
-from motion_nodes.trajectory.trajectory import Infeasible, JointSample
+from motion_nodes.trajectory.trajectory import Infeasible, TrajectorySample
 
 
 def test_ruckig_is_never_given_waypoints():
@@ -37,7 +37,7 @@ def test_any_state_to_any_state_within_limits(seed, jerk_limited):
     rng = np.random.default_rng(seed)
     limits = arm_limits(JERK * 0.01 if jerk_limited else np.inf)
     states = [
-        JointSample(
+        TrajectorySample(
             rng.uniform(-2.5, 2.5, 7),
             rng.uniform(-0.5, 0.5, 7) * limits.velocity,
             rng.uniform(-0.1, 0.1, 7) * limits.acceleration,
@@ -75,10 +75,20 @@ def test_all_joints_arrive_together_and_scaling_slows_down():
     [
         ([0.0], [0.0], Infeasible, "nothing to move"),
         ([0.0], [11.0], Infeasible, "at the goal joint1 is 11, allowed is -10 to 10"),
-        ([np.nan], [1.0], BadCommand, "position of joint joint1 at the start is nan"),
-        ([0.0, 0.0], [1.0], BadCommand, "shape"),
-        (JointSample(np.zeros(1), np.ones(1) * 9, np.zeros(1)), [1.0], Infeasible, "velocity of"),
-        (JointSample(np.ones(1) * 9.99, np.ones(1), np.zeros(1)), [1.0], Infeasible, "on the way"),
+        ([np.nan], [1.0], InvalidCommand, "position of joint joint1 at the start is nan"),
+        ([0.0, 0.0], [1.0], InvalidCommand, "shape"),
+        (
+            TrajectorySample(np.zeros(1), np.ones(1) * 9, np.zeros(1)),
+            [1.0],
+            Infeasible,
+            "velocity of",
+        ),
+        (
+            TrajectorySample(np.ones(1) * 9.99, np.ones(1), np.zeros(1)),
+            [1.0],
+            Infeasible,
+            "on the way",
+        ),
     ],
 )
 def test_states_of_no_use_are_refused(start, goal, error, words):
@@ -87,5 +97,5 @@ def test_states_of_no_use_are_refused(start, goal, error, words):
 
 
 def test_limits_are_needed():
-    with pytest.raises(BadConfig, match="acceleration limit of joint joint1 is inf"):
+    with pytest.raises(InvalidConfig, match="acceleration limit of joint joint1 is inf"):
         point_to_point([0.0], [1.0], limits_of(1.0, np.inf, 50.0))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.interpolate import CubicSpline
 from trajectory.retime_limits import JERK, arm_limits, excess, limits_of
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.trajectory.generator import METHODS, JointTrajectoryGenerator
 from motion_nodes.trajectory.spline import position_excess, segment_shares, spline_path
 
@@ -197,15 +197,15 @@ def test_repeated_waypoints_are_left_out_and_equal_ones_give_none(method):
     "waypoints", [[[0.0]], [[0.0, 1.0], [1.0, 2.0]], [[0.0], [np.nan]], [["a"], ["b"]]]
 )
 def test_waypoints_of_a_wrong_form_raise(waypoints):
-    with pytest.raises(BadCommand):
+    with pytest.raises(InvalidCommand):
         JointTrajectoryGenerator(ONE).compute_c_space_trajectory(waypoints)
-    with pytest.raises(BadCommand):
+    with pytest.raises(InvalidCommand):
         JointTrajectoryGenerator(ONE).compute_timestamped_c_space_trajectory(waypoints, [0.0, 1.0])
 
 
 @pytest.mark.parametrize("times", [[0.0], [0.0, 0.0], [1.0, 0.0], [0.0, np.nan], [0.0, 1.0, 2.0]])
 def test_times_of_a_wrong_form_raise(times):
-    with pytest.raises(BadCommand):
+    with pytest.raises(InvalidCommand):
         JointTrajectoryGenerator(ONE).compute_timestamped_c_space_trajectory([[0.0], [1.0]], times)
 
 
@@ -220,6 +220,6 @@ def test_limits_of_a_wrong_form_raise_and_change_nothing():
         lambda: generator.set_c_space_position_limits([1.0], [0.0]),
         lambda: JointTrajectoryGenerator(ONE, "fastest"),
     ):
-        with pytest.raises(BadConfig):
+        with pytest.raises(InvalidConfig):
             call()
     assert generator.limits is ONE

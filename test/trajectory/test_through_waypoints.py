@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from trajectory.retime_limits import JERK, arm_limits, excess, limits_of
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.generator import JointTrajectoryGenerator
 from motion_nodes.trajectory.jerk_limited import MOST_PIECES
-from motion_nodes.trajectory.retime import retime
 from motion_nodes.trajectory.through_waypoints import (
     METHODS,
     WaypointOptions,
     through_waypoints,
 )
+from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.trajectory import Infeasible
 
 POINTS = np.random.default_rng(0).uniform(-2.0, 2.0, (10, 7))
@@ -44,12 +44,12 @@ def test_every_method_keeps_scaled_limits_and_uses_one_of_them_up(method, jerk_l
 def test_saturation_does_without_limits_of_acceleration_and_the_others_say_so():
     limits = limits_of(np.ones(7), np.inf)
     assert through_waypoints(POINTS, limits, WaypointOptions("saturation")).duration > 0.0
-    with pytest.raises(BadConfig, match="acceleration limit of joint joint1 is inf"):
+    with pytest.raises(InvalidConfig, match="acceleration limit of joint joint1 is inf"):
         through_waypoints(POINTS, limits, WaypointOptions("lines"))
 
 
 def test_an_unknown_method_is_answered_with_the_nearest():
-    with pytest.raises(BadConfig, match="Did you mean 'saturation'"):
+    with pytest.raises(InvalidConfig, match="Did you mean 'saturation'"):
         WaypointOptions("saturated")
 
 

@@ -13,7 +13,7 @@ import pytest
 from scipy.linalg import expm
 from view.toy_robot import hand_made, pose
 
-from motion_nodes.errors import BadCommand, BadConfig, RobotNotFound, UnknownJoint
+from motion_nodes.errors import InvalidCommand, InvalidConfig, RobotNotFound, UnknownJoint
 from motion_nodes.model.loader import available_robots, load_robot
 from motion_nodes.view.browser import BrowserViewer
 from motion_nodes.view.preview import Preview, planar_step
@@ -110,14 +110,18 @@ def test_shipped_robots_open_with_their_states_and_speeds(open_viewer, name):
         (lambda v: v.update_joints("tyo", np.zeros(4)), RobotNotFound, "Did you mean 'toy'"),
         (lambda v: v.update_base("x", np.eye(4)), RobotNotFound, "Available: toy"),
         (lambda v: v.set_message("x", ""), RobotNotFound, "Available: toy"),
-        (lambda v: v.update_joints("toy", np.zeros(3)), BadCommand, "needs 4 positions: toy_pan"),
-        (lambda v: v.update_joints("toy", np.zeros((2, 4))), BadCommand, r"shape \(2, 4\)"),
-        (lambda v: v.update_joints("toy", "abcd"), BadCommand, "needs numbers"),
-        (lambda v: v.update_joints("toy", None), BadCommand, "4 positions"),
-        (lambda v: v.update_reference("toy", [1]), BadCommand, "update_reference"),
-        (lambda v: v.update_base("toy", np.eye(3)), BadCommand, r"\(4, 4\) matrix"),
-        (lambda v: v.update_base("toy", np.full((4, 4), np.nan)), BadCommand, "NaN"),
-        (lambda v: v.update_base("toy", 3 * np.eye(4)), BadCommand, "no rigid pose"),
+        (
+            lambda v: v.update_joints("toy", np.zeros(3)),
+            InvalidCommand,
+            "needs 4 positions: toy_pan",
+        ),
+        (lambda v: v.update_joints("toy", np.zeros((2, 4))), InvalidCommand, r"shape \(2, 4\)"),
+        (lambda v: v.update_joints("toy", "abcd"), InvalidCommand, "needs numbers"),
+        (lambda v: v.update_joints("toy", None), InvalidCommand, "4 positions"),
+        (lambda v: v.update_reference("toy", [1]), InvalidCommand, "update_reference"),
+        (lambda v: v.update_base("toy", np.eye(3)), InvalidCommand, r"\(4, 4\) matrix"),
+        (lambda v: v.update_base("toy", np.full((4, 4), np.nan)), InvalidCommand, "NaN"),
+        (lambda v: v.update_base("toy", 3 * np.eye(4)), InvalidCommand, "no rigid pose"),
     ],
 )
 def test_bad_input_is_named_and_changes_nothing(open_viewer, toy, call, error, text):
@@ -131,13 +135,13 @@ def test_bad_input_is_named_and_changes_nothing(open_viewer, toy, call, error, t
 @pytest.mark.parametrize(
     ("make", "error", "text"),
     [
-        (lambda t: ViewedRobot(t, "two words"), BadConfig, "no name"),
+        (lambda t: ViewedRobot(t, "two words"), InvalidConfig, "no name"),
         (lambda t: ViewedRobot(t, sliders=["toy_pn"]), UnknownJoint, "Did you mean 'toy_pan'"),
-        (lambda t: ViewedRobot(t, max_linear=0.0), BadConfig, "max_linear"),
-        (lambda t: ViewedRobot(t, max_angular=np.nan), BadConfig, "max_angular"),
-        (lambda t: ViewedRobot(t, X_WR=np.zeros((4, 4))), BadCommand, "placement X_WR"),
-        (lambda t: BrowserViewer([ViewedRobot(t), ViewedRobot(t)], 0), BadConfig, "one name"),
-        (lambda t: BrowserViewer([ViewedRobot(t)], 0, rate=0.0), BadConfig, "rate is 0"),
+        (lambda t: ViewedRobot(t, max_linear=0.0), InvalidConfig, "max_linear"),
+        (lambda t: ViewedRobot(t, max_angular=np.nan), InvalidConfig, "max_angular"),
+        (lambda t: ViewedRobot(t, X_WR=np.zeros((4, 4))), InvalidCommand, "placement X_WR"),
+        (lambda t: BrowserViewer([ViewedRobot(t), ViewedRobot(t)], 0), InvalidConfig, "one name"),
+        (lambda t: BrowserViewer([ViewedRobot(t)], 0, rate=0.0), InvalidConfig, "rate is 0"),
     ],
 )
 def test_bad_settings(toy, make, error, text):

@@ -6,21 +6,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.view.drive_state import (
     HOLD_TIMEOUT,
     STOP_REPEATS,
     Direction,
-    DriveState,
-    Twist,
+    PadState,
+    PadTwist,
 )
 
-REST = Twist()
+REST = PadTwist()
 
 
 @pytest.fixture
 def pad():
-    return DriveState(0.5, 2.0)
+    return PadState(0.5, 2.0)
 
 
 def drain(pad, now):
@@ -39,14 +39,14 @@ def test_says_nothing_until_touched(pad):
 @pytest.mark.parametrize(
     ("direction", "twist"),
     [
-        (Direction.FORWARD, Twist(0.5, 0, 0)),
-        (Direction.BACK, Twist(-0.5, 0, 0)),
-        (Direction.TURN_LEFT, Twist(0, 0, 2.0)),
-        (Direction.TURN_RIGHT, Twist(0, 0, -2.0)),
-        (Direction.SLIDE_LEFT, Twist(0, 0.5, 0)),
-        (Direction.SLIDE_RIGHT, Twist(0, -0.5, 0)),
-        (Direction.ARC_LEFT, Twist(0.5, 0, 2.0)),
-        (Direction.ARC_RIGHT, Twist(0.5, 0, -2.0)),
+        (Direction.FORWARD, PadTwist(0.5, 0, 0)),
+        (Direction.BACK, PadTwist(-0.5, 0, 0)),
+        (Direction.TURN_LEFT, PadTwist(0, 0, 2.0)),
+        (Direction.TURN_RIGHT, PadTwist(0, 0, -2.0)),
+        (Direction.SLIDE_LEFT, PadTwist(0, 0.5, 0)),
+        (Direction.SLIDE_RIGHT, PadTwist(0, -0.5, 0)),
+        (Direction.ARC_LEFT, PadTwist(0.5, 0, 2.0)),
+        (Direction.ARC_RIGHT, PadTwist(0.5, 0, -2.0)),
     ],
 )
 def test_directions(pad, direction, twist):
@@ -64,7 +64,7 @@ def test_silence_of_the_page_ends_a_held_drive(pad):
 def test_a_held_drive_goes_on_as_long_as_the_page_repeats_it(pad):
     for now in np.arange(0.0, 5.0, 0.1):
         pad.hold(Direction.BACK, 1, now)
-        assert pad.step(now + 0.05) == Twist(-0.5, 0, 0)
+        assert pad.step(now + 0.05) == PadTwist(-0.5, 0, 0)
 
 
 def test_release_ends_a_held_drive_at_once(pad):
@@ -76,7 +76,7 @@ def test_release_ends_a_held_drive_at_once(pad):
 def test_latched_drive_goes_on_until_stopped(pad):
     pad.latch(Direction.FORWARD, 1, 0.0)
     pad.release()
-    assert pad.step(1e4) == Twist(0.5, 0, 0)
+    assert pad.step(1e4) == PadTwist(0.5, 0, 0)
     pad.stop()
     assert drain(pad, 1e4) == [REST] * STOP_REPEATS
 
@@ -99,15 +99,15 @@ def test_a_page_that_goes_ends_its_own_drive_only(pad, start):
 def test_speeds_act_on_a_drive_under_way(pad):
     pad.latch(Direction.ARC_LEFT, 1, 0.0)
     pad.set_speeds(0.1, 0.3)
-    assert pad.step(0.0) == Twist(0.1, 0.0, 0.3)
+    assert pad.step(0.0) == PadTwist(0.1, 0.0, 0.3)
 
 
 @pytest.mark.parametrize("speeds", [(np.nan, 1.0), (1.0, np.inf), (-0.1, 1.0)])
 def test_bad_speeds_change_nothing(pad, speeds):
-    with pytest.raises(BadCommand, match="speeds"):
+    with pytest.raises(InvalidCommand, match="speeds"):
         pad.set_speeds(*speeds)
     pad.hold(Direction.ARC_LEFT, 1, 0.0)
-    assert pad.step(0.0) == Twist(0.5, 0.0, 2.0)
+    assert pad.step(0.0) == PadTwist(0.5, 0.0, 2.0)
 
 
 def test_a_car_goes_to_the_side_of_its_button_in_reverse_too(pad):

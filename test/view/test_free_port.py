@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.view.free_port import PortInUse, free_port
 from motion_nodes.view.viewed_robot import ViewedRobot
 
@@ -71,7 +71,7 @@ def test_all_ports_taken_is_one_clear_sentence():
     ],
 )
 def test_settings_that_cannot_work(host, port, search, text):
-    with pytest.raises(BadConfig, match=text):
+    with pytest.raises(InvalidConfig, match=text):
         free_port(host, port, search)
 
 

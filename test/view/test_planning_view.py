@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from view.toy_robot import hand_made, pose
 
-from motion_nodes.errors import BadCommand, UnknownFrame
+from motion_nodes.errors import InvalidCommand, UnknownFrame
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.scene.scene import AttachedBody, Part, world_object
@@ -198,7 +198,7 @@ def test_a_newer_plan_takes_the_place_and_a_bad_one_does_not(viewer):
         ([0.0, 1.0], rows), ([], np.zeros((0, 9))), ([1.0, 0.0], rows[:2]),
         ([0.0, np.nan], rows[:2]), ([0.0, 1.0], np.full((2, 9), np.nan)),
     ):  # fmt: skip
-        with pytest.raises(BadCommand):
+        with pytest.raises(InvalidCommand):
             viewer.update_plan("franka", times, bad)
     viewer.flush()
     np.testing.assert_allclose(path.ghost.q, rows[-1])
@@ -211,9 +211,9 @@ def test_a_newer_plan_takes_the_place_and_a_bad_one_does_not(viewer):
 def test_a_robot_without_a_tool_shows_no_plans(open_viewer):
     viewer = open_viewer(ViewedRobot(hand_made()))
     assert planning(viewer, viewer.robot_names[0]) is None
-    with pytest.raises(BadCommand, match="no tool"):
+    with pytest.raises(InvalidCommand, match="no tool"):
         viewer.update_plan(viewer.robot_names[0], [0.0], np.zeros((1, 4)))
-    with pytest.raises(BadCommand, match="no tool"):
+    with pytest.raises(InvalidCommand, match="no tool"):
         viewer.update_scene(viewer.robot_names[0], World().scene)
     with pytest.raises(UnknownFrame, match="no_link"):
         ViewedRobot(hand_made(), tool="no_link")

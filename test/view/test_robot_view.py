@@ -11,7 +11,7 @@ import viser
 from scipy.spatial.transform import Rotation
 from view.toy_robot import hand_made, pose
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Box, Shape
 from motion_nodes.view.link_poses import LinkPoses
 from motion_nodes.view.shape_nodes import GHOST, PLACEHOLDER_RGB, PLAIN_RGB, SOLID, colour
@@ -128,7 +128,7 @@ def test_bad_base_pose_is_refused_and_the_last_one_stays(open_viewer, toy):
     good = pose((1.0, 2.0, 0.0), (0, 0, 0.5))
     viewer.update_base("toy", good)
     for bad in (np.full((4, 4), np.nan), 2.0 * np.eye(4), np.diag([1.0, 1, -1, 1])):
-        with pytest.raises(BadCommand):
+        with pytest.raises(InvalidCommand):
             viewer.update_base("toy", bad)
     viewer.flush()
     np.testing.assert_allclose(node_pose(viewer._robots["toy"].view.base), good, atol=1e-6)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from motion_nodes.errors import BadCommand, BadDescription, UnknownFrame
+from motion_nodes.errors import InvalidCommand, InvalidDescription, UnknownFrame
 from motion_nodes.model.loader import load_robot
 from motion_nodes.robot_setup.sphere_set import SphereSet
 from motion_nodes.view.sphere_session import SphereSession
@@ -83,7 +83,7 @@ def test_what_is_chosen_stays_within_the_spheres_there_are(session):
         session.remove()
     assert session.chosen is None
     assert LINK not in session.spheres.links
-    with pytest.raises(BadCommand, match="has no sphere 0"):
+    with pytest.raises(InvalidCommand, match="has no sphere 0"):
         session.remove()
     with pytest.raises(UnknownFrame, match=LINK):
         session.choose("panda_lnk5")
@@ -104,7 +104,7 @@ def test_bad_values_change_nothing(session):
     for change in (lambda: session.resize(-1.0), lambda: session.move((np.nan, 0.0, 0.0)),
                    lambda: session.scale(0.0), lambda: session.connect(0, 2),
                    lambda: session.connect(99, 1)):  # fmt: skip
-        with pytest.raises(BadCommand):
+        with pytest.raises(InvalidCommand):
             change()
     assert session.spheres is before
     assert not session.undo()
@@ -125,6 +125,6 @@ def test_saving_keeps_the_file_that_was_there(session):
 def test_where_it_cannot_be_saved_it_says_so_and_nothing_is_lost(session, tmp_path):
     session.scale(1.5)
     session.file = tmp_path / "no_folder" / "spheres.yaml"
-    with pytest.raises(BadDescription, match="no_folder"):
+    with pytest.raises(InvalidDescription, match="no_folder"):
         session.save()
     assert session.unsaved

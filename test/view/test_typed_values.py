@@ -12,8 +12,8 @@ import pytest
 from view.toy_robot import hand_made
 
 from motion_nodes.model.loader import load_robot
-from motion_nodes.view import settled_values
-from motion_nodes.view.settled_values import SettledValues
+from motion_nodes.view import debounced_inputs
+from motion_nodes.view.debounced_inputs import SettledValues
 from motion_nodes.view.sphere_editor import SphereEditor
 from motion_nodes.view.sphere_session import SphereSession
 from motion_nodes.view.viewed_robot import ViewedRobot
@@ -58,7 +58,7 @@ def pushed(server, handle):
 @pytest.fixture
 def settled(monkeypatch):
     """Values that settle quickly, what they told, and a way to pass time."""
-    monkeypatch.setattr(settled_values, "REST", 0.02)
+    monkeypatch.setattr(debounced_inputs, "REST", 0.02)
     told = []
     loop = asyncio.new_event_loop()
     yield SettledValues(lambda *wish: told.append(wish)), told, loop

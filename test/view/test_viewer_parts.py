@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from view.toy_robot import pose
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.tree import Box, Sphere
 from motion_nodes.scene.checker import CollisionChecker
@@ -22,10 +22,10 @@ from motion_nodes.view.joint_history import ALL, PERIOD, WINDOW, JointHistory
 from motion_nodes.view.marker_view import Drawing
 from motion_nodes.view.object_editor import solid_of
 from motion_nodes.view.preview import Preview
+from motion_nodes.view.scene_setup import FIELD_OF_VIEW, VIEW_DIRECTION, camera_for
 from motion_nodes.view.sphere_nodes import COLOURS, DISTANCES, distance_colours
-from motion_nodes.view.stage import FIELD_OF_VIEW, VIEW_DIRECTION, camera_for
+from motion_nodes.view.ui_commands import TargetWish
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW, ViewedRobot
-from motion_nodes.view.wishes import TargetWish
 
 FRANKA = load_robot("franka")
 NAMES = FRANKA.joint_names
@@ -167,13 +167,13 @@ def test_handles_that_are_held_are_not_moved_by_others(open_viewer):
 )
 def test_bad_targets_and_drawings(open_viewer, call, text):
     viewer = open_viewer(ViewedRobot.of(FRANKA, followers=(PLANNER,)))
-    with pytest.raises(BadCommand, match=text):
+    with pytest.raises(InvalidCommand, match=text):
         call(viewer)
 
 
 def test_who_has_no_followers_has_no_target(open_viewer):
     viewer = open_viewer(ViewedRobot.of(FRANKA))
-    with pytest.raises(BadCommand, match="no followers"):
+    with pytest.raises(InvalidCommand, match="no followers"):
         viewer.update_target("franka", np.eye(4))
     viewer.set_target_message("franka", "nothing to be said here")
     assert not viewer.wants_tree("franka")

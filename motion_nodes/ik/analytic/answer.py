@@ -10,9 +10,9 @@ from collections import Counter
 import numpy as np
 
 from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.failure_messages import too_far
 from motion_nodes.ik.pose_error import pose_error
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkStatus
-from motion_nodes.ik.reasons import too_far
 from motion_nodes.model.tree import Array
 
 

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from motion_nodes.errors import BadConfig, UnknownJoint
+from motion_nodes.errors import InvalidConfig, UnknownJoint
 from motion_nodes.ik.analytic.lines import lines_of
 from motion_nodes.ik.analytic.structure import Structure, find_structures
 from motion_nodes.ik.chain import IkChain
@@ -36,10 +36,10 @@ class ClosedFormArm:
 
         Raises:
             UnknownJoint: the free joint is not one of the chain's.
-            BadConfig: the tolerance is not above 0, or no form fits the chain; says why.
+            InvalidConfig: the tolerance is not above 0, or no form fits the chain; says why.
         """
         if not 0.0 < tolerance < math.inf:
-            raise BadConfig(f"tolerance is {tolerance}; it must be above 0 (m and rad).")
+            raise InvalidConfig(f"tolerance is {tolerance}; it must be above 0 (m and rad).")
         names = chain.joint_names
         if free_joint is not None and free_joint not in names:
             raise UnknownJoint(free_joint, names, f"the chain to '{chain.tip}'")
@@ -97,7 +97,7 @@ class ClosedFormArm:
             Shape (k, n).
 
         Raises:
-            BadCommand: the target is no pose.
+            InvalidCommand: the target is no pose.
         """
         if values is None:
             values = near[self.free : self.free + 1] if self.free >= 0 else near[:1]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from motion_nodes.ik.interval import free_joint_samples, halton
+from motion_nodes.ik.joint_sampling import free_joint_samples, halton
 from motion_nodes.model.tree import Array, frozen
 
 SWEEP = 25

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.kernels.packed import FIXED, REVOLUTE, PackedArrays, joint_motion
+from motion_nodes.kernels.kinematic_arrays import FIXED, REVOLUTE, PackedArrays, joint_motion
 from motion_nodes.model.poses import rotation_about
 from motion_nodes.model.tree import Array
 
@@ -65,7 +65,7 @@ def lines_of(chain: IkChain) -> tuple[Lines, Array]:
     """Return the lines of a chain in its base, and the pose of its tip at zero, shape (4, 4).
 
     Raises:
-        BadConfig: a joint slides, or moves in more than one place.
+        InvalidConfig: a joint slides, or moves in more than one place.
     """
     arrays, X = chain.arrays, np.eye(4)
     h, p = np.zeros((arrays.joint_count, 3)), np.zeros((arrays.joint_count, 3))
@@ -79,7 +79,7 @@ def lines_of(chain: IkChain) -> tuple[Lines, Array]:
         X = X @ joint_motion(int(arrays.kind[r]), arrays.axis[r], float(arrays.offset[r]))
     order = _order(arrays, chain.row)
     if order != sorted(order):
-        raise BadConfig(
+        raise InvalidConfig(
             f"{chain.robot_name}: closed forms need the joints in their order from base to tip: "
             f"{', '.join(chain.joint_names[k] for k in order)}."
         )
@@ -91,11 +91,11 @@ def _check_joint(chain: IkChain, r: int, known: Array) -> None:
     arrays = chain.arrays
     name = chain.joint_names[int(arrays.q_index[r])]
     if arrays.kind[r] != REVOLUTE:
-        raise BadConfig(
+        raise InvalidConfig(
             f"{chain.robot_name}: joint '{name}' slides; closed forms need turning ones."
         )
     if known.any() or arrays.multiplier[r] != 1.0:
-        raise BadConfig(
+        raise InvalidConfig(
             f"{chain.robot_name}: joint '{name}' moves a joint that mimics it; closed forms need "
             "joints that move one by one."
         )

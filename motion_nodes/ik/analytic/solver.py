@@ -11,12 +11,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from motion_nodes.errors import BadCommand, BadConfig
+from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.ik.analytic.answer import Answer
 from motion_nodes.ik.analytic.arm import ALL, ClosedFormArm, with_all_turns
 from motion_nodes.ik.analytic.free_joint import blocks, grid, samples
 from motion_nodes.ik.chain import IkChain
-from motion_nodes.ik.interval import distance
+from motion_nodes.ik.joint_sampling import distance
 from motion_nodes.ik.problem import (
     IkRequest,
     IkResult,
@@ -24,7 +24,7 @@ from motion_nodes.ik.problem import (
     as_configurations,
     as_pose,
 )
-from motion_nodes.ik.request_parts import joint_index, limits_with, target_in_base
+from motion_nodes.ik.request_validation import joint_index, limits_with, target_in_base
 from motion_nodes.model.tree import Array
 
 Turns = Literal["all", "nearest"]
@@ -63,7 +63,7 @@ class AnalyticIk:
                 calibrated in the factory need some 0.01; solutions are exact all the same.
 
         Raises:
-            BadConfig: no closed form fits; says which axes would have to meet or be parallel.
+            InvalidConfig: no closed form fits; says which axes would have to meet or be parallel.
             UnknownJoint: the free joint is not one of the chain's.
         """
         self.chain = chain
@@ -107,13 +107,13 @@ class AnalyticIk:
             Shape (k, n); k = 0 if there is none.
 
         Raises:
-            BadCommand: a wrong shape, or numbers that are not finite or no pose.
-            BadConfig: the norm is below 1, a weight is negative, or free values were given to an
-                arm of six.
+            InvalidCommand: a wrong shape, or numbers that are not finite or no pose.
+            InvalidConfig: the norm is below 1, a weight is negative, or free values were given to
+                an arm of six.
         """
         near = self._near(seed)
         if not norm >= 1.0:
-            raise BadConfig(
+            raise InvalidConfig(
                 f"norm is {norm}; it must be at least 1 (math.inf: the greatest joint)."
             )
         if weights is not None:
@@ -157,12 +157,12 @@ class AnalyticIk:
             random_seed: equal ones give equal values.
 
         Raises:
-            BadConfig: neither attempts nor time are bounded.
+            InvalidConfig: neither attempts nor time are bounded.
             UnknownJoint: a fixed joint is not one of the chain's.
-            BadCommand: as :meth:`solutions`.
+            InvalidCommand: as :meth:`solutions`.
         """
         if max_attempts is None and max_time == math.inf:
-            raise BadConfig("the search needs an end: give max_attempts, max_time or both.")
+            raise InvalidConfig("the search needs an end: give max_attempts, max_time or both.")
         near = as_configurations(current, self.joint_names, "current")[0]
         X_BT = as_pose(target, "target")
         limits = limits_with(
@@ -178,7 +178,7 @@ class AnalyticIk:
         solution; all that the settings allow if they prefer the closest or there are objectives.
 
         Raises:
-            BadCommand: something in the request has a wrong shape, is not finite or is no pose.
+            InvalidCommand: something in the request has a wrong shape, is not finite or is no pose.
             UnknownJoint: a locked joint is not one of the chain's.
         """
         settings = request.settings or self.settings
@@ -226,19 +226,19 @@ class AnalyticIk:
         if given is None:
             return grid(self._free, near, self._limits)
         if self._free < 0:
-            raise BadConfig(f"{self.chain.robot_name}: this arm of six has no free joint.")
+            raise InvalidConfig(f"{self.chain.robot_name}: this arm of six has no free joint.")
         try:
             values = np.array(given, dtype=np.float64, ndmin=1)
         except (TypeError, ValueError):
             values = np.empty((0, 0))
         if values.ndim != 1 or not np.isfinite(values).all():
-            raise BadCommand(f"free_values must be a list of finite numbers, got {given!r}.")
+            raise InvalidCommand(f"free_values must be a list of finite numbers, got {given!r}.")
         return values
 
     def _checked_weights(self, given: ArrayLike) -> Array:
         weights = np.array(given, dtype=np.float64)
         if weights.shape != (len(self.joint_names),) or not (weights >= 0.0).all():
-            raise BadConfig(
+            raise InvalidConfig(
                 f"weights must be {len(self.joint_names)} numbers that are not negative "
                 f"({', '.join(self.joint_names)}), got {given!r}."
             )

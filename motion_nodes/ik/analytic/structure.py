@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.ik.analytic.lines import Lines
 from motion_nodes.kernels.ik.closed_form import THREE_PARALLEL
 from motion_nodes.kernels.ik.spherical_wrist import GENERAL, MEETING, PARALLEL_12, PARALLEL_23
@@ -69,21 +69,21 @@ def find_structures(
         robot: for errors.
 
     Raises:
-        BadConfig: no form fits; says what is missing.
+        InvalidConfig: no form fits; says what is missing.
     """
     count = len(lines)
     if count not in (6, 7):
-        raise BadConfig(
+        raise InvalidConfig(
             f"{robot}: closed forms are for 6 turning joints, or 7 of which one is free; this "
             f"chain has {count}: {', '.join(names)}."
         )
     if count == 6 and free is not None:
-        raise BadConfig(f"{robot}: of 6 joints none is free, but '{names[free]}' was to be.")
+        raise InvalidConfig(f"{robot}: of 6 joints none is free, but '{names[free]}' was to be.")
     frees = [-1] if count == 6 else list(range(7)) if free is None else [free]
     fits = [fit for at in frees for fit in _fits(lines, at)]
     good = [fit for fit in fits if fit.misfit <= tolerance and _is_general(lines, fit)]
     if not good:
-        raise BadConfig(_refusal(lines, fits, tolerance, frees, names, robot))
+        raise InvalidConfig(_refusal(lines, fits, tolerance, frees, names, robot))
     special = [fit for fit in good if fit.form != GENERAL]
     # The first form of each free joint: a dictionary keeps the last.
     return list({fit.free: fit for fit in reversed(special or good)}.values())[::-1]

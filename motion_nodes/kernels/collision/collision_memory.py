@@ -12,8 +12,8 @@ register full; a block of blocks is a *branch*.
 
 from __future__ import annotations
 
-from motion_nodes.kernels.collision.collision_flow import Flow
-from motion_nodes.kernels.ik.ik_memory import Layout
+from motion_nodes.kernels.control_flow import FunctionBuilder
+from motion_nodes.kernels.ik.ik_memory import FieldLayout
 
 SPHERE, BOX, ALIGNED_BOX, CYLINDER, CAPSULE, CONE, HALF_SPACE, TRIANGLE, PLANES = range(9)
 """Kinds of leaves."""
@@ -21,13 +21,13 @@ SPHERE, BOX, ALIGNED_BOX, CYLINDER, CAPSULE, CONE, HALF_SPACE, TRIANGLE, PLANES 
 LEAF = 24
 """float32 of a leaf: kind and object (int32 both), spare, then 20 numbers, see ``PARAMETERS``."""
 
-PARAMETERS = Layout(R=9, t=3, size=8)
+PARAMETERS = FieldLayout(R=9, t=3, size=8)
 """Numbers of a leaf. A point x of the base is at ``R x + t`` in the leaf's frame. Sizes: radius of
 a sphere; half edges of a box; radius and half length of a cylinder or a capsule; radius and half
 height of a cone; of a triangle with corners (0, 0, 0), (b, 0, 0), (c, d, 0): b, c, d; of planes
 the first one and how many (int32)."""
 
-FIELDS = Layout(
+FIELDS = FieldLayout(
     place=1,  # address of the robot's own function: inputs in lanes -> poses of groups in lanes
     joints=1,  # in a configuration
     inputs=1,  # of that function: the configuration, then joints that stand still
@@ -62,11 +62,11 @@ LONGEST_EDGE = 1e7
 """Longest edge in steps that is checked; longer ones are not free."""
 
 
-def field(flow: Flow, name: str) -> str:
+def field(flow: FunctionBuilder, name: str) -> str:
     """Return a whole number of the table."""
     return flow.get("%h", FIELDS[name], "i64")
 
 
-def array(flow: Flow, name: str) -> str:
+def array(flow: FunctionBuilder, name: str) -> str:
     """Return an array of the table."""
     return flow.get("%h", FIELDS[name], "ptr")

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from motion_nodes.kernels.collision.collision_flow import Flow
 from motion_nodes.kernels.collision.collision_memory import (
     ALIGNED_BOX,
     BOX,
@@ -28,7 +27,8 @@ from motion_nodes.kernels.collision.collision_memory import (
     SPHERE,
     TRIANGLE,
 )
-from motion_nodes.kernels.lanes import Lanes
+from motion_nodes.kernels.control_flow import FunctionBuilder
+from motion_nodes.kernels.simd import Lanes
 
 KINDS = {
     SPHERE: "sphere",
@@ -47,7 +47,7 @@ KINDS = {
 class _Leaf:
     """What is read from a leaf before the loop over spheres."""
 
-    flow: Flow
+    flow: FunctionBuilder
     numbers: list[str]
     """R (9) and t (3) in all lanes, as far as the kind needs them."""
     scalars: list[str]
@@ -89,7 +89,7 @@ def shape_functions(lanes: Lanes) -> str:
 _ARGUMENTS = "ptr %leaf, ptr %centres, ptr %radii, i64 %count, i64 %limit"
 
 
-def _leaf(flow: Flow, turned: bool) -> _Leaf:
+def _leaf(flow: FunctionBuilder, turned: bool) -> _Leaf:
     first = 4
     needed = range(12) if turned else range(9, 12)
     numbers = [flow.splat(flow.get("%leaf", first + k)) if k in needed else "" for k in range(12)]
@@ -98,7 +98,7 @@ def _leaf(flow: Flow, turned: bool) -> _Leaf:
 
 
 def _function(lanes: Lanes, kind: int, square: SquareDistance, turned: bool, rounded: bool) -> str:
-    flow = Flow(lanes)
+    flow = FunctionBuilder(lanes)
     leaf = _leaf(flow, turned)
     with flow.loop("%count", hits=("i64", "0")) as turn:
         radius = flow.get("%radii", turn.index)
@@ -111,26 +111,26 @@ def _function(lanes: Lanes, kind: int, square: SquareDistance, turned: bool, rou
     return flow.function(f"leaf_{KINDS[kind]}", "i64", _ARGUMENTS)
 
 
-def _collect(flow: Flow, turn: object, touching: str) -> None:
+def _collect(flow: FunctionBuilder, turn: object, touching: str) -> None:
     turn["hits"] = flow.emit(f"or i64 {turn['hits']}, {touching}")  # type: ignore[index]
     enough = flow.emit(f"icmp uge i64 {turn['hits']}, %limit")  # type: ignore[index]
     flow.leave_if(turn, enough)  # type: ignore[arg-type]
 
 
-def centre(flow: Flow, centres: str, index: str) -> list[str]:
+def centre(flow: FunctionBuilder, centres: str, index: str) -> list[str]:
     """Return x, y, z of a sphere in lanes."""
     n = flow.lanes.count
     base = flow.at(centres, flow.times(index, 3 * n))
     return [flow.load(flow.at(base, k * n)) for k in range(3)]
 
 
-def _beyond(flow: Flow, value: str, half: str) -> str:
+def _beyond(flow: FunctionBuilder, value: str, half: str) -> str:
     """Return how far a value is outside [-half, half], at least 0."""
     zero = flow.lanes.constant(0.0)
     return flow.greater(flow.binary("fsub", flow.size(value), half), zero)
 
 
-def _between(flow: Flow, value: str, low: str, high: str) -> str:
+def _between(flow: FunctionBuilder, value: str, low: str, high: str) -> str:
     return flow.smaller(flow.greater(value, low), high)
 
 
@@ -218,7 +218,7 @@ def _triangle(leaf: _Leaf, x: list[str]) -> str:
 
 
 def _half_space(lanes: Lanes) -> str:
-    flow = Flow(lanes)
+    flow = FunctionBuilder(lanes)
     leaf = _leaf(flow, True)
     with flow.loop("%count", hits=("i64", "0")) as turn:
         radius = flow.splat(flow.get("%radii", turn.index))
@@ -230,7 +230,7 @@ def _half_space(lanes: Lanes) -> str:
 
 def _planes(lanes: Lanes) -> str:
     """Write the test whether a sphere's centre is inside of planes; faces are triangles."""
-    flow = Flow(lanes)
+    flow = FunctionBuilder(lanes)
     size = 4 + PARAMETERS["size"]
     first = flow.emit(f"sext i32 {flow.get('%leaf', size, 'i32')} to i64")
     faces = flow.emit(f"sext i32 {flow.get('%leaf', size + 1, 'i32')} to i64")

@@ -16,28 +16,28 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.by_address import reader
-from motion_nodes.kernels.collision.checker_calls import address
+from motion_nodes.kernels.array_bridge import reader
+from motion_nodes.kernels.collision.checker_bridge import address
 from motion_nodes.kernels.collision.convex_distance import separation
 from motion_nodes.kernels.collision.piece_arrays import (
     BLOCK,
     COLLISION,
     FREE,
     FULL,
-    Bodies,
-    Surroundings,
-    Work,
+    PieceBodies,
+    PieceWorld,
+    SweepWorkspace,
     example,
 )
 from motion_nodes.kernels.jit import bare_kernel, bare_part
-from motion_nodes.kernels.packed import REVOLUTE, Array, IndexArray
+from motion_nodes.kernels.kinematic_arrays import REVOLUTE, Array, IndexArray
 
 _read = reader(example())
 
 
 @bare_part
-def _poses(bodies: Bodies, q: Array, X: Array) -> None:
-    """Write the pose of each row; Rodrigues' formula as in ``kernels/generic.py``."""
+def _poses(bodies: PieceBodies, q: Array, X: Array) -> None:
+    """Write the pose of each row; Rodrigues' formula as in ``kernels/numpy_kinematics.py``."""
     for row in range(bodies.parent.shape[0]):
         P = bodies.X_PJ[row]
         a, b, c = bodies.axis[row, 0], bodies.axis[row, 1], bodies.axis[row, 2]
@@ -83,7 +83,7 @@ def _centre(X: Array, x: float, y: float, z: float) -> tuple[float, float, float
 
 
 @bare_part
-def _motions(bodies: Bodies, X: Array, moved: Array, motion: Array) -> None:
+def _motions(bodies: PieceBodies, X: Array, moved: Array, motion: Array) -> None:
     """Write how far each body can move against the rows above it, while joints move so much."""
     for b in range(bodies.row.shape[0]):
         ball, total = bodies.ball[b], 0.0
@@ -116,7 +116,7 @@ def _beyond(box: Array, x: float, y: float, z: float) -> float:
 
 
 @bare_part
-def _gather(bodies: Bodies, world: Surroundings, work: Work, clearance: float) -> int:
+def _gather(bodies: PieceBodies, world: PieceWorld, work: SweepWorkspace, clearance: float) -> int:
     """Write the pairs of pieces that may touch around a configuration; -1 if there are too many."""
     count, room, X = 0, work.candidates.shape[0], work.X
     pieces, centres, found = bodies.pieces, work.centres, work.candidates
@@ -173,7 +173,11 @@ def _gather(bodies: Bodies, world: Surroundings, work: Work, clearance: float) -
 
 @bare_part
 def _bounds(
-    bodies: Bodies, world: Surroundings, work: Work, candidate: IndexArray, clearance: float
+    bodies: PieceBodies,
+    world: PieceWorld,
+    work: SweepWorkspace,
+    candidate: IndexArray,
+    clearance: float,
 ) -> tuple[float, float, float]:
     """Return bounds of a pair's distance, and how far it must be to be proven [m]."""
     one, two, key = candidate[0], candidate[1], candidate[2]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.packed import Array, IndexArray
+from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 
 POINTS, BOX, CYLINDER, CONE, HALF_SPACE = range(5)
 """Kinds of cores: convex hull of points; half edges; radius and half length about z; radius of the
@@ -37,7 +37,7 @@ class Pieces(NamedTuple):
     """In the frames of the pieces, shape (p, 3)."""
 
 
-class Bodies(NamedTuple):
+class PieceBodies(NamedTuple):
     """A robot: its kinematics, see ``PackedArrays``, and what is fixed to its rows."""
 
     parent: IndexArray
@@ -59,12 +59,13 @@ class Bodies(NamedTuple):
     chain: IndexArray
     """Moving rows between each body and the base, from the body on."""
     pairs: IndexArray
-    """Bodies that must not touch each other, and how many rows move one but not the other, (p, 4).
+    """PieceBodies that must not touch each other, and how many rows move one but not the other,
+    (p, 4).
     """
     pieces: Pieces
 
 
-class Surroundings(NamedTuple):
+class PieceWorld(NamedTuple):
     """The world: its pieces, near ones next to each other, those without an end first."""
 
     pieces: Pieces
@@ -80,7 +81,7 @@ class Surroundings(NamedTuple):
     """Whether an object and a body must not touch, shape (objects, b)."""
 
 
-class Work(NamedTuple):
+class SweepWorkspace(NamedTuple):
     """Scratch of one thread."""
 
     X: Array
@@ -106,9 +107,9 @@ class Work(NamedTuple):
 class Table(NamedTuple):
     """All that a sweep needs beside the path."""
 
-    bodies: Bodies
-    world: Surroundings
-    work: Work
+    bodies: PieceBodies
+    world: PieceWorld
+    work: SweepWorkspace
     clearance: float
     """Pieces that are nearer than that are in collision [m]."""
 
@@ -119,6 +120,6 @@ def example() -> Table:
     xx, xxx = np.empty((0, 0)), np.empty((0, 0, 0))
     ii = np.empty((0, 0), np.int32)
     pieces = Pieces(i, xx, xxx, x, i, xx)
-    bodies = Bodies(i, i, xxx, xx, i, x, x, i, xx, i, i, i, ii, pieces)
-    world = Surroundings(pieces, i, xx, xx, xx, np.empty((0, 0), np.int8))
-    return Table(bodies, world, Work(xxx, xx, xx, xxx, xx, xx, xx, ii, ii), 0.0)
+    bodies = PieceBodies(i, i, xxx, xx, i, x, x, i, xx, i, i, i, ii, pieces)
+    world = PieceWorld(pieces, i, xx, xx, xx, np.empty((0, 0), np.int8))
+    return Table(bodies, world, SweepWorkspace(xxx, xx, xx, xxx, xx, xx, xx, ii, ii), 0.0)

@@ -5,7 +5,7 @@ Each lane descends on its own. One that arrives ends the loop; one that gets now
 takes the next start.
 
 The functions take the address of the memory of :mod:`motion_nodes.kernels.ik.ik_memory`.
-:mod:`motion_nodes.kernels.ik.ik_generic` does the same in NumPy, and is easier to read.
+:mod:`motion_nodes.kernels.ik.numpy_ik` does the same in NumPy, and is easier to read.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from motion_nodes.kernels.ik.ik_memory import (
     NO_POSE,
     PAUSED,
     REPORT,
-    Layout,
+    FieldLayout,
     work_layout,
 )
-from motion_nodes.kernels.ik.ik_starts import (
+from motion_nodes.kernels.ik.ik_seeds import (
     INFINITY,
     VECTOR,
     WIDE,
@@ -54,7 +54,7 @@ declare i64 @llvm.cttz.i64(i64, i1)
 declare i64 @llvm.ctpop.i64(i64)"""
 
 
-def _give_up(n: int, at: Layout) -> str:
+def _give_up(n: int, at: FieldLayout) -> str:
     """Write the function that ends a lane's descent, and keeps its end if none was nearer."""
     return f"""define internal void @ik_give_up(ptr %work, i64 %lane) nounwind {{
 entry:
@@ -80,7 +80,7 @@ end:
 """
 
 
-def _replace(at: Layout) -> str:
+def _replace(at: FieldLayout) -> str:
     """Write the function that gives lanes (a bit each) their next starts, or puts them to rest."""
     return f"""define internal void @ik_replace(ptr %work, i64 %lanes) nounwind {{
 entry:
@@ -117,7 +117,7 @@ end:
 """
 
 
-def _answer(n: int, at: Layout) -> str:
+def _answer(n: int, at: FieldLayout) -> str:
     """Write the function that copies a lane's solution and errors to where they are asked for."""
     return f"""define internal void @ik_answer(ptr %work, i64 %lane) nounwind {{
 {place(at, "answer")}
@@ -132,7 +132,7 @@ def _answer(n: int, at: Layout) -> str:
 """
 
 
-def _run(at: Layout) -> str:
+def _run(at: FieldLayout) -> str:
     """Write the loop.
 
     Lanes that hold a solution rest in place while another is waited for.
@@ -198,7 +198,7 @@ exhausted:
 """
 
 
-def _entries(at: Layout) -> str:
+def _entries(at: FieldLayout) -> str:
     """Write the functions that begin and resume a solve."""
     return f"""define i64 @ik_solve(ptr %work) nounwind {{
 entry:
@@ -233,7 +233,7 @@ define i64 @ik_resume(ptr %work) nounwind {{
 """
 
 
-def _many(n: int, at: Layout) -> str:
+def _many(n: int, at: FieldLayout) -> str:
     """Write the function for many poses, each with the steps that the memory grants."""
     arguments = "ptr %work, i64 %m, ptr %targets, ptr %q, ptr %report"
     return f"""define void @ik_many({arguments}) nounwind {{

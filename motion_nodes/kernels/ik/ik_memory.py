@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from motion_nodes.kernels.packed import Array
+from motion_nodes.kernels.kinematic_arrays import Array
 
 LANES = 8
 """Descents side by side: on every CPU, so that equal seeds give equal answers up to rounding."""
@@ -25,7 +25,7 @@ PAUSED, FOUND, EXHAUSTED, NO_POSE = 0, 1, 2, 3
 """Outcomes: steps used up; solutions in some lanes; no start left; the target is no pose."""
 
 
-class Layout(dict[str, int]):
+class FieldLayout(dict[str, int]):
     """Where named fields begin that lie one after the other, in units of 8 bytes."""
 
     def __init__(self, **sizes: int) -> None:
@@ -36,26 +36,26 @@ class Layout(dict[str, int]):
             self.size += size
 
 
-def lane_inputs(n: int) -> Layout:
+def lane_inputs(n: int) -> FieldLayout:
     """Return the inputs of a step that differ from lane to lane.
 
     They are: configuration; pose of row 0 in the target, rotation, then translation; least squared
     error so far; steps without progress.
     """
-    return Layout(q=n, X_TB=12, best=1, stalled=1)
+    return FieldLayout(q=n, X_TB=12, best=1, stalled=1)
 
 
-def common_inputs(n: int) -> Layout:
+def common_inputs(n: int) -> FieldLayout:
     """Return the inputs of a step that are the same in all lanes.
 
     They are, of errors about the axes of the target, position [m] before rotation [rad]: up to
     where they are none, and how great they may be; squares of the greatest lengths of position and
     rotation error beyond the former; what position errors are multiplied by [1/m]; limits.
     """
-    return Layout(slack=6, box=6, tolerance=2, weight=1, lower=n, upper=n)
+    return FieldLayout(slack=6, box=6, tolerance=2, weight=1, lower=n, upper=n)
 
 
-def work_layout(n: int) -> Layout:
+def work_layout(n: int) -> FieldLayout:
     """Return the whole memory: inputs and results of the step, then what surrounds it.
 
     Inputs of a solve besides those of the step:
@@ -73,7 +73,7 @@ def work_layout(n: int) -> Layout:
     In between: ``direction`` (factors of the features), ``defect`` (how far the target is from
     being a pose), ``live`` (lanes at work), ``wait`` (those still awaited), ``steps`` (those left).
     """
-    return Layout(
+    return FieldLayout(
         own=lane_inputs(n).size * LANES,
         squared=LANES,
         solved=LANES,
@@ -103,7 +103,7 @@ def work_layout(n: int) -> Layout:
     )
 
 
-class Work:
+class IkWorkspace:
     """The memory of one solve. Used by one thread at a time."""
 
     def __init__(self, n: int) -> None:

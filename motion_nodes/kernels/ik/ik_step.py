@@ -21,19 +21,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from motion_nodes.kernels.ik.ik_memory import common_inputs, lane_inputs
-from motion_nodes.kernels.packed import PackedArrays
-from motion_nodes.kernels.tape import (
+from motion_nodes.kernels.expression_graph import (
+    ExpressionGraph,
     Matrix,
     Program,
     Symbol,
-    Tape,
     Value,
     Vector,
     dot,
     times_matrix,
 )
-from motion_nodes.kernels.tree_code import TreeTracer
+from motion_nodes.kernels.ik.ik_memory import common_inputs, lane_inputs
+from motion_nodes.kernels.kinematic_arrays import PackedArrays
+from motion_nodes.kernels.kinematics_codegen import KinematicsTracer
 
 DAMPING = 0.03
 LEAST_DAMPING = 1e-9
@@ -72,7 +72,7 @@ def step_program(arrays: PackedArrays, row: int) -> Program:
     """
     n = arrays.joint_count
     own, common = lane_inputs(n), common_inputs(n)
-    tracer = TreeTracer(arrays, base_input=own["X_TB"])
+    tracer = KinematicsTracer(arrays, base_input=own["X_TB"])
     tape = tracer.tape
 
     def given(name: str, count: int) -> list[Symbol]:
@@ -111,7 +111,7 @@ def step_program(arrays: PackedArrays, row: int) -> Program:
     return Program(tape, own.size + common.size, outputs)
 
 
-def _errors(tracer: TreeTracer, row: int) -> tuple[Vector, Value]:
+def _errors(tracer: KinematicsTracer, row: int) -> tuple[Vector, Value]:
     """Return position and rotation vector of the tip in the target, and a/2 cot(a/2) of its angle.
 
     The quaternion of the rotation is found from its largest element, so that half a turn is no
@@ -150,7 +150,7 @@ def _errors(tracer: TreeTracer, row: int) -> tuple[Vector, Value]:
     return [*p, *(factor * x for x in v)], half_cotangent
 
 
-def _rate_of_rotation_vector(tape: Tape, phi: Vector, half_cotangent: Value) -> Matrix:
+def _rate_of_rotation_vector(tape: ExpressionGraph, phi: Vector, half_cotangent: Value) -> Matrix:
     """Return the matrix that takes an angular velocity to the rate of the rotation vector.
 
     It is symmetric but for half a cross product. Where all axes count it changes nothing but the
@@ -182,7 +182,9 @@ def _polynomial(x: Value, coefficients: tuple[float, ...]) -> Value:
     return total
 
 
-def _outside_slack(tape: Tape, errors: Vector, slacks: Sequence[Symbol]) -> tuple[Vector, Vector]:
+def _outside_slack(
+    tape: ExpressionGraph, errors: Vector, slacks: Sequence[Symbol]
+) -> tuple[Vector, Vector]:
     """Return how far each error is beyond its slack, and 1 or 0 for whether its axis counts.
 
     An axis inside its slack is free to move; one whose slack is infinite always is.
@@ -198,7 +200,7 @@ def _outside_slack(tape: Tape, errors: Vector, slacks: Sequence[Symbol]) -> tupl
     return residuals, active
 
 
-def _all_less(tape: Tape, values: Sequence[Value], bounds: Sequence[Value]) -> Value:
+def _all_less(tape: ExpressionGraph, values: Sequence[Value], bounds: Sequence[Value]) -> Value:
     """Return 1 if each value is below its bound, else 0."""
     holds: Value = 1.0
     for value, bound in zip(values, bounds, strict=True):
@@ -207,7 +209,7 @@ def _all_less(tape: Tape, values: Sequence[Value], bounds: Sequence[Value]) -> V
 
 
 def _without_blocked(
-    tape: Tape,
+    tape: ExpressionGraph,
     J: Matrix,
     r: Vector,
     q: Sequence[Value],
@@ -227,7 +229,7 @@ def _without_blocked(
     return [list(row) for row in zip(*columns, strict=True)]
 
 
-def _damped_step(tape: Tape, J: Matrix, r: Vector, damping: Value) -> Vector:
+def _damped_step(tape: ExpressionGraph, J: Matrix, r: Vector, damping: Value) -> Vector:
     """Return J^T (J J^T + damping I)^-1 r, or the same as (J^T J + damping I)^-1 J^T r."""
     columns = [list(column) for column in zip(*J, strict=True)]
     if len(columns) > 6:
@@ -244,7 +246,7 @@ def _gram(rows: Matrix, damping: Value) -> Matrix:
     ]
 
 
-def _solve(tape: Tape, A: Matrix, b: Vector) -> Vector:
+def _solve(tape: ExpressionGraph, A: Matrix, b: Vector) -> Vector:
     """Return the solution of A x = b for a positive definite A, whose lower half is given.
 
     Source: Golub and Van Loan, Matrix Computations, algorithm 4.1.1 (L D L^T).
@@ -276,7 +278,7 @@ def _solve(tape: Tape, A: Matrix, b: Vector) -> Vector:
     return x
 
 
-def _bounded(tape: Tape, dq: Vector) -> Vector:
+def _bounded(tape: ExpressionGraph, dq: Vector) -> Vector:
     """Return a step in the same direction in which no joint moves further than the bound."""
     largest: Value = STEP_BOUND
     for x in dq:

@@ -33,7 +33,7 @@ from motion_nodes.kernels.ik.subproblems import (
     zeros_of_wave,
 )
 from motion_nodes.kernels.jit import part
-from motion_nodes.kernels.packed import Array
+from motion_nodes.kernels.kinematic_arrays import Array
 
 MEETING = 1
 """Spherical wrist, and lines 1 and 2 meet."""

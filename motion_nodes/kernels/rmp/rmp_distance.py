@@ -5,16 +5,15 @@ The curvature is v^T H v, with H the second derivative of the distance: how fast
 greater by moving straight on. H = (1 - Dc - n n^T) / d, where c(x) is the nearest point and n the
 direction from it. Inside an obstacle it counts as 0.
 
-Obstacles are read as :class:`motion_nodes.kernels.rmp.rmp_memory.Obstacles` tells.
+Obstacles are read as :class:`motion_nodes.kernels.rmp.rmp_memory.ObstacleArrays` tells.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from motion_nodes.kernels.rmp.rmp_formulas import TINY
-from motion_nodes.kernels.tape import (
-    Tape,
+from motion_nodes.kernels.expression_graph import (
+    ExpressionGraph,
     Value,
     Vector,
     cross,
@@ -24,6 +23,7 @@ from motion_nodes.kernels.tape import (
     scaled,
     times_vector,
 )
+from motion_nodes.kernels.rmp.rmp_formulas import TINY
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def _local(p: Vector, v: Vector, obstacle: list[Value], at_velocity: int) -> _Lo
     return _Local(R, times_vector(turned, offset), times_vector(turned, relative))
 
 
-def from_box(tape: Tape, p: Vector, v: Vector, obstacle: list[Value]) -> Distance:
+def from_box(tape: ExpressionGraph, p: Vector, v: Vector, obstacle: list[Value]) -> Distance:
     """Return the distance of a moving point from a box with rounded edges."""
     here = _local(p, v, obstacle, 16)
     half, rounding = obstacle[12:15], obstacle[15]
@@ -91,7 +91,7 @@ def from_box(tape: Tape, p: Vector, v: Vector, obstacle: list[Value]) -> Distanc
     return Distance(value, times_vector(here.R, n), rate, curvature)
 
 
-def from_round(tape: Tape, p: Vector, v: Vector, obstacle: list[Value]) -> Distance:
+def from_round(tape: ExpressionGraph, p: Vector, v: Vector, obstacle: list[Value]) -> Distance:
     """Return the distance of a moving point from a cylinder or cone, solved in its half section."""
     here = _local(p, v, obstacle, 20)
     half, below, above, normal_across, normal_along = obstacle[12:17]
@@ -142,7 +142,7 @@ def from_round(tape: Tape, p: Vector, v: Vector, obstacle: list[Value]) -> Dista
 
 
 def _from_segment(
-    tape: Tape,
+    tape: ExpressionGraph,
     point: tuple[Value, Value],
     start: tuple[Value, Value],
     end: tuple[Value, Value],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The leaves of RMPflow, written to a tape; in NumPy they stand in ``motion_nodes.rmpflow.leaves``.
+"""The leaves of RMPflow, written to a tape; in NumPy they stand in ``motion_nodes.rmpflow.rmps``.
 
 Parameters come as the numbers that are multiplied by (:data:`rmp_memory.PARAMETERS`).
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from motion_nodes.kernels.tape import Tape, Value, Vector, dot, minus, scaled
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Value, Vector, dot, minus, scaled
 
 _TERMS = 13
 _SQUARINGS = 6
@@ -32,7 +32,7 @@ class NumpyOps:
     root = staticmethod(np.sqrt)
 
 
-def exponential(tape: Tape, z: Value) -> Value:
+def exponential(tape: ExpressionGraph, z: Value) -> Value:
     """Return exp(z), with z bounded to -40..40; relative error below 1e-10.
 
     Source: exp(z) = exp(z / 64)^64, the inner one by Taylor's series.
@@ -47,12 +47,14 @@ def exponential(tape: Tape, z: Value) -> Value:
     return total
 
 
-def gate(tape: Tape, z: Value) -> Value:
+def gate(tape: ExpressionGraph, z: Value) -> Value:
     """Return 1 / (1 + exp(z)): 1 far below zero, 0 far above."""
     return tape.divide(1.0, 1.0 + exponential(tape, z))
 
 
-def collision(tape: Tape, x: Value, xd: Value, p: Sequence[Value]) -> tuple[Value, Value]:
+def collision(
+    tape: ExpressionGraph, x: Value, xd: Value, p: Sequence[Value]
+) -> tuple[Value, Value]:
     """Return acceleration and metric of a sphere at signed distance x; p as in the memory."""
     damping, per_damping, damping_eps, per_gate, repulsion = p[:5]
     per_repulsion, per_radius, metric, per_metric, metric_eps = p[5:]
@@ -65,7 +67,9 @@ def collision(tape: Tape, x: Value, xd: Value, p: Sequence[Value]) -> tuple[Valu
     return push - brake, weight
 
 
-def joint_limit(tape: Tape, x: Value, xd: Value, p: Mapping[str, Value]) -> tuple[Value, Value]:
+def joint_limit(
+    tape: ExpressionGraph, x: Value, xd: Value, p: Mapping[str, Value]
+) -> tuple[Value, Value]:
     """Return acceleration and metric at a distance x from one end, as a part of the range."""
     x = tape.maximum(x, 0.0)
     stretched = x * p["limit.per_potential_length"]
@@ -76,7 +80,7 @@ def joint_limit(tape: Tape, x: Value, xd: Value, p: Mapping[str, Value]) -> tupl
 
 
 def velocity_cap(
-    tape: Tape, qd: Value, most: Value, region: Value, p: Mapping[str, Value]
+    tape: ExpressionGraph, qd: Value, most: Value, region: Value, p: Mapping[str, Value]
 ) -> tuple[Value, Value]:
     """Return acceleration and metric of a joint near its greatest speed."""
     speed = tape.maximum(qd, -qd)
@@ -89,30 +93,30 @@ def velocity_cap(
 
 
 @dataclass(frozen=True)
-class Direction:
+class GraphDirection:
     """How far away, and where to."""
 
     length: Value
     n: Vector
 
 
-def direction(tape: Tape, offset: Vector) -> Direction:
+def direction(tape: ExpressionGraph, offset: Vector) -> GraphDirection:
     """Return length and direction of a vector; of one without length, no direction."""
     length = tape.root(dot(offset, offset))
     per_length = tape.choose(
         tape.less(TINY, length), tape.divide(1.0, tape.maximum(length, TINY)), 0.0
     )
-    return Direction(length, scaled(per_length, offset))
+    return GraphDirection(length, scaled(per_length, offset))
 
 
-def boosted(tape: Tape, squared: Value, exponent: Value, boost: Value) -> Value:
+def boosted(tape: ExpressionGraph, squared: Value, exponent: Value, boost: Value) -> Value:
     """Return what a metric is multiplied by at a squared distance from the goal."""
     beta = exponential(tape, -(squared * exponent))
     return beta * boost + 1.0 - beta
 
 
 def target(
-    tape: Tape, x: Vector, xd: Vector, goal: Vector, p: Mapping[str, Value]
+    tape: ExpressionGraph, x: Vector, xd: Vector, goal: Vector, p: Mapping[str, Value]
 ) -> tuple[Vector, list[list[Value]], Value]:
     """Return acceleration and metric of the tool, and its squared distance from the goal."""
     offset = minus(goal, x)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.ik.ik_memory import Layout
-from motion_nodes.kernels.packed import FIXED, Array, PackedArrays
+from motion_nodes.kernels.ik.ik_memory import FieldLayout
+from motion_nodes.kernels.kinematic_arrays import FIXED, Array, PackedArrays
 
 BLOCK = 8
 """Spheres are padded to a multiple of this, on every CPU."""
@@ -28,7 +28,7 @@ MOTION = 24
 WRENCH = 32
 """Numbers that tell what a sphere asks of its row: 27, filled up to whole registers."""
 BOX, ROUND = 22, 26
-"""Numbers per obstacle, see :class:`Obstacles`."""
+"""Numbers per obstacle, see :class:`ObstacleArrays`."""
 
 _PARAMETERS = {
     "cspace": ("metric", "gain", "damping", "threshold", "inertia"),
@@ -95,7 +95,7 @@ def padded(count: int) -> int:
 
 
 @dataclass(frozen=True)
-class Run:
+class RmpRun:
     """Spheres side by side in memory that move with one row."""
 
     row: int
@@ -103,17 +103,17 @@ class Run:
     count: int
 
 
-def sphere_runs(model: RmpModel) -> tuple[Run, ...]:
+def sphere_runs(model: RmpModel) -> tuple[RmpRun, ...]:
     """Return all spheres, in the order of memory."""
     carried, guards, _ = sphere_places(model)
-    runs: list[Run] = []
+    runs: list[RmpRun] = []
     for place, row in enumerate(model.sphere_rows):
         if runs and runs[-1].row == row:
-            runs[-1] = Run(row, runs[-1].start, runs[-1].count + 1)
+            runs[-1] = RmpRun(row, runs[-1].start, runs[-1].count + 1)
         else:
-            runs.append(Run(row, place, 1))
-    runs.append(Run(model.tool_row, carried, CARRIED))
-    return (*runs, *(Run(row, guards + k, 1) for k, row in enumerate(model.guard_rows)))
+            runs.append(RmpRun(row, place, 1))
+    runs.append(RmpRun(model.tool_row, carried, CARRIED))
+    return (*runs, *(RmpRun(row, guards + k, 1) for k, row in enumerate(model.guard_rows)))
 
 
 def sphere_places(model: RmpModel) -> tuple[int, int, int]:
@@ -126,7 +126,7 @@ def sphere_places(model: RmpModel) -> tuple[int, int, int]:
     return carried, guards, guards + padded(len(model.guard_rows)) + BLOCK
 
 
-def rmp_layout(model: RmpModel) -> Layout:
+def rmp_layout(model: RmpModel) -> FieldLayout:
     """Return the whole memory.
 
     Whole numbers: addresses and counts of obstacles (boxes, round ones, base capsules), and how
@@ -134,7 +134,7 @@ def rmp_layout(model: RmpModel) -> Layout:
     """
     n, joints = model.active, model.arrays.joint_count
     spheres, runs = sphere_places(model)[2], len(sphere_runs(model))
-    return Layout(
+    return FieldLayout(
         boxes=2,
         rounds=2,
         capsules=2,
@@ -172,8 +172,8 @@ def rmp_layout(model: RmpModel) -> Layout:
 
 
 @dataclass(frozen=True)
-class Obstacles:
-    """Obstacles as the code reads them; both arrays are C-contiguous."""
+class ObstacleArrays:
+    """ObstacleArrays as the code reads them; both arrays are C-contiguous."""
 
     boxes: Array
     """Shape (b, BOX): rotation (9, row by row), position (3), half sizes (3), radius of the
@@ -185,9 +185,9 @@ class Obstacles:
     section through the axis; velocity, angular velocity. Cylinders and cones about z."""
 
 
-def empty_obstacles() -> Obstacles:
+def empty_obstacles() -> ObstacleArrays:
     """Return no obstacles."""
-    return Obstacles(np.empty((0, BOX)), np.empty((0, ROUND)))
+    return ObstacleArrays(np.empty((0, BOX)), np.empty((0, ROUND)))
 
 
 def new_memory(model: RmpModel) -> NDArray[np.float64]:

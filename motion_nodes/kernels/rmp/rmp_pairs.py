@@ -10,23 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from motion_nodes.kernels.ik.ik_memory import Layout
-from motion_nodes.kernels.lanes import Lanes, Writer
-from motion_nodes.kernels.llvm_text import Body
-from motion_nodes.kernels.rmp.rmp_bodies import UPPER, at_block, broadcast
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value, Vector
+from motion_nodes.kernels.ik.ik_memory import FieldLayout
+from motion_nodes.kernels.llvm_text import LlvmFunction
 from motion_nodes.kernels.rmp.rmp_distance import Distance, from_box, from_round
 from motion_nodes.kernels.rmp.rmp_formulas import collision
+from motion_nodes.kernels.rmp.rmp_link_motion import UPPER, at_block, broadcast
 from motion_nodes.kernels.rmp.rmp_memory import BOX, PARAMETERS, ROUND
-from motion_nodes.kernels.tape import Program, Tape, Value, Vector
+from motion_nodes.kernels.simd import Lanes, Writer
 
 _SPHERE = 7  # position, velocity, radius
 _SUMS = 9
 _COLLISION = [index for name, index in PARAMETERS.items() if name.startswith("collision.")]
 
-_Formula = Callable[[Tape, Vector, Vector, list[Value]], Distance]
+_Formula = Callable[[ExpressionGraph, Vector, Vector, list[Value]], Distance]
 
 
-def pairs_text(at: Layout, spheres: int, lanes: Lanes) -> str:
+def pairs_text(at: FieldLayout, spheres: int, lanes: Lanes) -> str:
     """Return the functions of the loop.
 
     ``rmp_boxes(memory, first, end, obstacles, count)`` and ``rmp_rounds``, for the blocks of
@@ -40,22 +40,22 @@ def pairs_text(at: Layout, spheres: int, lanes: Lanes) -> str:
     )
 
 
-def _components(at: Layout, spheres: int) -> list[int]:
+def _components(at: FieldLayout, spheres: int) -> list[int]:
     """Return where each input of a sphere begins."""
     fields = [("position", 3), ("velocity", 3), ("radius", 1)]
     return [at[name] + k * spheres for name, count in fields for k in range(count)]
 
 
-def _sums(at: Layout, spheres: int) -> list[int]:
+def _sums(at: FieldLayout, spheres: int) -> list[int]:
     """Return where each sum of a sphere begins; the least distance is the last."""
     fields = [("metric", 6), ("force", 3), ("nearest", 1)]
     return [at[name] + k * spheres for name, count in fields for k in range(count)]
 
 
 def _pair_loop(
-    name: str, formula: _Formula, size: int, at: Layout, spheres: int, lanes: Lanes
+    name: str, formula: _Formula, size: int, at: FieldLayout, spheres: int, lanes: Lanes
 ) -> str:
-    tape = Tape()
+    tape = ExpressionGraph()
     sphere: list[Value] = [tape.input(i) for i in range(_SPHERE)]
     parameters: list[Value] = [tape.input(_SPHERE + i) for i in range(len(_COLLISION))]
     first = _SPHERE + len(_COLLISION)
@@ -86,7 +86,7 @@ def _pair_loop(
             return broadcast(writer, "%obstacle", index - first)
         return f"%sum{index - first - size}"
 
-    body = Body(program, writer, load, lanes.count)
+    body = LlvmFunction(program, writer, load, lanes.count)
     body.write(near)
     any_felt = _any(writer, body.output(felt), lanes)
     writer.lines.append(f"  br i1 {any_felt}, label %heavy, label %latch")

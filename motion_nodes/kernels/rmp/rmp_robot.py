@@ -12,18 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from motion_nodes.kernels.ik.ik_memory import Layout
-from motion_nodes.kernels.packed import PRISMATIC, REVOLUTE
-from motion_nodes.kernels.rmp import rmp_formulas as formulas
-from motion_nodes.kernels.rmp.rmp_bodies import UPPER, moved_point, rigid_terms
-from motion_nodes.kernels.rmp.rmp_memory import (
-    MOTION,
-    PARAMETERS,
-    WRENCH,
-    RmpModel,
-    sphere_runs,
-)
-from motion_nodes.kernels.tape import (
+from motion_nodes.kernels.expression_graph import (
     Value,
     Vector,
     cross,
@@ -33,7 +22,18 @@ from motion_nodes.kernels.tape import (
     scaled,
     times_vector,
 )
-from motion_nodes.kernels.tree_code import TreeTracer
+from motion_nodes.kernels.ik.ik_memory import FieldLayout
+from motion_nodes.kernels.kinematic_arrays import PRISMATIC, REVOLUTE
+from motion_nodes.kernels.kinematics_codegen import KinematicsTracer
+from motion_nodes.kernels.rmp import rmp_formulas as formulas
+from motion_nodes.kernels.rmp.rmp_link_motion import UPPER, moved_point, rigid_terms
+from motion_nodes.kernels.rmp.rmp_memory import (
+    MOTION,
+    PARAMETERS,
+    WRENCH,
+    RmpModel,
+    sphere_runs,
+)
 
 _TERMS = 27
 _Terms = list[Value]
@@ -52,10 +52,10 @@ class _Motion:
 class RmpTracer:
     """Writes both halves of the policy; inputs are places in the memory."""
 
-    def __init__(self, model: RmpModel, at: Layout) -> None:
+    def __init__(self, model: RmpModel, at: FieldLayout) -> None:
         self.model = model
         self.at = at
-        self._tree = TreeTracer(model.arrays)
+        self._tree = KinematicsTracer(model.arrays)
         self.tape = self._tree.tape
         zero: Vector = [0.0, 0.0, 0.0]
         self._motions = {0: _Motion(zero, zero, zero, zero)}

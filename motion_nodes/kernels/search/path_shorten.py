@@ -22,9 +22,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.collision.checker_calls import Checker, edge_free
+from motion_nodes.kernels.collision.checker_bridge import Checker, edge_free
 from motion_nodes.kernels.jit import bare_kernel, bare_part, inlined
-from motion_nodes.kernels.packed import Array
+from motion_nodes.kernels.kinematic_arrays import Array
 
 _ALL = 24
 """So many later waypoints are all looked at; of more, the farther ones in larger steps."""

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.collision.checker_calls import Checker, edge_free
+from motion_nodes.kernels.collision.checker_bridge import Checker, edge_free
 from motion_nodes.kernels.jit import bare_kernel, bare_part, inlined
-from motion_nodes.kernels.packed import Array
+from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.search import rrt_trees
 from motion_nodes.kernels.search.path_shorten import uniform
 from motion_nodes.kernels.search.rrt_connect import (
@@ -36,13 +36,13 @@ from motion_nodes.kernels.search.rrt_connect import (
     SAMPLES,
     SIDE,
 )
-from motion_nodes.kernels.search.rrt_trees import GOAL, START, Space, Trees
+from motion_nodes.kernels.search.rrt_trees import GOAL, START, ConnectSpace, Trees
 
 _ANYWHERE = 0.1
 """Share of samples from all of the space; joints that go round may lead out of the ellipsoid."""
 
 
-class Bound(NamedTuple):
+class CostBound(NamedTuple):
     """What is wanted, and where to look for it."""
 
     cost: float
@@ -60,9 +60,9 @@ class Bound(NamedTuple):
 @bare_kernel
 def search(
     checker: Checker,
-    space: Space,
+    space: ConnectSpace,
     trees: Trees,
-    bound: Bound,
+    bound: CostBound,
     random: NDArray[np.uint64],
     counts: NDArray[np.int64],
     budget: int,
@@ -102,7 +102,7 @@ def search(
 
 
 @inlined
-def _way(space: Space, a: Array, b: Array, out: Array) -> float:
+def _way(space: ConnectSpace, a: Array, b: Array, out: Array) -> float:
     """Write the shortest way of the joints from a to b; return its length without the costs."""
     n = a.shape[0] - 1
     total = 0.0
@@ -116,7 +116,7 @@ def _way(space: Space, a: Array, b: Array, out: Array) -> float:
 
 
 @inlined
-def _to_go(space: Space, trees: Trees, side: int, q: Array, out: Array) -> float:
+def _to_go(space: ConnectSpace, trees: Trees, side: int, q: Array, out: Array) -> float:
     """Return how far it is at least from a configuration to a root of a tree."""
     least = math.inf
     for root in range(trees.sizes[side]):
@@ -128,9 +128,9 @@ def _to_go(space: Space, trees: Trees, side: int, q: Array, out: Array) -> float
 
 @bare_part
 def _sample(
-    space: Space,
+    space: ConnectSpace,
     trees: Trees,
-    bound: Bound,
+    bound: CostBound,
     random: NDArray[np.uint64],
     out: Array,
     axis: Array,
@@ -179,9 +179,9 @@ def _sample(
 @bare_part
 def _explore(
     checker: Checker,
-    space: Space,
+    space: ConnectSpace,
     trees: Trees,
-    bound: Bound,
+    bound: CostBound,
     random: NDArray[np.uint64],
     counts: NDArray[np.int64],
     side: int,
@@ -219,9 +219,9 @@ def _explore(
 @bare_part
 def _connect(
     checker: Checker,
-    space: Space,
+    space: ConnectSpace,
     trees: Trees,
-    bound: Bound,
+    bound: CostBound,
     counts: NDArray[np.int64],
     side: int,
     node: int,

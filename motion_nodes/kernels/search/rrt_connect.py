@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.by_address import reader, table_of
-from motion_nodes.kernels.collision.checker_calls import Checker, address, edge_free, state_free
+from motion_nodes.kernels.array_bridge import reader, table_of
+from motion_nodes.kernels.collision.checker_bridge import Checker, address, edge_free, state_free
 from motion_nodes.kernels.jit import bare_kernel, bare_part, inlined
-from motion_nodes.kernels.packed import Array
+from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.search import rrt_samples, rrt_trees
 from motion_nodes.kernels.search.rrt_samples import Samples, make_samples, sample
-from motion_nodes.kernels.search.rrt_trees import GOAL, START, Space, Trees
+from motion_nodes.kernels.search.rrt_trees import GOAL, START, ConnectSpace, Trees
 
 RUNNING, JOINED, EXHAUSTED, FULL = 0, 1, 2, 3
 """How a batch ended: there is more to do, the trees met, no iterations or no room are left."""
@@ -35,7 +35,7 @@ MOST_CONNECTIONS = 16
 """Further ways to the other tree that are tried after one sample."""
 
 
-class Rules(NamedTuple):
+class ConnectRules(NamedTuple):
     """How the trees grow; lengths in the metric."""
 
     longest: float
@@ -54,7 +54,7 @@ class Rules(NamedTuple):
     """Steps to samples."""
 
 
-class Found(NamedTuple):
+class ConnectResult(NamedTuple):
     """The path that was found."""
 
     path: Array
@@ -63,24 +63,24 @@ class Found(NamedTuple):
     """In the metric, shape (1,)."""
 
 
-class Search(NamedTuple):
+class ConnectSearch(NamedTuple):
     """All that a search works on."""
 
     checker: Checker
-    space: Space
+    space: ConnectSpace
     limits: Array
     """Least and greatest values of start and goals, shape (2, n)."""
     trees: Trees
-    rules: Rules
+    rules: ConnectRules
     samples: Samples
     counts: NDArray[np.int64]
     """What was done so far, shape (COUNTS,)."""
-    found: Found
+    found: ConnectResult
 
 
 def make_search(
-    weights: Array, turn: Array, limits: Array, rules: Rules, samples: Samples, room: int
-) -> Search:
+    weights: Array, turn: Array, limits: Array, rules: ConnectRules, samples: Samples, room: int
+) -> ConnectSearch:
     """Return the memory of a search without roots.
 
     Args:
@@ -91,8 +91,8 @@ def make_search(
         samples: where they grow to.
         room: for so many nodes of each tree.
     """
-    n, space = len(weights), Space(weights.copy(), turn)
-    return Search(
+    n, space = len(weights), ConnectSpace(weights.copy(), turn)
+    return ConnectSearch(
         checker=Checker(0, 0, 0),
         space=space,
         limits=limits,
@@ -100,21 +100,21 @@ def make_search(
         rules=rules,
         samples=samples,
         counts=np.zeros(COUNTS, np.int64),
-        found=Found(np.empty((2 * room, n)), np.empty(1)),
+        found=ConnectResult(np.empty((2 * room, n)), np.empty(1)),
     )
 
 
-def grown(search: Search) -> Search:
+def grown(search: ConnectSearch) -> ConnectSearch:
     """Return a search that goes on with twice the room."""
     trees = rrt_trees.grown(search.trees)
     path = np.empty((trees.parents.size, trees.nodes.shape[2]))
     return search._replace(trees=trees, found=search.found._replace(path=path))
 
 
-def _smallest() -> Search:
+def _smallest() -> ConnectSearch:
     """Return a search for a robot of one joint that has nowhere to begin."""
     nothing = np.full((2, 1), np.nan)
-    rules = Rules(1.0, 1.0, 1.0, 1.0, 1.0, 1, 1)
+    rules = ConnectRules(1.0, 1.0, 1.0, 1.0, 1.0, 1, 1)
     samples = make_samples(np.zeros(1), np.ones(1), 1.0, 1.0)
     return make_search(np.ones(1), np.zeros(1), nothing, rules, samples, 1)
 
@@ -136,7 +136,7 @@ def plant(table: NDArray[np.int64], random_seed: int) -> bool:
     """Begin a search from the start and the goals that stand in the trees.
 
     Args:
-        table: of a :class:`Search`.
+        table: of a :class:`ConnectSearch`.
         random_seed: of the samples.
 
     Returns:
@@ -170,7 +170,7 @@ def search(table: NDArray[np.int64], budget: int) -> int:
     Where a batch ends makes no difference to what is found.
 
     Args:
-        table: of a :class:`Search` that is planted.
+        table: of a :class:`ConnectSearch` that is planted.
         budget: edges to check; 16 samples out of reach count as one.
 
     Returns:
@@ -211,7 +211,9 @@ def search(table: NDArray[np.int64], budget: int) -> int:
 
 
 @bare_part
-def _joined(space: Space, trees: Trees, counts: NDArray[np.int64], found: Found) -> int:
+def _joined(
+    space: ConnectSpace, trees: Trees, counts: NDArray[np.int64], found: ConnectResult
+) -> int:
     """Write the path down."""
     a, b, path = counts[MET_START], counts[MET_GOAL], found.path
     count = rrt_trees.path_between(space, trees, a, b, path)
@@ -226,7 +228,7 @@ def _joined(space: Space, trees: Trees, counts: NDArray[np.int64], found: Found)
 
 @bare_part
 def _join_directly(
-    checker: Checker, space: Space, trees: Trees, counts: NDArray[np.int64], work: Array
+    checker: Checker, space: ConnectSpace, trees: Trees, counts: NDArray[np.int64], work: Array
 ) -> bool:
     """Return whether the start sees a goal; the nearest goal is tried first."""
     goals, away = trees.sizes[GOAL], trees.reach[GOAL]
@@ -263,9 +265,9 @@ def _side(trees: Trees, counts: NDArray[np.int64]) -> int:
 @inlined
 def _explore(
     checker: Checker,
-    space: Space,
+    space: ConnectSpace,
     trees: Trees,
-    rules: Rules,
+    rules: ConnectRules,
     samples: Samples,
     counts: NDArray[np.int64],
     side: int,
@@ -302,9 +304,9 @@ def _explore(
 @bare_part
 def _connect(
     checker: Checker,
-    space: Space,
+    space: ConnectSpace,
     trees: Trees,
-    rules: Rules,
+    rules: ConnectRules,
     counts: NDArray[np.int64],
     side: int,
     node: int,

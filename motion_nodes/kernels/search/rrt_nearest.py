@@ -20,9 +20,9 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from motion_nodes.kernels.collision.checker_calls import address
+from motion_nodes.kernels.collision.checker_bridge import address
 from motion_nodes.kernels.jit import bare_part, inlined
-from motion_nodes.kernels.packed import Array
+from motion_nodes.kernels.kinematic_arrays import Array
 
 LANES = 16
 BLOCKS = 16

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from motion_nodes.kernels.jit import inlined
-from motion_nodes.kernels.packed import Array
+from motion_nodes.kernels.kinematic_arrays import Array
 
 
 class Samples(NamedTuple):

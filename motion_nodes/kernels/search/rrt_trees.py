@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.kernels.jit import bare_kernel, inlined
-from motion_nodes.kernels.packed import Array
+from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.search import rrt_nearest
 from motion_nodes.kernels.search.rrt_nearest import Index
 
@@ -19,7 +19,7 @@ START, GOAL = 0, 1
 NO_PARENT = -1
 
 
-class Space(NamedTuple):
+class ConnectSpace(NamedTuple):
     """Joints as the searches see them, each array of shape (n,)."""
 
     weights: Array
@@ -44,7 +44,7 @@ class Trees(NamedTuple):
     """For the searches, shape (5, n)."""
 
 
-def make_trees(space: Space, start: Array, goals: Array, room: int) -> Trees:
+def make_trees(space: ConnectSpace, start: Array, goals: Array, room: int) -> Trees:
     """Return trees that consist of their roots.
 
     Args:
@@ -99,7 +99,7 @@ def has_room(trees: Trees, tree: int, count: int) -> bool:
 
 
 @inlined
-def add(space: Space, trees: Trees, tree: int, q: Array, parent: int) -> int:
+def add(space: ConnectSpace, trees: Trees, tree: int, q: Array, parent: int) -> int:
     """Add a node and return its number; there must be room."""
     node = int(trees.sizes[tree])
     trees.sizes[tree] = node + 1
@@ -113,7 +113,7 @@ def add(space: Space, trees: Trees, tree: int, q: Array, parent: int) -> int:
 
 
 @inlined
-def index_roots(space: Space, trees: Trees) -> None:
+def index_roots(space: ConnectSpace, trees: Trees) -> None:
     """Let the roots be found, and nothing else; for trees that are new."""
     trees.places.used[:] = 0
     for tree in range(2):
@@ -125,14 +125,14 @@ def index_roots(space: Space, trees: Trees) -> None:
 
 
 @inlined
-def nearest(space: Space, trees: Trees, tree: int, q: Array) -> tuple[int, float]:
+def nearest(space: ConnectSpace, trees: Trees, tree: int, q: Array) -> tuple[int, float]:
     """Return the node nearest to a configuration and how far it is in the metric."""
     rrt_nearest.ask(trees.places, q, space.weights)
     return rrt_nearest.nearest(trees.places, tree)
 
 
 @inlined
-def difference(space: Space, a: Array, b: Array, out: Array) -> float:
+def difference(space: ConnectSpace, a: Array, b: Array, out: Array) -> float:
     """Write the shortest way from a to b to ``out``, shape (n,); return its length."""
     total = 0.0
     for d in range(a.shape[0]):
@@ -145,7 +145,7 @@ def difference(space: Space, a: Array, b: Array, out: Array) -> float:
 
 
 @bare_kernel
-def path_between(space: Space, trees: Trees, a: int, b: int, out: Array) -> int:
+def path_between(space: ConnectSpace, trees: Trees, a: int, b: int, out: Array) -> int:
     """Write the way from the start's root over the pair of nodes that met to a goal's root.
 
     Joints that go round go on without a jump, so the goal's values may be some turns away.

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 
 from motion_nodes.kernels.jit import part
-from motion_nodes.kernels.packed import Array
+from motion_nodes.kernels.kinematic_arrays import Array
 
 LANES = 16
 """Intervals side by side."""

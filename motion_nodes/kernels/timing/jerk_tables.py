@@ -8,7 +8,7 @@ coefficients to begin with.
 from __future__ import annotations
 
 from motion_nodes.kernels.jit import part
-from motion_nodes.kernels.packed import Array
+from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.timing.jerk_lanes import BEGIN, END, LANES, PLACES
 
 _GROWTH = 1.1

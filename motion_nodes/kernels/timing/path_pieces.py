@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from motion_nodes.kernels.jit import kernel, part
-from motion_nodes.kernels.packed import Array, IndexArray
+from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 
 SAMPLES = 4
 """Parts into which an interval is divided when its peaks are looked for."""

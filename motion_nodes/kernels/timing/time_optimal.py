@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from motion_nodes.kernels.jit import kernel, part
-from motion_nodes.kernels.packed import Array, IndexArray
+from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 from motion_nodes.kernels.timing.path_pieces import slopes
 
 _FLAT = 1e-12

@@ -15,10 +15,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from motion_nodes.errors import BadDescription, did_you_mean
+from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.model.base_description import Name
-from motion_nodes.model.decode import decode
-from motion_nodes.model.files.xrdf import (
+from motion_nodes.model.files.xrdf_file import real_spheres
+from motion_nodes.model.files.xrdf_schema import (
     SPHERES_GROUP,
     AddFrame,
     CSpace,
@@ -27,13 +27,13 @@ from motion_nodes.model.files.xrdf import (
     GeometryGroup,
     Modifier,
     Orientation,
-    SelfCollision,
     SphereEntry,
     WorldCollision,
     Xrdf,
+    XrdfSelfCollision,
 )
-from motion_nodes.model.files.xrdf_file import real_spheres
 from motion_nodes.model.files.yaml_file import read_yaml, without_empty, yaml_text
+from motion_nodes.model.yaml_schema import decode
 
 _LOG = logging.getLogger(__name__)
 
@@ -118,7 +118,7 @@ def read_curobo(file: str | Path) -> CuroboRobot:
     """Read a file, and the file of spheres that it may name.
 
     Raises:
-        BadDescription: names the file, the place in it, what is given and what is allowed.
+        InvalidDescription: names the file, the place in it, what is given and what is allowed.
     """
     path = Path(file)
     return parse_curobo(read_yaml(path), path)
@@ -132,7 +132,7 @@ def parse_curobo(data: Mapping[str, Any], file: Path) -> CuroboRobot:
         file: for errors, and as the place of the file of spheres.
 
     Raises:
-        BadDescription: as :func:`read_curobo`.
+        InvalidDescription: as :func:`read_curobo`.
     """
     prefix = "robot_cfg.kinematics" if "robot_cfg" in data else "kinematics"
     fields = without_empty(data.get("robot_cfg", data))["kinematics"]
@@ -220,7 +220,7 @@ def _refuse_moving_links(links: Any, place: str) -> None:
     for name, link in links.items() if isinstance(links, dict) else ():
         kind = link.get("joint_type", "FIXED") if isinstance(link, dict) else "FIXED"
         if str(kind).upper() != "FIXED":
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{place}.{name}.joint_type is {kind!r}; only FIXED ones can be added here. Put "
                 "joints that move into the URDF."
             )
@@ -231,7 +231,7 @@ def _spheres_of_file(file: Path, name: str, place: str) -> Any:
     for candidate in (file.parent / name, file.parent / Path(name).name):
         if candidate.is_file() and candidate != file:
             return without_empty(read_yaml(candidate)).get("collision_spheres", {})
-    raise BadDescription(f"{place}: the file '{name}' does not exist in {file.parent}.")
+    raise InvalidDescription(f"{place}: the file '{name}' does not exist in {file.parent}.")
 
 
 def _xrdf(robot: _Kinematics, place: str) -> Xrdf:
@@ -244,7 +244,7 @@ def _xrdf(robot: _Kinematics, place: str) -> Xrdf:
         numbers[key] = values if isinstance(values, tuple) else (values,) * len(names)
     for key, values in numbers.items():
         if values and len(values) != len(names):
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{place}.cspace.{key}: has {len(values)} numbers for the {len(names)} joints of "
                 "joint_names; give one for each."
             )
@@ -259,7 +259,7 @@ def _xrdf(robot: _Kinematics, place: str) -> Xrdf:
     frames = [_frame(link) for link in robot.extra_links.values()]
     base = [] if robot.base_link is None else [Modifier(set_base_frame=robot.base_link)]
     tools = robot.tool_frames or ((robot.ee_link,) if robot.ee_link else ())
-    own = SelfCollision(SPHERES_GROUP, robot.self_collision_buffer, robot.self_collision_ignore)
+    own = XrdfSelfCollision(SPHERES_GROUP, robot.self_collision_buffer, robot.self_collision_ignore)
     return Xrdf(
         cspace=CSpace(tuple(names[k] for k in moving), accelerations, jerks),
         modifiers=(*(Modifier(add_frame=frame) for frame in frames), *base),

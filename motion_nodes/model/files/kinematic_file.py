@@ -25,10 +25,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from motion_nodes.errors import BadDescription, did_you_mean
-from motion_nodes.model.decode import decode
+from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.model.poses import from_xyz_quat, rotation_about
 from motion_nodes.model.tree import Array, Joint, JointKind, KinematicTree, Link, frozen
+from motion_nodes.model.yaml_schema import decode
 
 SUFFIX = ".kinematic.json"
 WORLD = "world"
@@ -88,15 +88,15 @@ def read_kinematic_file(file: str | Path) -> KinematicTree:
     poses are relative to where the file's numbers start.
 
     Raises:
-        BadDescription: names the file, the place in it, and what is allowed there.
+        InvalidDescription: names the file, the place in it, and what is allowed there.
     """
     path = Path(file)
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise BadDescription(f"{path}: cannot be read: {error.strerror}.") from None
+        raise InvalidDescription(f"{path}: cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError as error:
-        raise BadDescription(f"{path}: is not UTF-8 text ({error.reason}).") from None
+        raise InvalidDescription(f"{path}: is not UTF-8 text ({error.reason}).") from None
     return read_kinematic_text(text, path.name.removesuffix(SUFFIX), str(path))
 
 
@@ -109,15 +109,15 @@ def read_kinematic_text(text: str, name: str, where: str) -> KinematicTree:
         where: the file, for errors.
 
     Raises:
-        BadDescription: as :func:`read_kinematic_file`.
+        InvalidDescription: as :func:`read_kinematic_file`.
     """
     try:
         data = json.loads(text, object_pairs_hook=lambda pairs: _block(pairs, where))
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise BadDescription(f"{where}, {place}: is not JSON: {error.msg}.") from None
+        raise InvalidDescription(f"{where}, {place}: is not JSON: {error.msg}.") from None
     except RecursionError:
-        raise BadDescription(f"{where}: is nested too deeply to be read.") from None
+        raise InvalidDescription(f"{where}: is nested too deeply to be read.") from None
     links = decode(data, _File, where).links
     _check_links(links, where)
     joints = {}
@@ -137,7 +137,7 @@ def _block(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise BadDescription(f"{where}: the field '{twice}' stands twice in one block.")
+        raise InvalidDescription(f"{where}: the field '{twice}' stands twice in one block.")
     return found
 
 
@@ -146,16 +146,16 @@ def _check_links(links: list[_Link], where: str) -> None:
     first: dict[str, int] = {}
     for index, link in enumerate(links):
         if not link.name:
-            raise BadDescription(f"{where}: links[{index}].name is empty.")
+            raise InvalidDescription(f"{where}: links[{index}].name is empty.")
         if link.name in first:
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{where}: links[{index}].name '{link.name}' is taken by "
                 f"links[{first[link.name]}]; names must differ."
             )
         first[link.name] = index
     for index, link in enumerate(links):
         if link.parent is not None and link.parent not in first:
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{where}: links[{index}].parent '{link.parent}' is no link."
                 f"{did_you_mean(link.parent, first)}"
             )
@@ -164,9 +164,9 @@ def _check_links(links: list[_Link], where: str) -> None:
         found = f"there are {len(roots)}: {', '.join(roots)}"
         if not roots:
             found = "all have one, which is a loop" if links else "the list is empty"
-        raise BadDescription(f"{where}: links: exactly one must have no parent; {found}.")
+        raise InvalidDescription(f"{where}: links: exactly one must have no parent; {found}.")
     if WORLD in first and links[first[WORLD]].parent is not None:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: links[{first[WORLD]}].name: '{WORLD}' is kept for what the root stands on."
         )
     _check_loops(links, where)
@@ -181,7 +181,9 @@ def _check_loops(links: list[_Link], where: str) -> None:
         while above is not None:
             if above in seen:
                 loop = " -> ".join([*seen[seen.index(above) :], above])
-                raise BadDescription(f"{where}: links[{index}].parent leads into a loop: {loop}.")
+                raise InvalidDescription(
+                    f"{where}: links[{index}].parent leads into a loop: {loop}."
+                )
             seen.append(above)
             above = parent[above]
 
@@ -196,7 +198,7 @@ def _joint(link: _Link, path: str, where: str) -> Joint | None:
             return None
         parent = WORLD
         if link.name == WORLD:
-            raise BadDescription(f"{where}: {path}: a root called '{WORLD}' cannot be moved.")
+            raise InvalidDescription(f"{where}: {path}: a root called '{WORLD}' cannot be moved.")
     return Joint(
         link.name,
         kind,
@@ -219,7 +221,7 @@ def _motion(motor: _Motor, path: str, where: str) -> tuple[JointKind, Array, Arr
     axis = _unit(moving.axis, f"{inside}.axis", where)
     limits = _NO_LIMITS if moving.limits is None else moving.limits
     if not limits[0] < limits[1]:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: {inside}.limits are {list(limits)}; the first must be below the second."
         )
     if motor.type == "prismatic":
@@ -232,7 +234,7 @@ def _pose(given: Any, path: str, where: str) -> Array:
     """Return the pose in either encoding."""
     if isinstance(given, list):
         if len(given) != 7:
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{where}: {path} has {len(given)} numbers; a pose as a list is "
                 "[qw, qx, qy, qz, x, y, z]."
             )
@@ -240,7 +242,7 @@ def _pose(given: Any, path: str, where: str) -> Array:
         try:
             return from_xyz_quat((x, y, z), (qx, qy, qz, qw))
         except ValueError:
-            raise BadDescription(f"{where}: {path}: the quaternion is zero.") from None
+            raise InvalidDescription(f"{where}: {path}: the quaternion is zero.") from None
     pose = decode(given, _Pose, where, path)
     X = np.eye(4)
     X[:3, 3] = pose.translation
@@ -254,7 +256,7 @@ def _rotation(rotation: _Rotation, path: str, where: str) -> Array:
     degrees, radians = rotation.angle_degrees, rotation.angle_radians
     if (degrees is None) == (radians is None):
         given = "none is" if degrees is None else "both are"
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: {path} needs one of angle_radians and angle_degrees; {given} given."
         )
     angle = math.radians(degrees) if degrees is not None else radians
@@ -266,5 +268,5 @@ def _unit(axis: _Three, path: str, where: str) -> Array:
     """Return the axis with unit length; files hold rounded ones such as (0.7071, 0.7071, 0)."""
     length = math.hypot(*axis)
     if length < 1e-9:
-        raise BadDescription(f"{where}: {path} is zero; give a direction such as [0, 0, 1].")
+        raise InvalidDescription(f"{where}: {path} is zero; give a direction such as [0, 0, 1].")
     return np.asarray(axis, dtype=np.float64) / length

@@ -16,10 +16,10 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.base_description import Name
-from motion_nodes.model.decode import decode
-from motion_nodes.model.files.xrdf import (
+from motion_nodes.model.files.xrdf_file import real_spheres
+from motion_nodes.model.files.xrdf_schema import (
     SPHERES_GROUP,
     CSpace,
     FieldNames,
@@ -29,8 +29,8 @@ from motion_nodes.model.files.xrdf import (
     WorldCollision,
     Xrdf,
 )
-from motion_nodes.model.files.xrdf_file import real_spheres
 from motion_nodes.model.files.yaml_file import read_yaml, without_empty, yaml_text
+from motion_nodes.model.yaml_schema import decode
 
 _LOG = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def read_lula(file: str | Path) -> Xrdf:
     """Read a file.
 
     Raises:
-        BadDescription: names the file, the place in it, what is given and what is allowed.
+        InvalidDescription: names the file, the place in it, what is given and what is allowed.
     """
     path = Path(file)
     return parse_lula(read_yaml(path), str(path))
@@ -86,7 +86,7 @@ def parse_lula(data: Mapping[str, Any], where: str) -> Xrdf:
         where: the file, for errors.
 
     Raises:
-        BadDescription: as :func:`read_lula`.
+        InvalidDescription: as :func:`read_lula`.
     """
     given = without_empty(dict(data))
     fields = {key: value for key, value in given.items() if key not in _UNUSED}
@@ -99,7 +99,7 @@ def parse_lula(data: Mapping[str, Any], where: str) -> Xrdf:
     for name in ("default_q", "acceleration_limits", "jerk_limits"):
         values = getattr(lula, name)
         if len(values) != len(joints) and (values or name == "default_q"):
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{where}: {name} has {len(values)} numbers for the {len(joints)} joints of "
                 "cspace; give one for each."
             )
@@ -108,7 +108,7 @@ def parse_lula(data: Mapping[str, Any], where: str) -> Xrdf:
     _refuse_twice(fixed, f"{where}: cspace_to_urdf_rules")
     both = next((name for name in fixed if name in joints), None)
     if both is not None:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: cspace_to_urdf_rules: joint '{both}' is fixed, and one of cspace as well."
         )
     spheres: dict[str, tuple[SphereEntry, ...]] = {}
@@ -139,11 +139,11 @@ def lula_text(xrdf: Xrdf, root_link: str, comment: str = "") -> str:
         comment: put above it.
 
     Raises:
-        BadDescription: a frame is added, which the URDF would have to have.
+        InvalidDescription: a frame is added, which the URDF would have to have.
     """
     added = [m.add_frame.frame_name for m in xrdf.modifiers if m.add_frame is not None]
     if added:
-        raise BadDescription(
+        raise InvalidDescription(
             f"a Lula file cannot add frames: put {', '.join(added)} into the URDF (converting to a "
             "robot folder does that)."
         )
@@ -187,4 +187,4 @@ def _spheres_data(xrdf: Xrdf, world: WorldCollision) -> list[dict[str, Any]]:
 def _refuse_twice(names: list[str] | tuple[str, ...], path: str) -> None:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise BadDescription(f"{path}: '{twice}' stands twice.")
+        raise InvalidDescription(f"{path}: '{twice}' stands twice.")

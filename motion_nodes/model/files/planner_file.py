@@ -13,6 +13,6 @@ def read_planner_file(file: str | Path) -> dict[str, Any]:
     """Return the settings in a YAML file by name, blocks as dictionaries.
 
     Raises:
-        BadDescription: names the file, and where it is not YAML.
+        InvalidDescription: names the file, and where it is not YAML.
     """
     return dict(read_yaml(Path(file)))

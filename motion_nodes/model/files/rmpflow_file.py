@@ -8,7 +8,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from motion_nodes.errors import BadConfig, BadDescription, did_you_mean
+from motion_nodes.errors import InvalidConfig, InvalidDescription, did_you_mean
 from motion_nodes.model.files.yaml_file import read_yaml, yaml_text
 from motion_nodes.model.rmpflow_settings import (
     GROUPS,
@@ -43,18 +43,18 @@ def read_rmpflow(file: str | Path) -> RmpflowSettings:
         file: YAML, or a robot's folder that holds ``rmpflow.yaml``.
 
     Raises:
-        BadDescription: names the file, and the field that is missing or cannot be used.
+        InvalidDescription: names the file, and the field that is missing or cannot be used.
     """
     path = Path(file).expanduser()
     if path.is_dir():
         path = path / RMPFLOW_FILE
     if not path.is_file():
-        raise BadDescription(f"{path}: there is no such file; RMPflow needs its settings.")
+        raise InvalidDescription(f"{path}: there is no such file; RMPflow needs its settings.")
     data = read_yaml(path)
     try:
         return _settings(data, str(path))
-    except BadConfig as error:
-        raise BadDescription(f"{path}: {error}") from None
+    except InvalidConfig as error:
+        raise InvalidDescription(f"{path}: {error}") from None
 
 
 def rmpflow_text(settings: RmpflowSettings, comment: str = "") -> str:
@@ -113,34 +113,34 @@ def _group(data: dict[str, Any], name: str, prefix: str, where: str) -> Any:
     _warn_of_unknown(block, [*fields, *_UNUSED_PARAMETERS], f"{prefix}{name}.", where)
     missing = [key for key in fields if key not in block and key not in _OPTIONAL]
     if missing:
-        raise BadConfig(f"{prefix}{name} is missing {', '.join(missing)}.")
+        raise InvalidConfig(f"{prefix}{name} is missing {', '.join(missing)}.")
     return kind(**{key: value for key, value in block.items() if key in fields})
 
 
 def _block(data: dict[str, Any], name: str, where: str, prefix: str = "") -> dict[str, Any]:
     if name not in data:
-        raise BadConfig(f"the block {prefix}{name} is missing.")
+        raise InvalidConfig(f"the block {prefix}{name} is missing.")
     if not isinstance(data[name], dict):
-        raise BadConfig(f"{prefix}{name} must be a block of fields.")
+        raise InvalidConfig(f"{prefix}{name} must be a block of fields.")
     block: dict[str, Any] = data[name]
     return block
 
 
 def _items(data: dict[str, Any], name: str, where: str) -> list[dict[str, Any]]:
     if name not in data:
-        raise BadConfig(f"the list {name} is missing; write '{name}: []' where there are none.")
+        raise InvalidConfig(f"the list {name} is missing; write '{name}: []' where there are none.")
     items = data[name]
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise BadConfig(f"{name} must be a list of blocks.")
+        raise InvalidConfig(f"{name} must be a list of blocks.")
     return items
 
 
 def _numbers(data: dict[str, Any], name: str, where: str) -> tuple[float, ...]:
     if name not in data:
-        raise BadConfig(f"the list {name} is missing; give one number for each joint.")
+        raise InvalidConfig(f"the list {name} is missing; give one number for each joint.")
     values = data[name]
     if not isinstance(values, list) or not values:
-        raise BadConfig(f"{name} must be a list with one number for each joint.")
+        raise InvalidConfig(f"{name} must be a list with one number for each joint.")
     return tuple(check_number(f"{name}[{i}]", value) for i, value in enumerate(values))
 
 
@@ -148,7 +148,7 @@ def _state(data: dict[str, Any]) -> str:
     """Return the name of the default posture, which files of Isaac Sim have not."""
     name = data.get("default_posture", RmpflowSettings.default_posture)
     if not isinstance(name, str):
-        raise BadConfig(f"default_posture is {name!r}; it must be the name of a state.")
+        raise InvalidConfig(f"default_posture is {name!r}; it must be the name of a state.")
     return name
 
 
@@ -158,7 +158,7 @@ def _capsule(item: dict[str, Any]) -> BodyCapsule:
     for key in ("pt1", "pt2"):
         point = item.get(key)
         if not isinstance(point, list) or len(point) != 3 or not all(map(_is_number, point)):
-            raise BadConfig(f"body_cylinders '{name}': {key} must be three numbers [m].")
+            raise InvalidConfig(f"body_cylinders '{name}': {key} must be three numbers [m].")
         ends.append((float(point[0]), float(point[1]), float(point[2])))
     return BodyCapsule(name, ends[0], ends[1], _number(item, "radius", f"body_cylinders '{name}'"))
 
@@ -170,13 +170,13 @@ def _is_number(value: object) -> bool:
 def _name(item: dict[str, Any]) -> str:
     name = item.get("name")
     if not isinstance(name, str) or not name:
-        raise BadConfig(f"an entry of body_cylinders or controllers has no name: {item}.")
+        raise InvalidConfig(f"an entry of body_cylinders or controllers has no name: {item}.")
     return name
 
 
 def _number(item: dict[str, Any], key: str, what: str) -> float:
     if not _is_number(item.get(key)):
-        raise BadConfig(f"{what}: {key} must be a number [m].")
+        raise InvalidConfig(f"{what}: {key} must be a number [m].")
     return float(item[key])
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scenes from YAML files, for planning without ROS: only read here, see ``scene/from_file.py``.
+"""YAML files of scenes, for planning without ROS.
+
+Only read here; ``scene/scene_from_file.py`` makes the scene.
 
     objects:
       table: {box: [0.6, 1.0, 0.04], position: [0.5, 0.0, 0.2]}
@@ -21,10 +23,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.base_description import Name, Positive
-from motion_nodes.model.decode import decode
 from motion_nodes.model.files.yaml_file import read_yaml
+from motion_nodes.model.yaml_schema import decode
 
 _Three = tuple[float, float, float]
 
@@ -79,20 +81,22 @@ def read_scene_file(file: Path | str) -> SceneEntry:
     """Read a file.
 
     Raises:
-        BadDescription: it cannot be read, is no YAML, or something in it is missing, unknown or out
-            of bounds; the text names file and place.
+        InvalidDescription: it cannot be read, is no YAML, or something in it is missing, unknown
+            or out of bounds; the text names file and place.
     """
     scene = decode(read_yaml(Path(file)), SceneEntry, str(file))
     for name, entry in scene.objects.items():
         given = [shape for shape in SHAPES if getattr(entry, shape) is not None]
         place = f"{file}: objects.{name}"
         if len(given) != 1:
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{place}: needs one shape of {', '.join(SHAPES)}; given: "
                 f"{' and '.join(given) or 'none'}."
             )
         if entry.rpy is not None and entry.quat_xyzw is not None:
-            raise BadDescription(f"{place}: has rpy and quat_xyzw; give one of them, or neither.")
+            raise InvalidDescription(
+                f"{place}: has rpy and quat_xyzw; give one of them, or neither."
+            )
         if entry.quat_xyzw is not None and sum(x * x for x in entry.quat_xyzw) < 1e-12:
-            raise BadDescription(f"{place}.quat_xyzw is zero; [0, 0, 0, 1] turns nothing.")
+            raise InvalidDescription(f"{place}.quat_xyzw is zero; [0, 0, 0, 1] turns nothing.")
     return scene

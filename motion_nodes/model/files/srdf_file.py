@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Xml
 
-from motion_nodes.errors import BadDescription, did_you_mean
+from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.model.robot import Sphere
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.urdf.robot_xml import robot_root
@@ -110,13 +110,13 @@ def read_srdf(file: str | Path, tree: KinematicTree) -> Srdf:
     """Read a file and check that it goes with a URDF.
 
     Raises:
-        BadDescription: names the file and the line, what is given and what is allowed.
+        InvalidDescription: names the file and the line, what is given and what is allowed.
     """
     path = Path(file)
     try:
         return parse_srdf(path.read_bytes(), tree, str(path))
     except OSError as error:
-        raise BadDescription(f"{path}: cannot be read: {error.strerror}.") from None
+        raise InvalidDescription(f"{path}: cannot be read: {error.strerror}.") from None
 
 
 def parse_srdf(text: str | bytes, tree: KinematicTree, where: str) -> Srdf:
@@ -128,7 +128,7 @@ def parse_srdf(text: str | bytes, tree: KinematicTree, where: str) -> Srdf:
         where: the file, for errors.
 
     Raises:
-        BadDescription: as :func:`read_srdf`.
+        InvalidDescription: as :func:`read_srdf`.
     """
     return _Reader(tree, where).read(robot_root(text, where, "an SRDF"))
 
@@ -144,7 +144,7 @@ class _Reader:
         groups = [self._name(element) for element in root.findall("group")]
         twice = next((name for name in groups if groups.count(name) > 1), None)
         if twice is not None:
-            raise BadDescription(f"{self.where}: two groups are called '{twice}'.")
+            raise InvalidDescription(f"{self.where}: two groups are called '{twice}'.")
         found = Srdf(
             name=root.get("name", self.tree.name),
             groups=tuple(self._group(e, groups) for e in root.findall("group")),
@@ -182,7 +182,7 @@ class _Reader:
             tip = self._known(chain, "tip_link", self.tree.links)
             try:
                 self.tree.path(base, tip)
-            except BadDescription:
+            except InvalidDescription:
                 text = f"tip_link '{tip}' is not below base_link '{base}' in the URDF."
                 raise self._fail(chain, text) from None
             chains.append((base, tip))
@@ -233,7 +233,7 @@ class _Reader:
             while waiting:
                 part = waiting.pop()
                 if part == name:
-                    raise BadDescription(f"{self.where}: group '{name}' is part of itself.")
+                    raise InvalidDescription(f"{self.where}: group '{name}' is part of itself.")
                 if part not in seen:
                     seen.add(part)
                     waiting += parts[part]
@@ -263,9 +263,9 @@ class _Reader:
             raise self._fail(element, text)
         return numbers
 
-    def _fail(self, element: Any, text: str) -> BadDescription:
+    def _fail(self, element: Any, text: str) -> InvalidDescription:
         name = f" '{element.get('name')}'" if element.get("name") else ""
-        return BadDescription(
+        return InvalidDescription(
             f"{self.where}, line {element.sourceline}: {element.tag}{name}: {text}"
         )
 

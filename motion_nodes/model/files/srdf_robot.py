@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import logging
 
-from motion_nodes.model import guessed_drives
-from motion_nodes.model.description import (
+from motion_nodes.model import default_drives
+from motion_nodes.model.files.srdf_file import Srdf
+from motion_nodes.model.files.xrdf_robot import SPHERES_FILE, DescribedRobot
+from motion_nodes.model.robot_yaml import (
     CollisionDescription,
     FramesDescription,
     GroupDescription,
     RobotDescription,
 )
-from motion_nodes.model.files.srdf_file import Srdf
-from motion_nodes.model.files.xrdf_robot import SPHERES_FILE, DescribedRobot
 from motion_nodes.model.tree import KinematicTree
 
 _LOG = logging.getLogger(__name__)
@@ -45,13 +45,13 @@ def describe_srdf(
         frames=FramesDescription(base=tree.root, tool=_tool(groups)),
         groups=groups,
         named_states=_states(srdf, tree, where),
-        drives=guessed_drives.guessed_drives(tree, passive),
+        drives=default_drives.guessed_drives(tree, passive),
         passive_joints=passive,
         collision=CollisionDescription(
             spheres=SPHERES_FILE if spheres else None,
             ignore=tuple((pair.link1, pair.link2) for pair in srdf.disabled),
         ),
-        sources={"drives": guessed_drives.SOURCE},
+        sources={"drives": default_drives.SOURCE},
     )
     for joint in srdf.virtual_joints:
         if joint.type != "fixed":

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from motion_nodes.errors import BadDescription, did_you_mean
-from motion_nodes.model.decode import decode
-from motion_nodes.model.files.xrdf import GeometryGroup, Modifier, Xrdf, with_clones
+from motion_nodes.errors import InvalidDescription, did_you_mean
+from motion_nodes.model.files.xrdf_schema import GeometryGroup, Modifier, Xrdf, with_clones
 from motion_nodes.model.files.yaml_file import read_yaml, without_empty, yaml_text
+from motion_nodes.model.yaml_schema import decode
 
 _LOG = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ def read_xrdf(file: str | Path) -> Xrdf:
     """Read a file and check that it agrees with itself.
 
     Raises:
-        BadDescription: names the file, the place in it, what is given and what is allowed.
+        InvalidDescription: names the file, the place in it, what is given and what is allowed.
     """
     path = Path(file)
     return parse_xrdf(read_yaml(path), str(path))
@@ -36,13 +36,13 @@ def parse_xrdf(data: dict[str, Any], where: str) -> Xrdf:
         where: the file, for errors.
 
     Raises:
-        BadDescription: as :func:`read_xrdf`.
+        InvalidDescription: as :func:`read_xrdf`.
     """
     given = without_empty(data)
     version = _version(given, where)
     ours, theirs = ("collision", "world_collision")[:: 1 if version == 1.0 else -1]
     if theirs in given:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: {theirs} is not a field of XRDF {version}; it is called {ours} there."
         )
     fields = {key: value for key, value in given.items() if key not in ("format", "format_version")}
@@ -58,7 +58,7 @@ def parse_xrdf(data: dict[str, Any], where: str) -> Xrdf:
         fields["geometry"] = {name: _group(group, name, where) for name, group in groups.items()}
     xrdf = decode(fields, Xrdf, where)
     for path, text in _complaints(xrdf, ours):
-        raise BadDescription(f"{where}: {path} {text}")
+        raise InvalidDescription(f"{where}: {path} {text}")
     return xrdf
 
 
@@ -71,14 +71,15 @@ def xrdf_text(xrdf: Xrdf, version: float = 2.0, comment: str = "") -> str:
         comment: put above it.
 
     Raises:
-        BadDescription: a limit is missing, which the format requires; or there is no such version.
+        InvalidDescription: a limit is missing, which the format requires; or there is no such
+            version.
     """
     if version not in VERSIONS:
-        raise BadDescription(f"XRDF {version} cannot be written; allowed: 1.0, 2.0.")
+        raise InvalidDescription(f"XRDF {version} cannot be written; allowed: 1.0, 2.0.")
     cspace = xrdf.cspace
     for name in ("acceleration_limits", "jerk_limits"):
         if len(getattr(cspace, name)) != len(cspace.joint_names):
-            raise BadDescription(
+            raise InvalidDescription(
                 f"XRDF needs {name} for each joint of the c-space; the robot has none for some of "
                 f"{', '.join(cspace.joint_names)}. Add them to limits in its robot.yaml."
             )
@@ -106,12 +107,12 @@ def xrdf_text(xrdf: Xrdf, version: float = 2.0, comment: str = "") -> str:
 
 def _version(data: dict[str, Any], where: str) -> float:
     if data.get("format") != "xrdf":
-        raise BadDescription(f"{where}: format is {data.get('format')!r}; it must be xrdf.")
+        raise InvalidDescription(f"{where}: format is {data.get('format')!r}; it must be xrdf.")
     version = data.get("format_version")
     # Some write it in quotes.
     known = {word: v for v in VERSIONS for word in (str(v), str(int(v)))}
     if str(version) not in known:
-        raise BadDescription(f"{where}: format_version is {version!r}; allowed: 1.0, 2.0.")
+        raise InvalidDescription(f"{where}: format_version is {version!r}; allowed: 1.0, 2.0.")
     return known[str(version)]
 
 

@@ -9,27 +9,27 @@ import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from motion_nodes.errors import BadDescription, did_you_mean
-from motion_nodes.model import guessed_drives
-from motion_nodes.model.description import (
+from motion_nodes.errors import InvalidDescription, did_you_mean
+from motion_nodes.model import default_drives
+from motion_nodes.model.files.xrdf_schema import (
+    CSpace,
+    FieldNames,
+    GeometryGroup,
+    Modifier,
+    SphereEntry,
+    Spheres,
+    WorldCollision,
+    Xrdf,
+    XrdfSelfCollision,
+)
+from motion_nodes.model.robot import Group, Robot
+from motion_nodes.model.robot_yaml import (
     CollisionDescription,
     FramesDescription,
     GroupDescription,
     LimitsDescription,
     RobotDescription,
 )
-from motion_nodes.model.files.xrdf import (
-    CSpace,
-    FieldNames,
-    GeometryGroup,
-    Modifier,
-    SelfCollision,
-    SphereEntry,
-    Spheres,
-    WorldCollision,
-    Xrdf,
-)
-from motion_nodes.model.robot import Group, Robot
 from motion_nodes.model.tree import KinematicTree
 
 _LOG = logging.getLogger(__name__)
@@ -69,8 +69,8 @@ def describe(
         names: what the fields are called there; None: as in an XRDF.
 
     Raises:
-        BadDescription: a joint or link that the URDF does not have; a default position outside of
-            its limits.
+        InvalidDescription: a joint or link that the URDF does not have; a default position outside
+            of its limits.
     """
     names = names or FieldNames()
     _check_names(xrdf, tree, where, names)
@@ -90,7 +90,7 @@ def describe(
             dict(zip(xrdf.cspace.joint_names, xrdf.cspace.jerk_limits, strict=False)),
         ),
         named_states={"home": _home(xrdf, tree, where, names)},
-        drives=guessed_drives.guessed_drives(tree),
+        drives=default_drives.guessed_drives(tree),
         collision=CollisionDescription(
             spheres=SPHERES_FILE if spheres else None, ignore=_ignored(xrdf, tree, spheres, where)
         ),
@@ -111,7 +111,7 @@ def xrdf_of(
 
     Raises:
         UnknownGroup: lists the groups.
-        BadDescription: the robot has no such group, or no limits of acceleration and jerk.
+        InvalidDescription: the robot has no such group, or no limits of acceleration and jerk.
     """
     chosen = _main_group(robot) if group is None else robot.group(group)
     limits = chosen.limits
@@ -135,7 +135,7 @@ def xrdf_of(
         default_joint_positions=dict(zip(robot.joint_names, robot.home.tolist(), strict=True)),
         tool_frames=tuple(tools),
         world_collision=WorldCollision(spheres) if entries else None,
-        self_collision=SelfCollision(spheres, ignore=ignore) if entries else None,
+        self_collision=XrdfSelfCollision(spheres, ignore=ignore) if entries else None,
         geometry={spheres: GeometryGroup(entries)} if entries else {},
     )
 
@@ -148,7 +148,7 @@ def _finite(values: list[float]) -> tuple[float, ...]:
 def _main_group(robot: Robot) -> Group:
     found = next((group for group in robot.groups.values() if group.tip is not None), None)
     if found is None:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{robot.name} has no group with base and tip; only arms can be written as XRDF, Lula "
             "or cuRobo files."
         )
@@ -161,7 +161,7 @@ def _check_names(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames)
         if name not in tree.joint_names:
             why = "is no joint of the URDF that can be moved by itself"
             hint = did_you_mean(name, tree.joint_names)
-            raise BadDescription(f"{where}: {names.joints}: '{name}' {why}.{hint}")
+            raise InvalidDescription(f"{where}: {names.joints}: '{name}' {why}.{hint}")
     links: list[tuple[str, Iterable[str]]] = [(names.tools, xrdf.tool_frames)]
     for name, group in xrdf.geometry.items():
         links.append(
@@ -171,7 +171,9 @@ def _check_names(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames)
         for link in given:
             if link not in tree.links:
                 hint = did_you_mean(link, tree.frame_names)
-                raise BadDescription(f"{where}: {path}: '{link}' is not a link of the URDF.{hint}")
+                raise InvalidDescription(
+                    f"{where}: {path}: '{link}' is not a link of the URDF.{hint}"
+                )
 
 
 def _home(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames) -> dict[str, float]:
@@ -181,13 +183,13 @@ def _home(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames) -> dic
         path = f"{where}: {names.home}: {name}"
         joint = tree.joints.get(name)
         if joint is None:
-            raise BadDescription(f"{path} is no joint.{did_you_mean(name, tree.joint_names)}")
+            raise InvalidDescription(f"{path} is no joint.{did_you_mean(name, tree.joint_names)}")
         if name not in tree.joint_names:
             why = "is fixed" if joint.mimic is None else f"mimics {joint.mimic.joint}"
             _LOG.warning("%s has no effect: the joint %s", path, why)
             continue
         if not joint.lower <= value <= joint.upper:
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{path} is {value:g}; the URDF allows {joint.lower:g} to {joint.upper:g}."
             )
         home[name] = value
@@ -244,7 +246,7 @@ def _sources(xrdf: Xrdf, tree: KinematicTree, where: str) -> dict[str, str]:
     if xrdf.cspace.acceleration_limits or xrdf.cspace.jerk_limits:
         sources["limits"] = where
     if tree.joint_names:
-        sources["drives"] = guessed_drives.SOURCE
+        sources["drives"] = default_drives.SOURCE
     return sources
 
 

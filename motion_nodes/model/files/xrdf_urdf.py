@@ -8,8 +8,8 @@ from typing import Any
 
 from lxml import etree  # type: ignore[import-untyped]
 
-from motion_nodes.errors import BadDescription, did_you_mean
-from motion_nodes.model.files.xrdf import AddFrame, FieldNames, Modifier, RemoveMimic
+from motion_nodes.errors import InvalidDescription, did_you_mean
+from motion_nodes.model.files.xrdf_schema import AddFrame, FieldNames, Modifier, RemoveMimic
 from motion_nodes.model.poses import from_xyz_quat, to_rpy
 from motion_nodes.model.urdf.urdf import parse_xml
 
@@ -28,7 +28,7 @@ def modified_urdf(
         names: what the modifiers are called there; None: as in an XRDF.
 
     Raises:
-        BadDescription: a link or joint that there is not, or one that there is already.
+        InvalidDescription: a link or joint that there is not, or one that there is already.
     """
     if not modifiers:
         return urdf
@@ -54,13 +54,13 @@ def _add_frame(root: Any, frame: AddFrame, path: str) -> None:
     """Add a link and the fixed joint that it hangs on."""
     links, joints = _named(root, "link"), _named(root, "joint")
     if frame.parent_frame_name not in links:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{path}.parent_frame_name: '{frame.parent_frame_name}' is not a link of the URDF."
             f"{did_you_mean(frame.parent_frame_name, links)}"
         )
     for key, taken in (("frame_name", links), ("joint_name", joints)):
         if getattr(frame, key) in taken:
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{path}.{key}: '{getattr(frame, key)}' is in the URDF already; take another name."
             )
     turn = frame.fixed_transform.orientation
@@ -77,7 +77,7 @@ def _set_base(root: Any, base: str, path: str) -> None:
     """Keep what is below a link."""
     links = _named(root, "link")
     if base not in links:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{path}: '{base}' is not a link of the URDF.{did_you_mean(base, links)}"
         )
     kept, waiting = {base}, [base]
@@ -106,7 +106,7 @@ def _let_move(root: Any, change: RemoveMimic, path: str) -> None:
     joints = _named(root, "joint")
     mimics = [name for name, joint in joints.items() if joint.find("mimic") is not None]
     if change.joint_name not in mimics:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{path}.joint_name: '{change.joint_name}' is no joint of the URDF that mimics another."
             f"{did_you_mean(change.joint_name, mimics)}"
         )

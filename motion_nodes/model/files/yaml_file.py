@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 
 MAX_CHARACTERS = 10_000_000
 """Of a text."""
@@ -117,14 +117,14 @@ def read_yaml(file: Path) -> Any:
     """Return the mapping in a YAML file.
 
     Raises:
-        BadDescription: names the file and the place where it is not YAML, or no mapping.
+        InvalidDescription: names the file and the place where it is not YAML, or no mapping.
     """
     try:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
-        raise BadDescription(f"{file}: cannot be read: {error.strerror}.") from None
+        raise InvalidDescription(f"{file}: cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError as error:
-        raise BadDescription(f"{file}: is not UTF-8 text ({error.reason}).") from None
+        raise InvalidDescription(f"{file}: is not UTF-8 text ({error.reason}).") from None
     return parse_yaml(text, str(file))
 
 
@@ -136,10 +136,10 @@ def parse_yaml(text: str, where: str) -> Any:
         where: the file, for errors.
 
     Raises:
-        BadDescription: as :func:`read_yaml`.
+        InvalidDescription: as :func:`read_yaml`.
     """
     if len(text) > MAX_CHARACTERS:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: has {len(text)} characters; at most {MAX_CHARACTERS} are read."
         )
     try:
@@ -148,14 +148,14 @@ def parse_yaml(text: str, where: str) -> Any:
         mark = error.problem_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         what = "cannot be used" if isinstance(error, yaml.composer.ComposerError) else "is not YAML"
-        raise BadDescription(f"{where}{place}: {what}: {error.problem}.") from None
+        raise InvalidDescription(f"{where}{place}: {what}: {error.problem}.") from None
     except RecursionError:
-        raise BadDescription(f"{where}: is nested too deeply to be read.") from None
+        raise InvalidDescription(f"{where}: is nested too deeply to be read.") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise BadDescription(f"{where}: is not YAML: {error}") from None
+        raise InvalidDescription(f"{where}: is not YAML: {error}") from None
     if not isinstance(data, dict):
         found = "nothing" if data is None else f"a {type(data).__name__}"
-        raise BadDescription(f"{where}: a block of fields is needed, this is {found}.")
+        raise InvalidDescription(f"{where}: a block of fields is needed, this is {found}.")
     return data
 
 

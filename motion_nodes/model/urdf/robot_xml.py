@@ -7,7 +7,7 @@ from typing import Any
 
 from lxml import etree  # type: ignore[import-untyped]
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 
 
 def robot_root(text: str | bytes, where: str, kind: str = "a URDF") -> Any:
@@ -19,7 +19,7 @@ def robot_root(text: str | bytes, where: str, kind: str = "a URDF") -> Any:
         kind: what the file is, for errors.
 
     Raises:
-        BadDescription: it is no XML, or starts with another element.
+        InvalidDescription: it is no XML, or starts with another element.
     """
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True
@@ -27,8 +27,8 @@ def robot_root(text: str | bytes, where: str, kind: str = "a URDF") -> Any:
     try:
         root = etree.fromstring(text.encode() if isinstance(text, str) else text, parser)
     except etree.XMLSyntaxError as error:
-        raise BadDescription(f"{where}: is not XML that can be read: {error.msg}.") from None
+        raise InvalidDescription(f"{where}: is not XML that can be read: {error.msg}.") from None
     if root is None or root.tag != "robot":
         found = "nothing" if root is None else f"<{root.tag}>"
-        raise BadDescription(f"{where}: {kind} starts with <robot>, this starts with {found}.")
+        raise InvalidDescription(f"{where}: {kind} starts with <robot>, this starts with {found}.")
     return root

@@ -21,7 +21,7 @@ from lxml import etree  # type: ignore[import-untyped]
 from urdf_parser_py import urdf as urdf_parser
 from urdf_parser_py.xml_reflection import core as xml_reflection
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.tree import KinematicTree
 from motion_nodes.model.urdf.robot_xml import robot_root
 from motion_nodes.model.urdf.urdf_joints import read_joint
@@ -44,7 +44,7 @@ def read_urdf(source: str | Path, where: str = "") -> KinematicTree:
         The tree; axes are of unit length, missing origins are the identity.
 
     Raises:
-        BadDescription: names the file and the element, what is wrong and what is allowed.
+        InvalidDescription: names the file and the element, what is wrong and what is allowed.
     """
     text, where = _text_of(source, where)
     root = parse_xml(text, where)
@@ -53,7 +53,7 @@ def read_urdf(source: str | Path, where: str = "") -> KinematicTree:
     _check_unique((link.name for link in robot.links), "link", where)
     _check_unique((joint.name for joint in robot.joints), "joint", where)
     if not robot.links:
-        raise BadDescription(f"{where}: the robot has no <link>; it needs at least one.")
+        raise InvalidDescription(f"{where}: the robot has no <link>; it needs at least one.")
     colours = {
         material.name: tuple(material.color.rgba)
         for material in robot.materials
@@ -67,22 +67,22 @@ def read_urdf(source: str | Path, where: str = "") -> KinematicTree:
     _resolve_mimics(joints, where)
     try:
         return KinematicTree(robot.name, links, joints)
-    except BadDescription as error:
-        raise BadDescription(f"{where}: {error}") from None
+    except InvalidDescription as error:
+        raise InvalidDescription(f"{where}: {error}") from None
 
 
 def read_urdf_text(path: Path) -> str:
     """Return the text of a URDF file.
 
     Raises:
-        BadDescription: when there is no such file or it is not text.
+        InvalidDescription: when there is no such file or it is not text.
     """
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise BadDescription(f"{path}: is not UTF-8 text ({error.reason}).") from None
+        raise InvalidDescription(f"{path}: is not UTF-8 text ({error.reason}).") from None
     except OSError as error:
-        raise BadDescription(f"{path}: cannot be read: {error.strerror}.") from None
+        raise InvalidDescription(f"{path}: cannot be read: {error.strerror}.") from None
 
 
 def _text_of(source: str | Path, where: str) -> tuple[str, str]:
@@ -104,11 +104,11 @@ def _parse(root: Any, where: str) -> Any:
             return urdf_parser.URDF.from_xml(root, path)
         except xml_reflection.ParseError as error:
             text = f"{_place(error.path)}: {error.e}. {_hint(str(error.e))}"
-            raise BadDescription(f"{where}: {text}".rstrip()) from None
+            raise InvalidDescription(f"{where}: {text}".rstrip()) from None
         except Exception as error:
             # The library asserts and raises plain exceptions; all of them mean a bad file.
             text = f"{_guilty_element(root)}: {error}. {_hint(str(error))}"
-            raise BadDescription(f"{where}: {text}".rstrip()) from None
+            raise InvalidDescription(f"{where}: {text}".rstrip()) from None
 
 
 def _guilty_element(root: Any) -> str:
@@ -130,7 +130,7 @@ def parse_xml(text: str, where: str) -> Any:
     """Return the root element."""
     root = robot_root(text, where)
     if any(str(node.tag).startswith("{http://www.ros.org/wiki/xacro}") for node in root.iter()):
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: still contains xacro macros; expand it first: xacro robot.urdf.xacro "
             "> robot.urdf"
         )
@@ -174,9 +174,11 @@ def _check_unique(names: Iterable[str], kind: str, where: str) -> None:
     seen: set[str] = set()
     for name in names:
         if not name:
-            raise BadDescription(f"{where}: a {kind} has an empty name.")
+            raise InvalidDescription(f"{where}: a {kind} has an empty name.")
         if name in seen:
-            raise BadDescription(f"{where}: two {kind}s are called '{name}'; names must differ.")
+            raise InvalidDescription(
+                f"{where}: two {kind}s are called '{name}'; names must differ."
+            )
         seen.add(name)
 
 
@@ -187,17 +189,17 @@ def _resolve_mimics(joints: dict[str, Any], where: str) -> None:
             continue
         master = joints.get(joint.mimic.joint)
         if master is None:
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{where}: joint '{joint.name}' mimics '{joint.mimic.joint}', which does not "
                 f"exist. Available: {', '.join(joints)}."
             )
         if master.mimic is not None:
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{where}: joint '{joint.name}' mimics '{master.name}', which itself mimics "
                 f"'{master.mimic.joint}'. Let '{joint.name}' mimic '{master.mimic.joint}' "
                 "with the product of the multipliers."
             )
         if not master.movable:
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{where}: joint '{joint.name}' mimics '{master.name}', which is fixed."
             )

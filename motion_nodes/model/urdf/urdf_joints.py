@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.errors import BadDescription, did_you_mean
+from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Joint, JointKind, Link, Mimic, Rollers, frozen
 
@@ -33,18 +33,18 @@ def read_joint(
         rollers: on the rim of the wheel that the joint turns, if it does.
 
     Raises:
-        BadDescription: names file, joint and attribute.
+        InvalidDescription: names file, joint and attribute.
     """
     where = f"{where}: joint '{joint.name}'"
     kind = _kind(joint, where)
     if rollers is not None and kind is not JointKind.CONTINUOUS:
-        raise BadDescription(
+        raise InvalidDescription(
             f'{where}: has <mecanum>, so it turns a wheel; it must be of type="continuous".'
         )
     for end in ("parent", "child"):
         name = getattr(joint, end)
         if name not in links:
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{where}: {end} link '{name}' does not exist.{did_you_mean(str(name), links)}"
             )
     lower, upper, velocity, effort = _limits(joint, kind, where)
@@ -75,7 +75,7 @@ def read_origin(origin: Any, where: str) -> Array:
         where: file and element, for errors.
 
     Raises:
-        BadDescription: for numbers that are not finite or too few.
+        InvalidDescription: for numbers that are not finite or too few.
     """
     if origin is None:
         return frozen(np.eye(4))
@@ -88,7 +88,7 @@ def finite_vector(values: Any, length: int, where: str) -> tuple[float, ...]:
     """Return ``length`` finite numbers or say why not."""
     numbers = tuple(float(value) for value in values)
     if len(numbers) != length or not all(map(math.isfinite, numbers)):
-        raise BadDescription(f"{where} is {list(numbers)}; {length} finite numbers are needed.")
+        raise InvalidDescription(f"{where} is {list(numbers)}; {length} finite numbers are needed.")
     return numbers
 
 
@@ -96,12 +96,12 @@ def _kind(joint: Any, where: str) -> JointKind:
     if joint.type in _KINDS:
         return _KINDS[joint.type]
     if joint.type in ("floating", "planar"):
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: type '{joint.type}' is not supported: it moves in several directions at "
             "once. Describe a mobile base by `kind` in robot.yaml, or split the joint into "
             f"single ones. Allowed: {', '.join(_KINDS)}."
         )
-    raise BadDescription(
+    raise InvalidDescription(
         f"{where}: type '{joint.type}' is no joint type.{did_you_mean(str(joint.type), _KINDS)}"
     )
 
@@ -113,7 +113,7 @@ def _axis(joint: Any, kind: JointKind, where: str) -> Array:
     axis = np.array(finite_vector(joint.axis or (1.0, 0.0, 0.0), 3, f"{where}: axis xyz"))
     length = float(np.linalg.norm(axis))
     if length < 1e-9:
-        raise BadDescription(f"{where}: axis xyz is zero; give a direction such as '0 0 1'.")
+        raise InvalidDescription(f"{where}: axis xyz is zero; give a direction such as '0 0 1'.")
     return frozen(axis / length)
 
 
@@ -128,7 +128,7 @@ def _limits(
     if joint.limit is None:
         if kind is JointKind.CONTINUOUS or joint.mimic is not None:
             return -np.inf, np.inf, np.inf, np.inf
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: a {joint.type} joint needs <limit lower= upper= velocity= effort=>."
         )
     velocity = _positive(joint.limit.velocity, f"{where}: limit velocity")
@@ -139,11 +139,11 @@ def _limits(
         (joint.limit.lower or 0.0, joint.limit.upper or 0.0), 2, f"{where}: limit lower, upper"
     )
     if lower > upper:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: limit lower {lower:.6g} is above upper {upper:.6g}; swap them."
         )
     if lower == upper:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: limit lower and upper are both {lower:.6g}, so it cannot move; give both, "
             'or make it type="fixed".'
         )
@@ -153,7 +153,7 @@ def _limits(
 def _positive(value: float, where: str) -> float:
     """Return a limit that must be a positive number."""
     if not math.isfinite(value) or value <= 0.0:
-        raise BadDescription(f"{where} is {value:.6g}; a positive number is needed.")
+        raise InvalidDescription(f"{where} is {value:.6g}; a positive number is needed.")
     return float(value)
 
 
@@ -167,7 +167,7 @@ def _dynamics(joint: Any, where: str) -> tuple[float, float]:
         f"{where}: dynamics damping, friction",
     )
     if min(values) < 0.0:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: dynamics damping, friction are {list(values)}; they must not be negative."
         )
     return values[0], values[1]
@@ -178,7 +178,7 @@ def _mimic(joint: Any, kind: JointKind, where: str) -> Mimic | None:
     if joint.mimic is None or kind is JointKind.FIXED:
         return None
     if joint.mimic.joint == joint.name:
-        raise BadDescription(f"{where}: mimics itself.")
+        raise InvalidDescription(f"{where}: mimics itself.")
     multiplier = 1.0 if joint.mimic.multiplier is None else joint.mimic.multiplier
     offset = joint.mimic.offset or 0.0
     multiplier, offset = finite_vector((multiplier, offset), 2, f"{where}: mimic")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from urdf_parser_py import urdf as urdf_parser
 
-from motion_nodes.errors import BadDescription
+from motion_nodes.errors import InvalidDescription
 from motion_nodes.model.tree import (
     Box,
     Cylinder,
@@ -36,7 +36,7 @@ def read_link(link: Any, colours: Mapping[str, Any], where: str) -> Link:
         where: the file, for errors.
 
     Raises:
-        BadDescription: names file, link and element.
+        InvalidDescription: names file, link and element.
     """
     where = f"{where}: link '{link.name}'"
     return Link(
@@ -59,9 +59,9 @@ def _inertial(inertial: Any, where: str) -> Inertial | None:
         return None
     mass = float(inertial.mass)
     if not math.isfinite(mass) or mass <= 0.0:
-        raise BadDescription(f"{where}: mass is {mass:.6g} kg; it must be a positive number.")
+        raise InvalidDescription(f"{where}: mass is {mass:.6g} kg; it must be a positive number.")
     if inertial.inertia is None:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: <inertial> has a mass but no <inertia ixx= ixy= ixz= iyy= iyz= izz=>."
         )
     matrix = inertial.inertia.to_matrix()
@@ -76,12 +76,12 @@ def _check_inertia(inertia: Any, where: str) -> None:
     principal = np.linalg.eigvalsh(inertia)
     shown = ", ".join(f"{value:.6g}" for value in principal)
     if principal[0] <= 0.0:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: inertia is not positive definite: principal moments {shown} kg m^2; "
             "all three must be positive."
         )
     if principal[0] + principal[1] < principal[2] * (1.0 - 1e-6):
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: inertia is not physical: principal moments {shown} kg m^2; the two "
             "smaller ones must together reach the largest (triangle inequality)."
         )
@@ -109,17 +109,17 @@ def _geometry(geometry: Any, where: str) -> Geometry:
         return Cylinder(*_sizes(sizes, 2, f"{where}: cylinder radius, length"))
     if isinstance(geometry, urdf_parser.Mesh):
         if not geometry.filename:
-            raise BadDescription(f"{where}: mesh has an empty filename.")
+            raise InvalidDescription(f"{where}: mesh has an empty filename.")
         scale = finite_vector(geometry.scale or (1.0, 1.0, 1.0), 3, f"{where}: mesh scale")
         return Mesh(geometry.filename, (scale[0], scale[1], scale[2]))
-    raise BadDescription(f"{where}: geometry must be box, sphere, cylinder or mesh.")
+    raise InvalidDescription(f"{where}: geometry must be box, sphere, cylinder or mesh.")
 
 
 def _sizes(values: Any, length: int, where: str) -> tuple[float, ...]:
     """Return ``length`` positive numbers or say why not."""
     numbers = finite_vector(values, length, where)
     if min(numbers) <= 0.0:
-        raise BadDescription(f"{where} is {list(numbers)}; sizes must be positive.")
+        raise InvalidDescription(f"{where} is {list(numbers)}; sizes must be positive.")
     return numbers
 
 
@@ -134,7 +134,7 @@ def _colour(visual: Any, colours: Mapping[str, Any], where: str) -> Colour | Non
         return None
     numbers = finite_vector(rgba, 4, f"{where}: material '{material.name}' rgba")
     if min(numbers) < 0.0 or max(numbers) > 1.0:
-        raise BadDescription(
+        raise InvalidDescription(
             f"{where}: material '{material.name}' rgba is {list(numbers)}; each must lie in 0 to 1."
         )
     return numbers[0], numbers[1], numbers[2], numbers[3]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from motion_nodes.errors import BadDescription, did_you_mean
+from motion_nodes.errors import InvalidDescription, did_you_mean
 from motion_nodes.model.tree import Rollers
 
 ELEMENT = "mecanum"
@@ -25,14 +25,14 @@ def read_rollers(root: Any, where: str) -> dict[str, Rollers]:
         where: the file, for errors.
 
     Raises:
-        BadDescription: names file, joint and attribute.
+        InvalidDescription: names file, joint and attribute.
     """
     found: dict[str, Rollers] = {}
     for joint in root.findall("joint"):
         elements = joint.findall(ELEMENT)
         place = f"{where}: joint '{joint.get('name')}'"
         if len(elements) > 1:
-            raise BadDescription(f"{place}: has <{ELEMENT}> twice; a wheel has one rim.")
+            raise InvalidDescription(f"{place}: has <{ELEMENT}> twice; a wheel has one rim.")
         for element in elements:
             found[joint.get("name")] = _read(element, f"{place}: <{ELEMENT}>")
             joint.remove(element)
@@ -43,14 +43,14 @@ def _read(element: Any, where: str) -> Rollers:
     """Return what one element says."""
     for name in element.attrib:
         if name not in _ATTRIBUTES:
-            raise BadDescription(
+            raise InvalidDescription(
                 f"{where}: '{name}' is not an attribute.{did_you_mean(name, _ATTRIBUTES)}"
             )
     if "radius" not in element.attrib:
-        raise BadDescription(f'{where}: needs radius="..", the wheel\'s rolling radius [m].')
+        raise InvalidDescription(f'{where}: needs radius="..", the wheel\'s rolling radius [m].')
     radius = _number(element, "radius", where)
     if not radius > 0.0:
-        raise BadDescription(f"{where}: radius is {radius:g}; it must be above 0.")
+        raise InvalidDescription(f"{where}: radius is {radius:g}; it must be above 0.")
     angle = _number(element, "angle_deg", where) if "angle_deg" in element.attrib else 90.0
     return Rollers(radius, angle)
 
@@ -63,5 +63,5 @@ def _number(element: Any, name: str, where: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise BadDescription(f"{where}: {name} is '{text}'; a finite number is needed.")
+        raise InvalidDescription(f"{where}: {name} is '{text}'; a finite number is needed.")
     return value

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.control.articulation import ControlMode
-from motion_nodes.control.drive_law import DriveGains
 from motion_nodes.control.gripper import GripperConfig
+from motion_nodes.control.joint_controller import ControlMode
+from motion_nodes.control.joint_drive import DriveGains
 from motion_nodes.control.tolerances import ToleranceRequest, Tolerances
-from motion_nodes.errors import BadConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.articulation.guard_defaults import effort_margins, position_tolerances
@@ -270,8 +270,8 @@ def modes_of(params: ArticulationParams) -> dict[str, ControlMode]:
     """Return the control mode of each joint.
 
     Raises:
-        BadConfig: for a wrong number of modes.
-        BadCommand: for a mode that is not known.
+        InvalidConfig: for a wrong number of modes.
+        InvalidCommand: for a mode that is not known.
     """
     names = per_joint(params, "control_modes", params.control_modes)
     return {j: ControlMode.named(m) for j, m in zip(params.joints, names, strict=True)}
@@ -281,12 +281,12 @@ def gains_of(params: ArticulationParams) -> DriveGains:
     """Return the gains of the node's own PID.
 
     Raises:
-        BadConfig: for a wrong number of gains, or none at all where they are needed.
+        InvalidConfig: for a wrong number of gains, or none at all where they are needed.
     """
     given = {"kp": params.kp, "ki": params.ki, "kd": params.kd}
     kp, ki, kd = (np.array(per_joint(params, *item)) for item in given.items())
     if params.command_interface == "effort" and not (kp.any() or kd.any()):
-        raise BadConfig(
+        raise InvalidConfig(
             "command_interface effort needs gains: give kp and kd, or write them into the drives "
             "of robot.yaml"
         )
@@ -297,7 +297,7 @@ def limits_of(params: ArticulationParams, robot: Robot) -> JointLimits:
     """Return the joints' limits, those of the robot or tighter.
 
     Raises:
-        BadConfig: for a wrong number of limits, or one beyond the robot's.
+        InvalidConfig: for a wrong number of limits, or one beyond the robot's.
     """
     own = robot.limits.select(params.joints)
     tighter: dict[str, Any] = {}
@@ -312,7 +312,7 @@ def limits_of(params: ArticulationParams, robot: Robot) -> JointLimits:
         beyond = values > getattr(own, field) * (1.0 + 1e-9)
         if beyond.any():
             i = int(np.argmax(beyond))
-            raise BadConfig(
+            raise InvalidConfig(
                 f"max_{field} of joint {params.joints[i]} is {values[i]:g}; the robot's own limit "
                 f"is {getattr(own, field)[i]:g}"
             )
@@ -377,13 +377,13 @@ def per_joint(params: ArticulationParams, name: str, values: tuple[Any, ...]) ->
     """Return one value for each joint, where one for all or one for each was given.
 
     Raises:
-        BadConfig: for another number of values.
+        InvalidConfig: for another number of values.
     """
     count = len(params.joints)
     if len(values) == 1:
         return tuple(values) * count
     if len(values) != count:
-        raise BadConfig(
+        raise InvalidConfig(
             f"{name} has {len(values)} values for {count} joints; give one for each, or one for all"
         )
     return tuple(values)

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.control.effort_residual import EffortResidual, Ripple
+from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_guard import Blocked, GuardSettings, JointGuard
-from motion_nodes.control.trajectory_runner import TrajectoryRunner
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
@@ -30,7 +30,7 @@ class ContactGuard:
     def __init__(
         self,
         robot: Robot,
-        runner: TrajectoryRunner,
+        runner: JointArbiter,
         params: ArticulationParams,
         dynamics: InverseDynamics | None,
     ) -> None:

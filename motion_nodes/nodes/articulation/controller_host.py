@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from motion_nodes.control.trajectory_runner import TrajectoryRunner
+from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.ros.node import MotionNode
 
 
@@ -16,7 +16,7 @@ class ControllerHost(Protocol):
     def node(self) -> MotionNode[Any]:
         """The node itself; its parameters are ArticulationParams."""
 
-    runner: TrajectoryRunner
+    runner: JointArbiter
     """Who moves which joints; for use in the loop alone."""
 
     def refusal(self) -> str | None:

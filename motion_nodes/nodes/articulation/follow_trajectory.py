@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from control_msgs.action import FollowJointTrajectory
 
+from motion_nodes.control.joint_arbiter import TrajectoryRun
 from motion_nodes.control.trajectory_follower import FollowStatus
-from motion_nodes.control.trajectory_runner import Run
 from motion_nodes.errors import MotionError, UnknownJoint
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.nodes.trajectory.trajectory_requests import (
@@ -22,9 +22,9 @@ from motion_nodes.nodes.trajectory.trajectory_requests import (
     goal_of,
     start,
 )
-from motion_nodes.ros.action_server import Goal, Outcome
+from motion_nodes.ros.concurrency.loop_action_server import LoopGoals
+from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
 from motion_nodes.ros.joint_topics import set_stamp
-from motion_nodes.ros.loop_goals import LoopGoals
 
 Result = FollowJointTrajectory.Result
 
@@ -39,8 +39,8 @@ CODES = {
 """Error code of each way to end."""
 
 OUTCOMES = {
-    FollowStatus.SUCCEEDED: Outcome.SUCCEEDED,
-    FollowStatus.CANCELED: Outcome.CANCELED,
+    FollowStatus.SUCCEEDED: ActionOutcome.SUCCEEDED,
+    FollowStatus.CANCELED: ActionOutcome.CANCELED,
 }
 """All others are aborted."""
 
@@ -49,8 +49,8 @@ OUTCOMES = {
 class _Followed:
     """What is done for a goal."""
 
-    goal: Goal
-    run: Run
+    goal: ActionGoal
+    run: TrajectoryRun
 
     @property
     def ended(self) -> bool:
@@ -66,7 +66,7 @@ class FollowTrajectoryServer(LoopGoals[_Followed]):
         actions = ((FollowJointTrajectory, "~/follow_joint_trajectory"),)
         super().__init__(host.node, actions, monitor_rate)
 
-    def start(self, goal: Goal) -> _Followed | None:
+    def start(self, goal: ActionGoal) -> _Followed | None:
         """Start the trajectory, or say why it cannot be followed."""
         trajectory = goal.request.trajectory
         stamp, label = trajectory.header.stamp, f"action goal {goal.label}"
@@ -92,7 +92,7 @@ class FollowTrajectoryServer(LoopGoals[_Followed]):
         """Tell how the trajectory ended."""
         follower = followed.run.follower
         if followed.ended:
-            outcome = OUTCOMES.get(follower.status, Outcome.ABORTED)
+            outcome = OUTCOMES.get(follower.status, ActionOutcome.ABORTED)
             self._answer(followed.goal, CODES[follower.status], follower.text, outcome)
         else:
             text = "the controller is being taken down"
@@ -112,7 +112,9 @@ class FollowTrajectoryServer(LoopGoals[_Followed]):
         _fill(message.error, position - now.position, velocity - now.velocity, now.time)
         return message
 
-    def _answer(self, goal: Goal, code: int, text: str, outcome: Outcome = Outcome.ABORTED) -> None:
+    def _answer(
+        self, goal: ActionGoal, code: int, text: str, outcome: ActionOutcome = ActionOutcome.ABORTED
+    ) -> None:
         if text:
             self._host.node.get_logger().info(f"goal ended: {text}")
         goal.result.error_code, goal.result.error_string = code, text

@@ -17,12 +17,12 @@ from control_msgs.action import GripperCommand, ParallelGripperCommand
 from numpy.typing import NDArray
 
 from motion_nodes.control.gripper import GripperConfig, GripperMove, GripStatus
+from motion_nodes.control.joint_arbiter import Claim
 from motion_nodes.control.joint_command import JointCommand
-from motion_nodes.control.trajectory_runner import Claim
-from motion_nodes.errors import BadCommand, MotionError
+from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
-from motion_nodes.ros.action_server import Goal, Outcome
-from motion_nodes.ros.loop_goals import LoopGoals
+from motion_nodes.ros.concurrency.loop_action_server import LoopGoals
+from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
 
 COMMAND_NAMES = (
     "gripper_action_controller/gripper_cmd",
@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 class _Grip:
     """What is done for a goal."""
 
-    goal: Goal
+    goal: ActionGoal
     move: GripperMove
     claim: Claim
     position: float = float("nan")
@@ -89,7 +89,7 @@ class GripperServer(LoopGoals[_Grip]):
                 grip.position = float(q[farthest])
                 grip.move.judge(grip.position, float(v[int(np.argmax(np.abs(v)))]), dt)
 
-    def start(self, goal: Goal) -> _Grip | None:
+    def start(self, goal: ActionGoal) -> _Grip | None:
         """Start the move, or say why not."""
         command = goal.request.command
         try:
@@ -97,7 +97,7 @@ class GripperServer(LoopGoals[_Grip]):
             return self._host.node.in_loop(lambda: self._start(goal, position, max_effort))
         except (MotionError, TimeoutError) as error:
             self._host.node.warn("gripper", f"gripper goal refused: {error}")
-            self._answer(goal, Outcome.ABORTED)
+            self._answer(goal, ActionOutcome.ABORTED)
             return None
 
     def stop(self, grip: _Grip) -> None:
@@ -118,12 +118,12 @@ class GripperServer(LoopGoals[_Grip]):
             return float(command.position)
         for name in command.name:
             if name not in self._joints:
-                raise BadCommand(
+                raise InvalidCommand(
                     f"joint '{name}' is not of this gripper; it has {', '.join(self._joints)}"
                 )
         wanted = list(command.position)
         if len(wanted) not in (1, len(command.name) or 1) or len({*wanted}) != 1:
-            raise BadCommand(
+            raise InvalidCommand(
                 f"a gripper needs one position for all its fingers, was given {wanted}"
             )
         return float(wanted[0])
@@ -135,7 +135,7 @@ class GripperServer(LoopGoals[_Grip]):
         else:
             wanted = max((float(effort) for effort in command.effort), default=0.0)
         if not wanted >= 0.0:
-            raise BadCommand(f"max_effort is {wanted}; give 0 for the drives' own, or more")
+            raise InvalidCommand(f"max_effort is {wanted}; give 0 for the drives' own, or more")
         if wanted > 0.0 and not self._bounds_effort:
             self._host.node.warn(
                 "max_effort",
@@ -145,7 +145,7 @@ class GripperServer(LoopGoals[_Grip]):
             return math.inf
         return wanted or math.inf
 
-    def _start(self, goal: Goal, position: float, max_effort: float) -> _Grip:
+    def _start(self, goal: ActionGoal, position: float, max_effort: float) -> _Grip:
         refusal = self._host.refusal()
         if refusal is not None:
             raise MotionError(refusal)
@@ -153,18 +153,18 @@ class GripperServer(LoopGoals[_Grip]):
         command = JointCommand(names=self._joints, positions=[move.goal] * len(self._joints))
         return _Grip(goal, move, self._host.runner.claim(command, "a gripper goal", max_effort))
 
-    def _outcome(self, grip: _Grip) -> Outcome:
+    def _outcome(self, grip: _Grip) -> ActionOutcome:
         if grip.canceled:
-            return Outcome.CANCELED
+            return ActionOutcome.CANCELED
         status = grip.move.status
         held = status is GripStatus.STALLED and self._allow_stalling
         good = (status is GripStatus.REACHED or held) and not grip.claim.lost
-        return Outcome.SUCCEEDED if good else Outcome.ABORTED
+        return ActionOutcome.SUCCEEDED if good else ActionOutcome.ABORTED
 
     def _answer(
         self,
-        goal: Goal,
-        outcome: Outcome,
+        goal: ActionGoal,
+        outcome: ActionOutcome,
         status: GripStatus | None = None,
         position: float = float("nan"),
     ) -> None:

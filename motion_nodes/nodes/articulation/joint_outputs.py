@@ -12,9 +12,9 @@ from control_msgs.msg import JointTrajectoryControllerState
 from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.articulation import JointReference
-from motion_nodes.control.drive_law import DriveLaw, motion_load, one_step_back
-from motion_nodes.control.effort_bounds import held_back
+from motion_nodes.control.effort_limiter import held_back
+from motion_nodes.control.joint_controller import JointReference
+from motion_nodes.control.joint_drive import DriveLaw, motion_load, one_step_back
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter, set_stamp

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
-from motion_nodes.control.articulation import ControlMode
 from motion_nodes.control.joint_command import JointCommand
+from motion_nodes.control.joint_controller import ControlMode
 from motion_nodes.control.joint_streams import STREAM_PAUSE, Stream, StreamSenders
 from motion_nodes.errors import MotionError
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.ros import qos
-from motion_nodes.ros.bases.base_commands import SenderWatch
 from motion_nodes.ros.controller_references import BLOCKED
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.stamps import command_time
+from motion_nodes.ros.wheeled.base_commands import SenderWatch
 
 Array = NDArray[np.float64]
 

@@ -13,11 +13,11 @@ from control_msgs.msg import JointTrajectoryControllerState as State
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from motion_nodes.ik.articulation import ArticulationIk
+from motion_nodes.ik.tool_goal import ArticulationIk
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.demo.arm_motions import ArmMotion, eased, elbow_round, retraction
-from motion_nodes.nodes.demo.client import ClientNode, Findings
+from motion_nodes.nodes.demo.client import ClientNode, DemoFindings
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos, signals
 from motion_nodes.ros.names import JOINT_CONTROLLER
@@ -77,7 +77,7 @@ class ArmClient(ClientNode):
         """Where the tool is, by the measured joints, shape (4, 4)."""
         return self.ik.tool_pose(self.joints)
 
-    def performed(self, motion: ArmMotion, findings: Findings) -> bool:
+    def performed(self, motion: ArmMotion, findings: DemoFindings) -> bool:
         """Have the arm pass a motion and rest; False when it did not, or is somebody else's."""
         self._send(motion)
         end, duration = motion.positions[-1], float(motion.times[-1])
@@ -135,7 +135,7 @@ def deviation(X: Array, poses: Array) -> tuple[float, float]:
     return float(distances.max()), float(np.arccos(np.clip(cosines, -1.0, 1.0)).max())
 
 
-def show_elbow(client: ArmClient, findings: Findings) -> None:
+def show_elbow(client: ArmClient, findings: DemoFindings) -> None:
     """Move the elbow to either side and back while the tool stays, and check both."""
     client.spin(REST)
     X_WT = client.X_WT
@@ -152,7 +152,7 @@ def show_elbow(client: ArmClient, findings: Findings) -> None:
     )
 
 
-def show_retraction(client: ArmClient, findings: Findings) -> None:
+def show_retraction(client: ArmClient, findings: DemoFindings) -> None:
     """Draw the tool back in steps along its z axis, check each, and bring it forward again."""
     client.spin(REST)
     X_WT = client.X_WT

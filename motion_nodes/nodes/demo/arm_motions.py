@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from motion_nodes.errors import MotionError
-from motion_nodes.ik.articulation import ArticulationIk
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.redundancy import self_motion
+from motion_nodes.ik.tool_goal import ArticulationIk
 from motion_nodes.model.tree import Array
 
 ELBOW_STEP = 0.02
@@ -58,7 +58,7 @@ def elbow_round(chain: IkChain, q: Array, reach: float = 0.7) -> list[Array]:
         reach: how far the fastest joint goes to either side at most [rad].
 
     Raises:
-        BadConfig: the arm has no such freedom.
+        InvalidConfig: the arm has no such freedom.
     """
     count = round(reach / ELBOW_STEP)
     legs: list[Array] = []

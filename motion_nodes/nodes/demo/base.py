@@ -15,7 +15,7 @@ from nav_msgs.msg import Odometry
 from sensor_msgs.msg import JointState
 
 from motion_nodes.bases.base import Twist2
-from motion_nodes.nodes.demo.client import FRAME, ClientNode, Findings
+from motion_nodes.nodes.demo.client import FRAME, ClientNode, DemoFindings
 from motion_nodes.nodes.demo.tour import SquareDrive
 from motion_nodes.ros import qos
 from motion_nodes.ros.names import BASE_CONTROLLERS
@@ -87,7 +87,7 @@ class Square:
             twist = self._drive.step(*pose(self._client.odom))
             self._client.drive(twist, stamped=self._drive.leg < 4)
 
-    def check(self, findings: Findings) -> None:
+    def check(self, findings: DemoFindings) -> None:
         """Have the base stand, and compare what it claims with the truth."""
         if "base" in self._client.guests:
             return

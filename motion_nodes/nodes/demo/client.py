@@ -12,7 +12,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
 from motion_nodes.ros import signals
-from motion_nodes.ros.polled import PolledSubscription
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 
 FRAME = "motion_demo"
 """The ``frame_id`` of what the demo sends, by which it knows its own messages."""
@@ -20,7 +20,7 @@ _POLL = 0.01  # [s] the fastest topics bring a few messages in this time
 
 
 @dataclass
-class Findings:
+class DemoFindings:
     """What a show showed."""
 
     lines: list[str] = field(default_factory=list)

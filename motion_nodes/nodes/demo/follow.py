@@ -22,7 +22,7 @@ from shape_msgs.msg import SolidPrimitive
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.demo.base import BaseClient, Square
-from motion_nodes.nodes.demo.client import Findings
+from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.follow_checks import (
     BALL,
     LAG,
@@ -153,7 +153,7 @@ def _pose(position: Array, orientation: tuple[float, ...] = (0.0, 0.0, 0.0, 1.0)
     return message
 
 
-def show_following(client: FollowClient, findings: Findings) -> None:
+def show_following(client: FollowClient, findings: DemoFindings) -> None:
     """Lead the arm around, then again with an obstacle in its way, and check it."""
     square = Square(client)
     half, eight, crossing = Eight(duration=6.0, turns=0.5), Eight(), Pass()

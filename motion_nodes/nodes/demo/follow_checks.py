@@ -17,7 +17,7 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, Sphere
-from motion_nodes.nodes.demo.client import Findings
+from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene, world_object
 
@@ -120,7 +120,7 @@ def _seen_in(arm: FollowingArm, part: Round) -> list[Seen]:
     return [state for state in arm.seen if part.begin <= state.at <= part.end]
 
 
-def check_round(arm: FollowingArm, part: Round, findings: Findings, speed: float) -> None:
+def check_round(arm: FollowingArm, part: Round, findings: DemoFindings, speed: float) -> None:
     """Check how far the tool was behind, and how near the arm came to the obstacle and itself."""
     lag = lag_of(arm, part)
     if part.last:

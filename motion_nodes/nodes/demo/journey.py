@@ -11,7 +11,7 @@ from sensor_msgs.msg import JointState
 
 from motion_nodes.model.loader import load_robot
 from motion_nodes.nodes.demo.base import BaseClient, Square
-from motion_nodes.nodes.demo.client import FRAME, Findings
+from motion_nodes.nodes.demo.client import FRAME, DemoFindings
 from motion_nodes.nodes.demo.tour import arrived
 from motion_nodes.ros import qos
 from motion_nodes.ros.names import JOINT_CONTROLLER
@@ -54,7 +54,7 @@ class DemoClient(BaseClient):
             self.welcome("arm")
 
 
-def journey(client: DemoClient, findings: Findings) -> None:
+def journey(client: DemoClient, findings: DemoFindings) -> None:
     """Drive one square and visit the arm's poses, and check both."""
     robot = load_robot("franka")
     poses = [name for name in ARM_POSES if name in robot.state_names]

@@ -13,10 +13,10 @@ from rclpy.signals import SignalHandlerOptions
 
 from motion_nodes.errors import MotionError, did_you_mean
 from motion_nodes.nodes.demo.arm import ArmClient, show_elbow, show_retraction
-from motion_nodes.nodes.demo.client import Findings
+from motion_nodes.nodes.demo.client import DemoFindings
 from motion_nodes.nodes.demo.follow import IK, RMPFLOW, TARGET_TOPICS, FollowClient, show_following
 from motion_nodes.nodes.demo.journey import DemoClient, journey
-from motion_nodes.planning.prepare import is_prepared
+from motion_nodes.planning.warm_up import is_prepared
 from motion_nodes.ros import signals
 
 READY_WITHIN = 30.0
@@ -35,7 +35,7 @@ class Show:
     """What is brought up, each as [NAMESPACE:=]ROBOT[@X,Y,YAW]."""
     robots_text: str
     client: Callable[[], Any]
-    play: Callable[[Any, Findings], None]
+    play: Callable[[Any, DemoFindings], None]
     parts: frozenset[str]
     """What guests may take over."""
     ready_within: float = READY_WITHIN
@@ -93,7 +93,7 @@ def run_demo(show: Show, *, headless: bool, watch: Callable[[], bool]) -> int:
         Exit code: 0 when every check held.
     """
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-    findings = Findings()
+    findings = DemoFindings()
     client = show.client()
     try:
         patience = show.ready_within

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from moveit_msgs.msg import MoveItErrorCodes
 
-from motion_nodes.errors import BadConfig, MotionError, UnknownFrame
+from motion_nodes.errors import InvalidConfig, MotionError, UnknownFrame
 from motion_nodes.ik.chain import IkChain
 from motion_nodes.ik.problem import IkSettings, IkSolver
 from motion_nodes.ik.solvers import make_solver
 from motion_nodes.model.robot import Group, Robot
-from motion_nodes.ros.messages.moveit_messages import Refusal
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
 
 MOST_CHAINS = 64
 """Links that are remembered; each holds a few MB of compiled code."""
@@ -52,7 +52,7 @@ class IkChains:
         """Return the solver that brings ``link`` (empty: the group's tip) to a target.
 
         Raises:
-            Refusal: for a group that is no chain, or a link that it does not move.
+            RequestRejected: for a group that is no chain, or a link that it does not move.
         """
         key = (group.name, link)
         found = self._chains.get(key)
@@ -68,7 +68,7 @@ class IkChains:
         robot = self._robot
         if group.base is None or group.tip is None:
             chains = [g.name for g in robot.groups.values() if g.tip is not None]
-            raise Refusal(
+            raise RequestRejected(
                 MoveItErrorCodes.INVALID_GROUP_NAME,
                 f"group '{group.name}' has no base and tip, so it has no inverse kinematics; "
                 f"groups that have: {', '.join(chains) or 'none'}",
@@ -77,8 +77,8 @@ class IkChains:
             chain = IkChain(robot.tree, group.base, link or group.tip, limits=robot.limits)
             locked = tuple(name for name in chain.joint_names if name not in group.joints)
             if len(locked) == len(chain.joint_names):
-                raise BadConfig(f"group '{group.name}' does not move link '{link}'")
+                raise InvalidConfig(f"group '{group.name}' does not move link '{link}'")
             solver = make_solver(chain, self.solver, self._settings)
         except (UnknownFrame, MotionError) as error:
-            raise Refusal(MoveItErrorCodes.INVALID_LINK_NAME, str(error)) from None
+            raise RequestRejected(MoveItErrorCodes.INVALID_LINK_NAME, str(error)) from None
         return SolvedChain(solver, chain.base, chain.joint_names, locked)

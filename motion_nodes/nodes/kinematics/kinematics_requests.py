@@ -12,7 +12,7 @@ from geometry_msgs.msg import PoseStamped
 from moveit_msgs.msg import ConstraintEvalResult, ContactInformation, MoveItErrorCodes, RobotState
 from numpy.typing import NDArray
 
-from motion_nodes.errors import BadCommand, UnknownFrame
+from motion_nodes.errors import InvalidCommand, UnknownFrame
 from motion_nodes.ik.problem import IkRequest, IkResult, IkSettings, IkStatus
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import inverse
@@ -28,7 +28,7 @@ from motion_nodes.nodes.planner.solution_checks import (
 )
 from motion_nodes.nodes.planner.state_checks import StateChecks, contact_message
 from motion_nodes.ros.messages.moveit_messages import (
-    Refusal,
+    RequestRejected,
     fill_robot_state,
     joint_values,
     pose_message,
@@ -75,7 +75,7 @@ class KinematicsRequests:
     present: Callable[[], Present]
     scene: Callable[[RobotState, Array], Scene]
     """The scene now, with what a request's state attaches; it and where all joints are are given.
-    Raises Refusal."""
+    Raises RequestRejected."""
     checks: StateChecks
     scene_note: Callable[[], str]
     """What a client should know of the scene, if anything."""
@@ -84,7 +84,7 @@ class KinematicsRequests:
         """Return a group by name or alias; no name means the only one that has a tip.
 
         Raises:
-            Refusal: when there is none or more than one.
+            RequestRejected: when there is none or more than one.
         """
         return requested_group(self.robot, name)
 
@@ -92,7 +92,7 @@ class KinematicsRequests:
         """Return positions of all joints: those given, and the newest measured ones of the rest.
 
         Raises:
-            Refusal: for a state that cannot be used, or joints of which nothing is known.
+            RequestRejected: for a state that cannot be used, or joints of which nothing is known.
         """
         names = self.robot.joint_names
         values = joint_values(given, names, what)
@@ -101,7 +101,7 @@ class KinematicsRequests:
         present = self.present()
         if present.trouble:
             lacking = ", ".join(name for name in names if name not in values)
-            raise Refusal(
+            raise RequestRejected(
                 Codes.INVALID_ROBOT_STATE,
                 f"{what} does not give {lacking}, and the robot's state is not known: "
                 f"{present.trouble}",
@@ -112,10 +112,10 @@ class KinematicsRequests:
         """Answer GetPositionIK.ik_request; return a note for the client.
 
         Raises:
-            Refusal: for a request that cannot be served.
+            RequestRejected: for a request that cannot be served.
         """
         if len(request.ik_link_names) > 1 or len(request.pose_stamped_vector) > 1:
-            raise Refusal(
+            raise RequestRejected(
                 Codes.INVALID_GOAL_CONSTRAINTS,
                 f"{len(request.ik_link_names)} links are asked for at once; give one link and pose",
             )
@@ -143,7 +143,7 @@ class KinematicsRequests:
             if collisions is not None and collisions.refused:
                 # The pose is reached; that time ran out over it is said in the words.
                 code, words = Codes.NO_IK_SOLUTION, collisions.words()
-            raise Refusal(code, "; ".join(filter(None, (words, result.reason, note))))
+            raise RequestRejected(code, "; ".join(filter(None, (words, result.reason, note))))
         solution = dict(zip(names, result.q.tolist(), strict=True))
         fill_robot_state(response.solution, everywhere | solution)
         return note
@@ -173,7 +173,8 @@ class KinematicsRequests:
             validity: given the joints of a solution, what else it must fulfil.
 
         Raises:
-            Refusal: for a group without a chain, a link that it does not move, or a bad target.
+            RequestRejected: for a group without a chain, a link that it does not move, or a bad
+                target.
         """
         chain = self.chains.find(group, link)
         everywhere = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
@@ -191,24 +192,26 @@ class KinematicsRequests:
                     settings=settings,
                 )
             )
-        except BadCommand as error:
-            raise Refusal(Codes.INVALID_GOAL_CONSTRAINTS, str(error)) from None
+        except InvalidCommand as error:
+            raise RequestRejected(Codes.INVALID_GOAL_CONSTRAINTS, str(error)) from None
         return result, chain.joint_names
 
     def forward(self, request: Any, response: Any, stamp: Any) -> None:
         """Answer GetPositionFK.
 
         Raises:
-            Refusal: for a request that cannot be served.
+            RequestRejected: for a request that cannot be served.
         """
         q = self.state(request.robot_state, "the state")
         names = [self.frames.name_of(name) if name else "" for name in request.fk_link_names]
         for name in names:
             if name not in self.kinematics.frame_names:
                 error = UnknownFrame(name, self.kinematics.frame_names, self.robot.name)
-                raise Refusal(Codes.INVALID_LINK_NAME, str(error))
+                raise RequestRejected(Codes.INVALID_LINK_NAME, str(error))
         if not names:
-            raise Refusal(Codes.INVALID_LINK_NAME, "no links asked for: fill in fk_link_names")
+            raise RequestRejected(
+                Codes.INVALID_LINK_NAME, "no links asked for: fill in fk_link_names"
+            )
         frame = request.header.frame_id or self.kinematics.base
         X_FB = inverse(self.frames.pose(frame, q))
         for name, given in zip(names, request.fk_link_names, strict=True):
@@ -223,7 +226,7 @@ class KinematicsRequests:
         With a group, only its limits count, and what it can bring together.
 
         Raises:
-            Refusal: for a state that cannot be used or an unknown group.
+            RequestRejected: for a state that cannot be used or an unknown group.
         """
         q = self.state(request.robot_state, "the state")
         names = self.robot.joint_names

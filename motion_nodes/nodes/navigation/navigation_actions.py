@@ -11,7 +11,7 @@ from typing import Any
 
 from nav2_msgs.action import FollowPath, NavigateToPose
 
-from motion_nodes.base_motion.navigator import Ending, Task
+from motion_nodes.base_navigation.navigator import MotionResult, NavigationTask
 from motion_nodes.nodes.navigation.navigation_requests import (
     NavigationHost,
     Plan,
@@ -19,24 +19,27 @@ from motion_nodes.nodes.navigation.navigation_requests import (
     plan_along,
     plan_to_pose,
 )
-from motion_nodes.ros.action_server import Goal, Outcome
-from motion_nodes.ros.loop_goals import LoopGoals
+from motion_nodes.ros.concurrency.loop_action_server import LoopGoals
+from motion_nodes.ros.concurrency.threaded_action_server import ActionGoal, ActionOutcome
 from motion_nodes.ros.messages.planar_messages import stamped_pose
 
 Codes = FollowPath.Result
 
 CODES = {
-    Ending.SUCCEEDED: Codes.NONE,
-    Ending.CANCELED: Codes.NONE,
-    Ending.PREEMPTED: Codes.UNKNOWN,
-    Ending.STUCK: Codes.FAILED_TO_MAKE_PROGRESS,
-    Ending.FAILED: Codes.NO_VALID_CONTROL,
-    Ending.LOST: Codes.TF_ERROR,
-    Ending.ABORTED: Codes.UNKNOWN,
+    MotionResult.SUCCEEDED: Codes.NONE,
+    MotionResult.CANCELED: Codes.NONE,
+    MotionResult.PREEMPTED: Codes.UNKNOWN,
+    MotionResult.STUCK: Codes.FAILED_TO_MAKE_PROGRESS,
+    MotionResult.FAILED: Codes.NO_VALID_CONTROL,
+    MotionResult.LOST: Codes.TF_ERROR,
+    MotionResult.ABORTED: Codes.UNKNOWN,
 }
 """Error code of each ending, in both actions: Nav2's NavigateToPose passes on FollowPath's."""
 
-OUTCOMES = {Ending.SUCCEEDED: Outcome.SUCCEEDED, Ending.CANCELED: Outcome.CANCELED}
+OUTCOMES = {
+    MotionResult.SUCCEEDED: ActionOutcome.SUCCEEDED,
+    MotionResult.CANCELED: ActionOutcome.CANCELED,
+}
 """All others are aborted."""
 
 LOOP_SILENT = "the navigator's loop did not answer"
@@ -46,8 +49,8 @@ LOOP_SILENT = "the navigator's loop did not answer"
 class _Drive:
     """What is done for a goal."""
 
-    goal: Goal
-    task: Task
+    goal: ActionGoal
+    task: NavigationTask
     frame: str
 
     @property
@@ -64,7 +67,7 @@ class NavigationServer(LoopGoals[_Drive]):
         actions = ((NavigateToPose, "navigate_to_pose"), (FollowPath, "follow_path"))
         super().__init__(host.node, actions, feedback_rate)
 
-    def start(self, goal: Goal) -> _Drive | None:
+    def start(self, goal: ActionGoal) -> _Drive | None:
         """Begin the task, or say why not."""
         label = f"{goal.action_name} goal {goal.label}"
         try:
@@ -97,7 +100,7 @@ class NavigationServer(LoopGoals[_Drive]):
         """Tell the ending."""
         task = drive.task
         if task.ended:
-            outcome = OUTCOMES.get(task.ending, Outcome.ABORTED)
+            outcome = OUTCOMES.get(task.ending, ActionOutcome.ABORTED)
             self._answer(drive.goal, CODES[task.ending], task.text, outcome)
         else:
             self._answer(drive.goal, Codes.UNKNOWN, "the navigator is being taken down")
@@ -114,7 +117,9 @@ class NavigationServer(LoopGoals[_Drive]):
         _fill(message.estimated_time_remaining, view.time_remaining)
         return message
 
-    def _answer(self, goal: Goal, code: int, text: str, outcome: Outcome = Outcome.ABORTED) -> None:
+    def _answer(
+        self, goal: ActionGoal, code: int, text: str, outcome: ActionOutcome = ActionOutcome.ABORTED
+    ) -> None:
         if text:
             self._host.node.get_logger().info(f"goal ended: {text}")
         goal.result.error_code, goal.result.error_msg = code, text

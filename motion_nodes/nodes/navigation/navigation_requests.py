@@ -14,13 +14,13 @@ from typing import Any, Protocol
 
 from nav2_msgs.action import FollowPath as FollowPathAction
 
-from motion_nodes.base_motion.approaches import ApproachConfig, motion_to_pose
-from motion_nodes.base_motion.follow_path import LAWS, FollowPath
-from motion_nodes.base_motion.motion import Motion
-from motion_nodes.base_motion.navigator import Task
-from motion_nodes.base_motion.path import PlanarPath
-from motion_nodes.base_motion.pose import Pose2
-from motion_nodes.errors import BadCommand, MotionError, did_you_mean
+from motion_nodes.base_navigation.approaches import ApproachConfig, motion_to_pose
+from motion_nodes.base_navigation.base_motion import BaseMotion
+from motion_nodes.base_navigation.follow_path import LAWS, FollowPath
+from motion_nodes.base_navigation.navigator import NavigationTask
+from motion_nodes.base_navigation.planar_path import PlanarPath
+from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.errors import InvalidCommand, MotionError, did_you_mean
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.planar_messages import frame_of, pose2_from, poses_from
@@ -49,7 +49,7 @@ class Refused(MotionError):
 class Plan:
     """A motion that is ready to begin."""
 
-    motion: Motion
+    motion: BaseMotion
     path: PlanarPath
     """The way it will take."""
     frame: str
@@ -57,7 +57,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Progress:
+class NavigationProgress:
     """How the task under way stands."""
 
     pose: Pose2
@@ -97,13 +97,13 @@ class NavigationHost(Protocol):
             MotionError: that is not known; says why.
         """
 
-    def begin(self, plan: Plan, label: str) -> Task:
+    def begin(self, plan: Plan, label: str) -> NavigationTask:
         """Start a motion; for use in the loop alone."""
 
-    def cancel(self, task: Task) -> None:
+    def cancel(self, task: NavigationTask) -> None:
         """Bring the base to rest if it still carries out a task; for use in the loop alone."""
 
-    def progress(self) -> Progress:
+    def progress(self) -> NavigationProgress:
         """Return how the task under way stands."""
 
     def frame_pose(self, frame: str) -> Pose2:
@@ -123,13 +123,13 @@ def plan_to_pose(host: NavigationHost, stamped: Any) -> Plan:
     try:
         frame = frame_of(stamped, "the goal")
         goal = pose2_from(stamped.pose, "the goal")
-    except BadCommand as error:
+    except InvalidCommand as error:
         raise Refused(Codes.INVALID_PATH, str(error)) from None
     frame, (goal,) = _in_steady_frame(host, frame, [goal], stamped)
     start = _start(host, frame)
     try:
         motion, path = motion_to_pose(start, goal, host.config())
-    except BadCommand as error:
+    except InvalidCommand as error:
         raise Refused(Codes.NO_VALID_CONTROL, str(error)) from None
     return Plan(motion, path, frame)
 
@@ -158,7 +158,7 @@ def plan_along(host: NavigationHost, message: Any, controller_id: str) -> Plan:
         motion.check_start(_start(host, frame))
         if tight := motion.too_tight():
             host.node.warn("tight", tight)
-    except BadCommand as error:
+    except InvalidCommand as error:
         raise Refused(Codes.INVALID_PATH, str(error)) from None
     return Plan(motion, path, frame)
 

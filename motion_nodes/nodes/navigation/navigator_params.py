@@ -7,13 +7,13 @@ import dataclasses
 import math
 from typing import Any
 
-from motion_nodes.base_motion.approaches import APPROACHES, ApproachConfig, QuinticConfig
-from motion_nodes.base_motion.follow_path import LAWS, FollowConfig
-from motion_nodes.base_motion.goal_check import GoalTolerance, ProgressCheck, StoppedCheck
-from motion_nodes.base_motion.limits import BaseKind, MotionLimits
-from motion_nodes.base_motion.stanley import SteeringConfig
-from motion_nodes.base_motion.turn_then_drive import TurnThenDriveConfig
-from motion_nodes.errors import BadConfig
+from motion_nodes.base_navigation.approaches import APPROACHES, ApproachConfig, QuinticConfig
+from motion_nodes.base_navigation.follow_path import LAWS, FollowConfig
+from motion_nodes.base_navigation.goal_check import GoalTolerance, ProgressCheck, StoppedCheck
+from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits
+from motion_nodes.base_navigation.stanley import SteeringConfig
+from motion_nodes.base_navigation.turn_then_drive import TurnThenDriveConfig
+from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
 from motion_nodes.model.robot import Robot
 from motion_nodes.ros.core_settings import settings_from
@@ -230,11 +230,13 @@ def navigator_defaults(robot: Robot) -> dict[str, Any]:
     """Return what the robot's description says.
 
     Raises:
-        BadConfig: for a robot without wheels.
+        InvalidConfig: for a robot without wheels.
     """
     spec = robot.base
     if spec is None:
-        raise BadConfig(f"robot '{robot.name}' is of kind '{robot.kind}'; it has no base to move")
+        raise InvalidConfig(
+            f"robot '{robot.name}' is of kind '{robot.kind}'; it has no base to move"
+        )
     x, z = spec.linear.x, spec.angular.z
     speeds = [x.max_velocity]
     accelerations = [x.max_acceleration]
@@ -291,7 +293,7 @@ def config_from(params: NavigatorParams, kind: BaseKind) -> ApproachConfig:
     """Return how the core goes to poses and along paths.
 
     Raises:
-        BadConfig: for what does not fit together.
+        InvalidConfig: for what does not fit together.
     """
     follow = FollowConfig(
         limits=limits_from(params),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes, PlanningScene
 
-from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.nodes.planner.planning_requests import ERROR_CODES, PlanningRequests, tool_speed
 from motion_nodes.planning.cartesian import (
     CartesianOptions,
@@ -21,7 +21,7 @@ from motion_nodes.planning.cartesian import (
 from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.ros.messages.goal_constraints import refuse_constraints_on_the_way
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
-from motion_nodes.ros.messages.moveit_messages import Refusal, pose_of
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of
 from motion_nodes.ros.messages.plan_messages import scaling, state_message, trajectory_message
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
@@ -35,7 +35,7 @@ def straight_path(
     """Answer GetCartesianPath; return a note for the client, such as why it ends early.
 
     Raises:
-        Refusal: for a request that cannot be served, or a start that cannot be left.
+        RequestRejected: for a request that cannot be served, or a start that cannot be left.
     """
     requests.await_warm(cancelled)
     group = requests.group(request.group_name)
@@ -52,11 +52,11 @@ def straight_path(
         )
     except MotionError as error:
         code = ERROR_CODES.get(type(error), Codes.INVALID_GOAL_CONSTRAINTS)
-        raise Refusal(code, str(error)) from None
+        raise RequestRejected(code, str(error)) from None
     if found.stop is CartesianStop.START:
         free = checker.exact.is_free(context.start)
         code = Codes.START_STATE_INVALID if free else Codes.START_STATE_IN_COLLISION
-        raise Refusal(code, found.reason)
+        raise RequestRejected(code, found.reason)
     trajectory = _timed(request, checker, found.path, speed)
     everywhere = dict(zip(requests.robot.joint_names, q.tolist(), strict=True))
     frame = requests.robot.base_frame
@@ -88,7 +88,7 @@ def _options(request: Any) -> CartesianOptions:
             prismatic_jump=request.prismatic_jump_threshold,
             avoid_collisions=request.avoid_collisions,
         )
-    except BadConfig as error:
+    except InvalidConfig as error:
         raise refused(str(error)) from None
 
 

@@ -17,12 +17,16 @@ from moveit_msgs.msg import MoveItErrorCodes
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
-from motion_nodes.nodes.planner.plan_execution import Ending, Motion, Stop
+from motion_nodes.nodes.planner.plan_execution import ExecutedMotion, ExecutionResult, Stop
 from motion_nodes.nodes.planner.planner_host import PlannerHost
 from motion_nodes.nodes.planner.planning_requests import PlannedMotion, PlanWish
 from motion_nodes.ros import qos
-from motion_nodes.ros.action_server import Goal, GoalServer, Outcome
-from motion_nodes.ros.messages.moveit_messages import Refusal, set_code
+from motion_nodes.ros.concurrency.threaded_action_server import (
+    ActionGoal,
+    ActionOutcome,
+    GoalServer,
+)
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, set_code
 from motion_nodes.ros.messages.trajectory_messages import seconds
 
 Codes = MoveItErrorCodes
@@ -35,7 +39,7 @@ FAREWELL_TIMEOUT = 2.0
 MOST_DELAY = 60.0
 """[s] No client waits longer than this between two plans."""
 
-Work = Callable[[Goal, Motion], Ending]
+Work = Callable[[ActionGoal, ExecutedMotion], ExecutionResult]
 
 
 class MoveActions:
@@ -44,7 +48,7 @@ class MoveActions:
     def __init__(self, host: PlannerHost) -> None:
         self._host = host
         self._threads: set[threading.Thread] = set()
-        self._motions: dict[Goal, Motion] = {}
+        self._motions: dict[ActionGoal, ExecutedMotion] = {}
         node, jobs = host.node, host.jobs
         self._servers = [
             GoalServer(
@@ -83,7 +87,7 @@ class MoveActions:
 
     # ---- in the executor
 
-    def _begin(self, goal: Goal, work: Work) -> None:
+    def _begin(self, goal: ActionGoal, work: Work) -> None:
         label = f"goal {goal.label}"
         motion = self._motions[goal] = self._host.execution.enter(label)
         thread = threading.Thread(
@@ -92,7 +96,7 @@ class MoveActions:
         self._threads.add(thread)
         thread.start()
 
-    def _cancel(self, goal: Goal) -> bool:
+    def _cancel(self, goal: ActionGoal) -> bool:
         motion = self._motions.get(goal)
         if motion is not None:
             motion.stop(Stop.CLIENT)
@@ -109,42 +113,42 @@ class MoveActions:
 
     # ---- in a goal's thread
 
-    def _run(self, goal: Goal, motion: Motion, work: Work) -> None:
+    def _run(self, goal: ActionGoal, motion: ExecutedMotion, work: Work) -> None:
         try:
             ending = work(goal, motion)
-        except Refusal as refusal:
+        except RequestRejected as refusal:
             # Planning that was cancelled does not know by whom.
             stopped = refusal.code == Codes.PREEMPTED and motion.stopped is not None
-            ending = Ending(refusal.code, motion.why if stopped else str(refusal))
+            ending = ExecutionResult(refusal.code, motion.why if stopped else str(refusal))
         except Exception:
             self._host.node.get_logger().error(f"{motion.label}:\n{traceback.format_exc()}")
-            ending = Ending(Codes.CRASH, "a fault of the planner; its log says more")
+            ending = ExecutionResult(Codes.CRASH, "a fault of the planner; its log says more")
         self._host.execution.leave(motion)
         self._motions.pop(goal, None)
         self._answer(goal, motion, ending)
         self._threads.discard(threading.current_thread())
 
-    def _answer(self, goal: Goal, motion: Motion, ending: Ending) -> None:
+    def _answer(self, goal: ActionGoal, motion: ExecutedMotion, ending: ExecutionResult) -> None:
         node = self._host.node
         set_code(goal.result.error_code, ending.code, ending.text, node.get_name())
-        outcome = Outcome.ABORTED
+        outcome = ActionOutcome.ABORTED
         if ending.code == Codes.SUCCESS:
-            outcome = Outcome.SUCCEEDED
+            outcome = ActionOutcome.SUCCEEDED
         elif motion.stopped is Stop.CLIENT:
-            outcome = Outcome.CANCELED
+            outcome = ActionOutcome.CANCELED
         if ending.text:
             node.get_logger().info(f"{motion.label} {outcome.value}: {ending.text}")
         goal.feedback(goal.feedback_type(state=IDLE))
         goal.finish(outcome, goal.result)
 
-    def _move(self, goal: Goal, motion: Motion) -> Ending:
+    def _move(self, goal: ActionGoal, motion: ExecutedMotion) -> ExecutionResult:
         """Plan, and carry out what was planned."""
         request, options = goal.request.request, goal.request.planning_options
         _tell(goal, PLANNING)
         if options.plan_only:
             wish = PlanWish(request, options.planning_scene_diff)
             planned = self._plan(goal, motion, wish)
-            return Ending(Codes.SUCCESS, planned.note)
+            return ExecutionResult(Codes.SUCCESS, planned.note)
         joints = self._host.requests.group(request.group_name).joints
         self._host.execution.claim(motion, joints)
         self._host.execution.settle(motion)
@@ -159,17 +163,19 @@ class MoveActions:
                 return ending
             planned, attempts = self._plan_anew(goal, motion, wish, ending.text, attempts)
 
-    def _carry_out(self, goal: Goal, motion: Motion, planned: PlannedMotion) -> Ending:
+    def _carry_out(
+        self, goal: ActionGoal, motion: ExecutedMotion, planned: PlannedMotion
+    ) -> ExecutionResult:
         _tell(goal, MONITOR)
         watch = self._host.requests.watch(planned)
         message = planned.trajectory.joint_trajectory
         ending = self._host.execution.follow(motion, message, watch)
         goal.result.executed_trajectory.joint_trajectory = motion.executed()
         if ending.code == Codes.SUCCESS:
-            return Ending(ending.code, planned.note)
+            return ExecutionResult(ending.code, planned.note)
         return ending
 
-    def _plan(self, goal: Goal, motion: Motion, wish: PlanWish) -> PlannedMotion:
+    def _plan(self, goal: ActionGoal, motion: ExecutedMotion, wish: PlanWish) -> PlannedMotion:
         planned = self._host.requests.plan(wish, lambda: motion.stopped is not None)
         motion.go_on()
         goal.result.trajectory_start = planned.start
@@ -179,12 +185,12 @@ class MoveActions:
         return planned
 
     def _plan_anew(
-        self, goal: Goal, motion: Motion, wish: PlanWish, obstacle: str, attempts: int
+        self, goal: ActionGoal, motion: ExecutedMotion, wish: PlanWish, obstacle: str, attempts: int
     ) -> tuple[PlannedMotion, int]:
         """Return another plan from where the robot was stopped, and the attempts that are left.
 
         Raises:
-            Refusal: there is none.
+            RequestRejected: there is none.
         """
         options, params = goal.request.planning_options, self._host.params
         self._host.node.get_logger().info(f"{motion.label}: {obstacle}; planning anew")
@@ -198,20 +204,20 @@ class MoveActions:
             self._host.execution.settle(motion)
             try:
                 return self._plan(goal, motion, wish), attempts
-            except Refusal as refusal:
+            except RequestRejected as refusal:
                 motion.go_on()
                 if attempts <= 0:
                     text = f"{obstacle} on the way; planned anew: {refusal}"
-                    raise Refusal(refusal.code, text) from None
+                    raise RequestRejected(refusal.code, text) from None
             # What blocks may move on.
             delay = options.replan_delay or params.replan_delay
 
-    def _execute(self, goal: Goal, motion: Motion) -> Ending:
+    def _execute(self, goal: ActionGoal, motion: ExecutedMotion) -> ExecutionResult:
         """Carry out a trajectory that a client brings."""
         request, params = goal.request, self._host.params
         unknown = [name for name in request.controller_names if name != params.controller]
         if unknown:
-            return Ending(
+            return ExecutionResult(
                 Codes.CONTROL_FAILED,
                 f"controller '{unknown[0]}' is not known here; trajectories are carried out by "
                 f"'{params.controller}', which need not be named",
@@ -219,7 +225,7 @@ class MoveActions:
         trajectory = request.trajectory
         if trajectory.multi_dof_joint_trajectory.points:
             text = "the trajectory moves joints of several degrees of freedom; there are none"
-            return Ending(Codes.INVALID_MOTION_PLAN, text)
+            return ExecutionResult(Codes.INVALID_MOTION_PLAN, text)
         message = trajectory.joint_trajectory
         self._host.execution.claim(motion, message.joint_names)
         if message.points and seconds(message.points[0].time_from_start) == 0.0:
@@ -229,5 +235,5 @@ class MoveActions:
         return self._host.execution.follow(motion, message, watch)
 
 
-def _tell(goal: Goal, state: str) -> None:
+def _tell(goal: ActionGoal, state: str) -> None:
     goal.feedback(goal.feedback_type(state=state))

@@ -21,7 +21,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from motion_nodes.errors import UnknownJoint
 from motion_nodes.nodes.planner.planner_state import PlannerState
 from motion_nodes.ros.clients.trajectory_client import SentTrajectory, TrajectoryClient
-from motion_nodes.ros.messages.moveit_messages import Refusal
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.trajectory_messages import seconds
 
 Codes = MoveItErrorCodes
@@ -54,7 +54,7 @@ class Stop(enum.Enum):
     NODE = "the planner is being deactivated"
 
 
-class Motion:
+class ExecutedMotion:
     """What is done for one goal: planned, carried out, or both; may be stopped at any time."""
 
     def __init__(self, number: int, label: str, client: TrajectoryClient) -> None:
@@ -87,21 +87,21 @@ class Motion:
         """Send a trajectory.
 
         Raises:
-            Refusal: the motion was stopped meanwhile.
+            RequestRejected: the motion was stopped meanwhile.
         """
         with self._lock:
             if self.stopped is not None:
-                raise Refusal(Codes.PREEMPTED, self.why)
+                raise RequestRejected(Codes.PREEMPTED, self.why)
             self.sent.append(self._client.send(message))
             return self.sent[-1]
 
     def go_on(self) -> None:
-        """Raise a Refusal where it was stopped."""
+        """Raise a RequestRejected where it was stopped."""
         if self.stopped is not None:
-            raise Refusal(Codes.PREEMPTED, self.why)
+            raise RequestRejected(Codes.PREEMPTED, self.why)
 
     def pause(self, duration: float) -> None:
-        """Wait [s]; a stop ends that with a Refusal."""
+        """Wait [s]; a stop ends that with a RequestRejected."""
         self._wake.wait(duration)
         self.go_on()
 
@@ -122,7 +122,7 @@ class Motion:
 
 
 @dataclass(frozen=True)
-class Ending:
+class ExecutionResult:
     """How a trajectory ended."""
 
     code: int
@@ -151,7 +151,7 @@ class PlanExecution:
         self._client = client
         self._state = state
         self._start_tolerance = start_tolerance
-        self._motions: list[Motion] = []
+        self._motions: list[ExecutedMotion] = []
         self._count = 0
         self._lock = threading.Lock()
 
@@ -161,19 +161,19 @@ class PlanExecution:
         with self._lock:
             return [motion.label for motion in self._motions]
 
-    def enter(self, label: str) -> Motion:
+    def enter(self, label: str) -> ExecutedMotion:
         """Begin a motion that moves nothing yet."""
         with self._lock:
             self._count += 1
-            motion = Motion(self._count, label, self._client)
+            motion = ExecutedMotion(self._count, label, self._client)
             self._motions.append(motion)
         return motion
 
-    def claim(self, motion: Motion, joints: Sequence[str]) -> None:
+    def claim(self, motion: ExecutedMotion, joints: Sequence[str]) -> None:
         """Let a motion move joints; of those that move the same ones the newest goes on.
 
         Raises:
-            Refusal: that is another one.
+            RequestRejected: that is another one.
         """
         with self._lock:
             motion.joints = frozenset(joints)
@@ -183,7 +183,7 @@ class PlanExecution:
             older.stop(Stop.NEWER, f"{Stop.NEWER.value}: {newer.label}")
         motion.go_on()
 
-    def leave(self, motion: Motion) -> None:
+    def leave(self, motion: ExecutedMotion) -> None:
         """A motion has its result."""
         with self._lock:
             self._motions.remove(motion)
@@ -196,11 +196,11 @@ class PlanExecution:
             motion.stop(who)
         return len(motions)
 
-    def settle(self, motion: Motion) -> None:
+    def settle(self, motion: ExecutedMotion) -> None:
         """Wait until the joints of a motion stand still, so that it can be planned from there.
 
         Raises:
-            Refusal: they go on moving, or nothing is known of them.
+            RequestRejected: they go on moving, or nothing is known of them.
         """
         self._state.wait()
         end = time.monotonic() + REST_TIMEOUT
@@ -209,7 +209,7 @@ class PlanExecution:
             if speed < REST_SPEED:
                 return
             if time.monotonic() > end:
-                raise Refusal(
+                raise RequestRejected(
                     Codes.START_STATE_INVALID,
                     f"{joint} still moves at {speed:.3f} after {REST_TIMEOUT:g} s; plans with "
                     "execution begin at rest",
@@ -220,23 +220,23 @@ class PlanExecution:
         """Refuse a trajectory that cannot be carried out from where the robot is.
 
         Raises:
-            Refusal: for no joints or points, unknown joints, a robot that is not heard of, or one
-                that stands elsewhere than the trajectory begins.
+            RequestRejected: for no joints or points, unknown joints, a robot that is not heard of,
+                or one that stands elsewhere than the trajectory begins.
         """
         names = self._state.joint_names
         if not message.joint_names or not message.points:
-            raise Refusal(
+            raise RequestRejected(
                 Codes.INVALID_MOTION_PLAN,
                 f"the trajectory has {len(message.joint_names)} joints and "
                 f"{len(message.points)} points; it needs one of each at least",
             )
         for name in message.joint_names:
             if name not in names:
-                raise Refusal(Codes.INVALID_MOTION_PLAN, str(UnknownJoint(name, names)))
+                raise RequestRejected(Codes.INVALID_MOTION_PLAN, str(UnknownJoint(name, names)))
         present = self._state.fresh()
         first = message.points[0]
         if len(first.positions) != len(message.joint_names):
-            raise Refusal(
+            raise RequestRejected(
                 Codes.INVALID_MOTION_PLAN,
                 f"point 0 has {len(first.positions)} positions for {len(message.joint_names)} "
                 "joints",
@@ -248,7 +248,7 @@ class PlanExecution:
         for name, position in zip(message.joint_names, first.positions, strict=True):
             away = abs(present[names.index(name)] - position)
             if not away <= tolerance:
-                raise Refusal(
+                raise RequestRejected(
                     Codes.CONTROL_FAILED,
                     f"the trajectory begins with {name} at {position:.4f}, but it is at "
                     f"{present[names.index(name)]:.4f}: {away:.4f} away, allowed is "
@@ -257,10 +257,10 @@ class PlanExecution:
 
     def follow(
         self,
-        motion: Motion,
+        motion: ExecutedMotion,
         message: JointTrajectory,
         blocked: Callable[[SentTrajectory], str] = lambda _: "",
-    ) -> Ending:
+    ) -> ExecutionResult:
         """Carry out a trajectory and return how it ended.
 
         Args:
@@ -271,8 +271,8 @@ class PlanExecution:
         try:
             self.check(message)
             sent = motion.begin(message)
-        except Refusal as refusal:
-            return Ending(refusal.code, str(refusal))
+        except RequestRejected as refusal:
+            return ExecutionResult(refusal.code, str(refusal))
         obstacle = ""
         while not self._client.look(sent):
             sent.ended.wait(LOOK_PERIOD)
@@ -290,18 +290,22 @@ class PlanExecution:
         return _ending(motion, sent, obstacle)
 
 
-def _ending(motion: Motion, sent: SentTrajectory, obstacle: str) -> Ending:
+def _ending(motion: ExecutedMotion, sent: SentTrajectory, obstacle: str) -> ExecutionResult:
     if sent.lost:
-        return Ending(Codes.CONTROL_FAILED, sent.lost)
+        return ExecutionResult(Codes.CONTROL_FAILED, sent.lost)
     if sent.succeeded:
-        return Ending(Codes.SUCCESS, "")
+        return ExecutionResult(Codes.SUCCESS, "")
     if motion.stopped is not None:
-        return Ending(Codes.PREEMPTED, motion.why)
+        return ExecutionResult(Codes.PREEMPTED, motion.why)
     if obstacle:
-        return Ending(Codes.MOTION_PLAN_INVALIDATED_BY_ENVIRONMENT_CHANGE, obstacle, blocked=True)
+        return ExecutionResult(
+            Codes.MOTION_PLAN_INVALIDATED_BY_ENVIRONMENT_CHANGE, obstacle, blocked=True
+        )
     if sent.status == GoalStatus.STATUS_CANCELED:
         words = sent.text or "another client of the controller ended it"
-        return Ending(Codes.PREEMPTED, words)
+        return ExecutionResult(Codes.PREEMPTED, words)
     code = CONTROLLER_CODES.get(sent.code, Codes.CONTROL_FAILED)
     code = Codes.CONTROL_FAILED if code == Codes.SUCCESS else code
-    return Ending(code, f"the controller gave up: {sent.text or f'error code {sent.code}'}")
+    return ExecutionResult(
+        code, f"the controller gave up: {sent.text or f'error code {sent.code}'}"
+    )

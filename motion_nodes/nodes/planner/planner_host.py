@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from motion_nodes.nodes.planner.plan_execution import PlanExecution
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams
-from motion_nodes.ros.executor_jobs import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
 from motion_nodes.ros.node import MotionNode
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import Any
 from moveit_msgs.msg import PlannerInterfaceDescription
 from moveit_msgs.srv import GetPlannerParams, QueryPlannerInterfaces, SetPlannerParams
 
-from motion_nodes.errors import BadConfig, MotionError
+from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.nodes.planner.planner_host import PlannerHost
 from motion_nodes.planning.planners import find_planner, planner_names
 from motion_nodes.ros import qos
-from motion_nodes.ros.messages.moveit_messages import Refusal
-from motion_nodes.ros.request_threads import RequestThreads
+from motion_nodes.ros.concurrency.service_threads import ServiceThreads
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
 
 PIPELINE = "motion_nodes"
 """Name of the one planning pipeline."""
@@ -22,7 +22,7 @@ PIPELINE = "motion_nodes"
 class PlannerQueries:
     """Serves query_planner_interface, get_planner_params and set_planner_params."""
 
-    def __init__(self, host: PlannerHost, threads: RequestThreads) -> None:
+    def __init__(self, host: PlannerHost, threads: ServiceThreads) -> None:
         self._host = host
         for kind, name, handler in (
             (QueryPlannerInterfaces, "query_planner_interface", self._query),
@@ -54,7 +54,7 @@ class PlannerQueries:
         params = request.params
         try:
             if len(params.keys) != len(params.values):
-                raise BadConfig(f"{len(params.keys)} keys and {len(params.values)} values")
+                raise InvalidConfig(f"{len(params.keys)} keys and {len(params.values)} values")
             planner, group = self._meant(request)
             values = dict(zip(params.keys, params.values, strict=True))
             self._host.requests.settings.set(planner, group, values, request.replace)
@@ -70,10 +70,10 @@ class PlannerQueries:
         """
         name, note = find_planner(request.planner_config or self._host.params.planner)
         if note:
-            raise BadConfig(note)
+            raise InvalidConfig(note)
         if not request.group:
             return name, ""
         try:
             return name, self._host.requests.group(request.group).name
-        except Refusal as refusal:
-            raise BadConfig(str(refusal)) from None
+        except RequestRejected as refusal:
+            raise InvalidConfig(str(refusal)) from None

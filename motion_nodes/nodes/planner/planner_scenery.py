@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from motion_nodes.bases.described import root_height
+from motion_nodes.bases.from_robot import root_height
 from motion_nodes.model.loader import load_robot
 from motion_nodes.model.placement import parse_placements
 from motion_nodes.model.robot import Robot
@@ -22,7 +22,7 @@ def scenery_for(
         params: of the planner.
 
     Raises:
-        BadConfig: for a cell that cannot be read, or a height that is not finite.
+        InvalidConfig: for a cell that cannot be read, or a height that is not finite.
         RobotNotFound: for a robot of the cell that there is not.
     """
     places = {p.namespace: p for p in parse_placements(params.cell)} if params.cell else {}

@@ -12,7 +12,7 @@ from moveit_msgs.msg import MoveItErrorCodes
 from numpy.typing import NDArray
 
 from motion_nodes.ros.joint_topics import JointStateReader
-from motion_nodes.ros.messages.moveit_messages import Refusal
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
 
 Array = NDArray[np.float64]
 
@@ -50,14 +50,16 @@ class PlannerState:
         """Return the positions, shape (n,).
 
         Raises:
-            Refusal: they are not known, or too old.
+            RequestRejected: they are not known, or too old.
         """
         with self._lock:
             self._reader.update()
             trouble = self._reader.trouble(self._timeout())
             position = self._reader.position.copy()
         if trouble:
-            raise Refusal(MoveItErrorCodes.ROBOT_STATE_STALE, f"the robot's state: {trouble}")
+            raise RequestRejected(
+                MoveItErrorCodes.ROBOT_STATE_STALE, f"the robot's state: {trouble}"
+            )
         return position
 
     def wait(self) -> None:
@@ -66,7 +68,7 @@ class PlannerState:
         while time.monotonic() < end:
             try:
                 self.fresh()
-            except Refusal:
+            except RequestRejected:
                 time.sleep(0.01)
             else:
                 return
@@ -75,7 +77,7 @@ class PlannerState:
         """Return the greatest speed of some joints [rad/s or m/s], and whose it is.
 
         Raises:
-            Refusal: nothing fresh is known of the robot.
+            RequestRejected: nothing fresh is known of the robot.
         """
         self.fresh()
         with self._lock:

@@ -22,27 +22,27 @@ from moveit_msgs.msg import (
 from numpy.typing import NDArray
 from trajectory_msgs.msg import JointTrajectory as JointTrajectoryMessage
 
-from motion_nodes.errors import BadCommand, MotionError, UnknownFrame
+from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams
 from motion_nodes.nodes.planner.planner_state import PlannerState
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.planning.cartesian import with_tool_speed
-from motion_nodes.planning.direct import DirectMotion
 from motion_nodes.planning.path_watch import PathWatch
 from motion_nodes.planning.pipeline import PlanOptions
 from motion_nodes.planning.planner_settings import PlannerSettings
 from motion_nodes.planning.planners import default_settings, find_planner
-from motion_nodes.planning.prepare import load_planning
-from motion_nodes.planning.problem import PlanRequest
+from motion_nodes.planning.planning_problem import PlanRequest
 from motion_nodes.planning.recovered_plan import joined, plan_with_recovery
 from motion_nodes.planning.recovery import RecoverySettings
+from motion_nodes.planning.straight_line_planner import DirectMotion
 from motion_nodes.planning.tree_search import SearchTree
+from motion_nodes.planning.warm_up import load_planning
 from motion_nodes.ros.clients.trajectory_client import SentTrajectory
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.messages.goal_constraints import goals_of, refuse_constraints_on_the_way
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
-from motion_nodes.ros.messages.moveit_messages import Refusal, joint_values, requested_group
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
 from motion_nodes.ros.messages.plan_messages import (
     PLAN_CODES,
     not_used,
@@ -62,7 +62,7 @@ Codes = MoveItErrorCodes
 Blocked = Callable[[SentTrajectory], str]
 
 ERROR_CODES: dict[type, int] = {
-    BadCommand: Codes.INVALID_GOAL_CONSTRAINTS,
+    InvalidCommand: Codes.INVALID_GOAL_CONSTRAINTS,
     UnknownFrame: Codes.INVALID_LINK_NAME,
 }
 """Code of what the planning core refuses to begin with."""
@@ -104,13 +104,13 @@ def tool_speed(request: Any, context: GoalContext) -> tuple[str, float] | None:
     """Return the link whose speed a request limits, and to what [m/s]; None where it does not.
 
     Raises:
-        Refusal: for an unknown link, or a speed that is none.
+        RequestRejected: for an unknown link, or a speed that is none.
     """
     speed = request.max_cartesian_speed
     if speed == 0.0:
         return None
     if not (math.isfinite(speed) and speed > 0.0):
-        raise Refusal(
+        raise RequestRejected(
             Codes.INVALID_MOTION_PLAN,
             f"max_cartesian_speed is {speed} m/s; give one above 0, or 0 for no limit",
         )
@@ -162,7 +162,7 @@ class PlanningRequests:
         """Return a group by name or alias; no name means the only one that has a tip.
 
         Raises:
-            Refusal: when there is none or more than one.
+            RequestRejected: when there is none or more than one.
         """
         return requested_group(self.robot, name)
 
@@ -189,8 +189,8 @@ class PlanningRequests:
         """Return all joints where a plan begins, shape (n,): as given, else as measured.
 
         Raises:
-            Refusal: for a state that cannot be used, joints of which nothing is known, or a plan
-                that is to be carried out from elsewhere than where the robot is.
+            RequestRejected: for a state that cannot be used, joints of which nothing is known, or
+                a plan that is to be carried out from elsewhere than where the robot is.
         """
         names = self.robot.joint_names
         values = joint_values(given, names, "start_state")
@@ -203,7 +203,7 @@ class PlanningRequests:
         present, trouble = self.state.newest()
         if trouble:
             lacking = ", ".join(name for name in names if name not in values)
-            raise Refusal(
+            raise RequestRejected(
                 Codes.INVALID_ROBOT_STATE,
                 f"start_state does not give {lacking}, and the robot's state is not known: "
                 f"{trouble}",
@@ -214,7 +214,7 @@ class PlanningRequests:
         """Answer a MotionPlanRequest.
 
         Raises:
-            Refusal: it cannot be served, or there is no plan.
+            RequestRejected: it cannot be served, or there is no plan.
         """
         self.await_warm(cancelled)
         request, params = wish.request, self.params()
@@ -241,10 +241,10 @@ class PlanningRequests:
             recovered = plan_with_recovery(question, options, self.recovery_settings())
         except MotionError as error:
             code = ERROR_CODES.get(type(error), Codes.PLANNING_FAILED)
-            raise Refusal(code, str(error)) from None
+            raise RequestRejected(code, str(error)) from None
         plan, recovery = recovered.plan, recovered.recovery
         if plan.trajectory is None:
-            raise Refusal(PLAN_CODES[plan.status], "; ".join([plan.reason, *context.notes]))
+            raise RequestRejected(PLAN_CODES[plan.status], "; ".join([plan.reason, *context.notes]))
         trajectory = plan.trajectory
         if speed is not None and plan.motion is not None:
             slower = with_tool_speed(plan.motion, question.checker, *speed)
@@ -265,11 +265,13 @@ class PlanningRequests:
         """Wait until everything is compiled, which takes a while at the first start on a machine.
 
         Raises:
-            Refusal: the request was cancelled meanwhile.
+            RequestRejected: the request was cancelled meanwhile.
         """
         while not self.warm.wait(0.02):
             if cancelled():
-                raise Refusal(Codes.PREEMPTED, "cancelled while the planner was being compiled")
+                raise RequestRejected(
+                    Codes.PREEMPTED, "cancelled while the planner was being compiled"
+                )
 
     def watch(self, planned: PlannedMotion) -> Blocked:
         """Return what says whether the rest of a plan is blocked, as the scene changes."""
@@ -318,7 +320,7 @@ class PlanningRequests:
         for i, name in enumerate(self.robot.joint_names):
             away = abs(values.get(name, present[i]) - present[i])
             if away > tolerance:
-                raise Refusal(
+                raise RequestRejected(
                     Codes.START_STATE_INVALID,
                     f"start_state has {name} at {values[name]:.4f}, but it is at {present[i]:.4f}: "
                     f"{away:.4f} away, allowed is {tolerance:g} (start_tolerance); what is carried "
@@ -371,7 +373,7 @@ class PlanningRequests:
                 seen[:] = [newest]
                 try:
                     return watch.obstacle(scene_for(self.robot, group.joints, scene()))
-                except Refusal as refusal:
+                except RequestRejected as refusal:
                     return str(refusal)
             return ""
 

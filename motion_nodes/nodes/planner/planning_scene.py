@@ -28,20 +28,20 @@ from std_msgs.msg import String
 from std_srvs.srv import Empty
 
 from motion_nodes.errors import MotionError
-from motion_nodes.model.files.srdf import srdf
+from motion_nodes.model.files.srdf_from_robot import srdf
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+from motion_nodes.ros.concurrency.service_threads import ServiceThreads
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.messages.moveit_messages import Refusal
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.polled import PolledSubscription
-from motion_nodes.ros.request_threads import RequestThreads
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.scene.scene_arrivals import Arrivals, EarlyAttachments
+from motion_nodes.ros.scene.message_order import Arrivals, EarlyAttachments
 from motion_nodes.ros.scene.scene_frames import SceneFrames
-from motion_nodes.ros.scene.scene_messages import Findings, SceneMessages
+from motion_nodes.ros.scene.scene_messages import SceneMessages, SceneWarnings
 from motion_nodes.scene.scene import Scene, difference
 from motion_nodes.scene.scenery import Scenery
 from motion_nodes.scene.world import World
@@ -111,7 +111,7 @@ class PlanningSceneOwner:
         self.update()
         return self.world.scene
 
-    def serve(self, threads: RequestThreads) -> None:
+    def serve(self, threads: ServiceThreads) -> None:
         """Offer the services."""
         profile = qos.ACTION_REQUESTS
         threads.serve(GetPlanningScene, "get_planning_scene", self._get, profile)
@@ -161,7 +161,7 @@ class PlanningSceneOwner:
             state: the request's start state, for what it attaches.
 
         Raises:
-            Refusal: for what cannot be carried out.
+            RequestRejected: for what cannot be carried out.
         """
         change.is_diff = change.robot_state.is_diff = True
         carried = [] if state is None else state.attached_collision_objects
@@ -169,7 +169,7 @@ class PlanningSceneOwner:
         for text in findings.warnings:
             self._node.warn("scene of a request", f"scene of a request: {text}")
         if findings.refused:
-            raise Refusal(
+            raise RequestRejected(
                 MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
                 f"the request's planning scene: {'; '.join(findings.refused)}",
             )
@@ -202,7 +202,7 @@ class PlanningSceneOwner:
         positions, trouble = self._newest()
         return {} if trouble else self._named(positions)
 
-    def _change(self, *messages: Any, waiting: bool = True) -> Findings:
+    def _change(self, *messages: Any, waiting: bool = True) -> SceneWarnings:
         """Carry out messages; with the lock held."""
         before = self.world.scene
         early = self._early if waiting else None

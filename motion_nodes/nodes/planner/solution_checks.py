@@ -12,7 +12,7 @@ from moveit_msgs.msg import MoveItErrorCodes
 from motion_nodes.ik.problem import Validity
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.planner.state_checks import in_words
-from motion_nodes.ros.messages.moveit_messages import Refusal
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.scene.checker import CollisionChecker
 
 Codes = MoveItErrorCodes
@@ -27,11 +27,11 @@ def supported(constraints: Any) -> Sequence[Any]:
     """Return the joint constraints, the only ones that are understood.
 
     Raises:
-        Refusal: for constraints of another kind, which must not be ignored.
+        RequestRejected: for constraints of another kind, which must not be ignored.
     """
     for kind in ("position", "orientation", "visibility"):
         if getattr(constraints, f"{kind}_constraints"):
-            raise Refusal(
+            raise RequestRejected(
                 Codes.INVALID_GOAL_CONSTRAINTS,
                 f"{kind} constraints are not understood here; only joint constraints are",
             )
@@ -102,7 +102,7 @@ def allowed(constraints: Any, everywhere: Mapping[str, float]) -> Judging:
         everywhere: where all joints are [rad or m]; those that are not solved for stay there.
 
     Raises:
-        Refusal: for constraints of another kind, or of a joint that there is not.
+        RequestRejected: for constraints of another kind, or of a joint that there is not.
     """
     wanted = supported(constraints)
     for constraint in wanted:
@@ -126,17 +126,17 @@ def beyond(constraint: Any, values: Mapping[str, float]) -> float:
     """Return how far a joint is beyond its constraint [rad or m]; 0 or less is inside.
 
     Raises:
-        Refusal: for a joint that there is not, or numbers that are not finite.
+        RequestRejected: for a joint that there is not, or numbers that are not finite.
     """
     name = constraint.joint_name
     if name not in values:
-        raise Refusal(
+        raise RequestRejected(
             Codes.INVALID_GOAL_CONSTRAINTS,
             f"a constraint names joint '{name}'; there are: {', '.join(values)}",
         )
     numbers = (constraint.position, constraint.tolerance_above, constraint.tolerance_below)
     if not all(map(math.isfinite, numbers)):
-        raise Refusal(
+        raise RequestRejected(
             Codes.INVALID_GOAL_CONSTRAINTS,
             f"the constraint of joint '{name}' holds numbers that are not finite: {numbers}",
         )

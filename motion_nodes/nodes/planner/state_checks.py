@@ -12,7 +12,7 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.contacts import Contact
-from motion_nodes.scene.exact_prepare import compile_exact_checks
+from motion_nodes.scene.exact_warm_up import compile_exact_checks
 from motion_nodes.scene.moved_links import scene_for
 from motion_nodes.scene.scene import Scene
 

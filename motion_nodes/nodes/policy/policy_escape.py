@@ -13,7 +13,7 @@ from moveit_msgs.msg import MoveItErrorCodes
 from motion_nodes.model.tree import Array
 from motion_nodes.ros.clients.action_clients import action_client
 from motion_nodes.ros.clients.move_client import pose_constraints
-from motion_nodes.ros.executor_jobs import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
 from motion_nodes.ros.node import MotionNode
 
 ANSWER_TIMEOUT = 3.0

@@ -15,16 +15,16 @@ from geometry_msgs.msg import PoseStamped, TwistStamped
 from moveit_msgs.srv import ServoCommandType
 from sensor_msgs.msg import JointState
 
-from motion_nodes.errors import BadCommand, MotionError, UnknownJoint
+from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
 from motion_nodes.model.bounds import JOINT_POSITION, check_numbers
 from motion_nodes.model.tree import Array
-from motion_nodes.rmpflow.follower import Follower
+from motion_nodes.rmpflow.target_follower import Follower
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.moveit_messages import pose_of
 from motion_nodes.ros.messages.servo_messages import jog_of, twist_of
 from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.polled import PolledSubscription
 from motion_nodes.ros.robot_frames import RobotFrames
 
 Types = ServoCommandType.Request
@@ -168,11 +168,11 @@ class PolicyInputs:
 
     def _refuse_servo(self, kind: int) -> None:
         if not self.servo_on:
-            raise BadCommand("servo is stopped; call servo_node/start_servo")
+            raise InvalidCommand("servo is stopped; call servo_node/start_servo")
         if self.servo_paused:
-            raise BadCommand("servo is paused; call servo_node/pause_servo with false")
+            raise InvalidCommand("servo is paused; call servo_node/pause_servo with false")
         if self.servo_type not in (None, kind):
-            raise BadCommand(
+            raise InvalidCommand(
                 f"servo takes {SERVO_NAMES[self.servo_type]} commands; "
                 "servo_node/switch_command_type chooses others"
             )
@@ -188,7 +188,7 @@ class PolicyInputs:
         joints = self._follower.policy.active_joints
         names = list(message.name) or list(joints)
         if len(names) != len(message.position):
-            raise BadCommand(f"{len(names)} names and {len(message.position)} positions.")
+            raise InvalidCommand(f"{len(names)} names and {len(message.position)} positions.")
         robot = self._node.robot.joint_names  # type: ignore[attr-defined]
         for name in names:
             if name not in robot:
@@ -227,7 +227,9 @@ class PolicyInputs:
             return self._frames.pose(name, np.zeros(0))
         q = self._positions()
         if q is None:
-            raise BadCommand(f"frame '{name}' moves with the robot, whose state is not known yet")
+            raise InvalidCommand(
+                f"frame '{name}' moves with the robot, whose state is not known yet"
+            )
         return self._frames.pose(name, q)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from visualization_msgs.msg import MarkerArray
 
-from motion_nodes.nodes.policy.policy_news import PolicyNews
-from motion_nodes.rmpflow.following import Phase
-from motion_nodes.rmpflow.onlooker import Onlooker
+from motion_nodes.nodes.policy.policy_snapshot import PolicyNews
+from motion_nodes.rmpflow.follower_settings import Phase
+from motion_nodes.rmpflow.policy_inspection import PolicyInspector
 from motion_nodes.rmpflow.policy_view import PolicyView
 from motion_nodes.ros.messages.markers import Colour, Markers
 
@@ -39,7 +39,7 @@ OTHERS: Colour = (0.6, 0.6, 0.6, 1.0)
 
 
 def policy_markers(
-    frame: str, stamp: Any, onlooker: Onlooker, view: PolicyView, news: PolicyNews
+    frame: str, stamp: Any, onlooker: PolicyInspector, view: PolicyView, news: PolicyNews
 ) -> MarkerArray:
     """Return markers of a view, in the robot's base frame.
 

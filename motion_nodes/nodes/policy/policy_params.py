@@ -7,9 +7,9 @@ import dataclasses
 from typing import Any
 
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
-from motion_nodes.rmpflow.following import FollowerSettings
+from motion_nodes.rmpflow.follower_settings import FollowerSettings
 from motion_nodes.rmpflow.progress import StuckSettings
-from motion_nodes.rmpflow.smoothing import SmoothingSettings
+from motion_nodes.rmpflow.time_scaling import SmoothingSettings
 from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.parameters import param
@@ -29,7 +29,7 @@ LEAF_DOCS = {
     "damping_rmp": "RMP of damping and inertia of the end effector",
     "canonical_resolve": "Resolution of all RMPs to a joint acceleration",
 }
-"""Purpose of each RMP; docs/rmpflow.md and rmpflow/leaves.py have the formulas."""
+"""Purpose of each RMP; docs/rmpflow.md and rmpflow/rmps.py have the formulas."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -270,7 +270,7 @@ def settings_of(params: Any, base: RmpflowSettings) -> RmpflowSettings:
     """Return the leaves' settings with the numbers of the parameters.
 
     Raises:
-        BadConfig: numbers that do not fit together.
+        InvalidConfig: numbers that do not fit together.
     """
     values = {name: getattr(params, leaf_field(name)) for name in _LEAVES}
     changed = base.with_parameters(values)
@@ -297,7 +297,7 @@ def smoothing_settings(params: Any) -> SmoothingSettings | None:
     """Return the scaling of time, None where it is off.
 
     Raises:
-        BadConfig: numbers that do not fit.
+        InvalidConfig: numbers that do not fit.
     """
     made = settings_from(params, SmoothingSettings, "smoothing_")
     return made if params.smoothing else None

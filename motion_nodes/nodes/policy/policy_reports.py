@@ -18,11 +18,11 @@ from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.policy.policy_markers import policy_markers
-from motion_nodes.nodes.policy.policy_news import PolicyNews
-from motion_nodes.rmpflow.following import Phase
-from motion_nodes.rmpflow.onlooker import Onlooker
+from motion_nodes.nodes.policy.policy_snapshot import PolicyNews
+from motion_nodes.rmpflow.follower_settings import Phase
+from motion_nodes.rmpflow.policy_inspection import PolicyInspector
 from motion_nodes.rmpflow.policy_view import PolicyView
-from motion_nodes.rmpflow.wishes import Wish
+from motion_nodes.rmpflow.targets import Wish
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.markers import Markers
 from motion_nodes.ros.node import MotionNode
@@ -40,7 +40,7 @@ _FIGURES = ["weight", "force", "acceleration"]
 class PolicyReports:
     """Publishes while somebody listens, each at its own rate."""
 
-    def __init__(self, node: MotionNode[Any], onlooker: Onlooker, frame: str) -> None:
+    def __init__(self, node: MotionNode[Any], onlooker: PolicyInspector, frame: str) -> None:
         """Advertise.
 
         Args:

@@ -11,7 +11,7 @@ from std_srvs.srv import SetBool, Trigger
 
 from motion_nodes.errors import MotionError
 from motion_nodes.nodes.policy.policy_inputs import SERVO_NAMES, PolicyInputs
-from motion_nodes.rmpflow.follower import Follower
+from motion_nodes.rmpflow.target_follower import Follower
 from motion_nodes.ros.node import MotionNode
 
 

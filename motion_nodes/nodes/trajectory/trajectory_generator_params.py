@@ -11,7 +11,7 @@ from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.robot_node import FramedParams
 from motion_nodes.trajectory.blended_path import CornerBlending, FreeCheck
-from motion_nodes.trajectory.saturation import SaturationSettings
+from motion_nodes.trajectory.cubic_time_scaling import SaturationSettings
 from motion_nodes.trajectory.spline import SPLIT_METHODS
 from motion_nodes.trajectory.through_waypoints import METHODS, WaypointOptions
 
@@ -185,7 +185,7 @@ def options_of(
         acceleration_scaling: instead of the parameter's; 0: that one.
 
     Raises:
-        BadConfig: for a method that there is not.
+        InvalidConfig: for a method that there is not.
     """
     return WaypointOptions(
         method=method or params.method,

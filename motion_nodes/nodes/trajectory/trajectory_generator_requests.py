@@ -14,8 +14,8 @@ import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
 from numpy.typing import NDArray
 
-from motion_nodes.errors import BadCommand, MotionError
-from motion_nodes.model.files.path_spec_file import parse_path_spec
+from motion_nodes.errors import InvalidCommand, MotionError
+from motion_nodes.model.files.path_spec_yaml import parse_path_spec
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.nodes.trajectory.trajectory_generator_params import (
@@ -26,10 +26,10 @@ from motion_nodes.nodes.trajectory.trajectory_generator_params import (
 from motion_nodes.planning.cartesian import with_tool_speed
 from motion_nodes.planning.composite_path import CSpacePathSpec
 from motion_nodes.planning.path_spec_file import path_spec_of
-from motion_nodes.planning.start import in_words
+from motion_nodes.planning.path_verification import sweep_path
+from motion_nodes.planning.start_state import in_words
 from motion_nodes.planning.task_space_generator import TaskSpaceTrajectoryGenerator
-from motion_nodes.planning.verify import sweep_path
-from motion_nodes.ros.messages.moveit_messages import Refusal, joint_values, requested_group
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, joint_values, requested_group
 from motion_nodes.ros.messages.plan_messages import scaling
 from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.scene.checker import CollisionChecker
@@ -40,7 +40,7 @@ from motion_nodes.trajectory.spline import timestamped_trajectory
 from motion_nodes.trajectory.through_waypoints import through_waypoints
 from motion_nodes.trajectory.timed_path import TimedPath
 from motion_nodes.trajectory.trajectory import Infeasible
-from motion_nodes.trajectory.validate import check_point_count, joint_order
+from motion_nodes.trajectory.trajectory_checks import check_point_count, joint_order
 
 Array = NDArray[np.float64]
 Codes = MoveItErrorCodes
@@ -139,26 +139,26 @@ class GeneratorRequests:
         """Return the motion along the waypoints in a MotionPlanRequest.
 
         Raises:
-            Refusal: with MoveIt's code.
+            RequestRejected: with MoveIt's code.
         """
         begin = time.monotonic()
         try:
             return self._retimed(request, begin)
-        except Refusal:
+        except RequestRejected:
             raise
         except MotionError as error:
-            raise Refusal(Codes.INVALID_MOTION_PLAN, str(error)) from None
+            raise RequestRejected(Codes.INVALID_MOTION_PLAN, str(error)) from None
 
     def tool_poses(self, motion: TimedPath) -> Array:
         """Return poses of the tool along a motion in the robot's base frame, shape (k, 4, 4).
 
         Raises:
-            Refusal: no group says which frame is the tool.
+            RequestRejected: no group says which frame is the tool.
         """
         params = self._params()
         tool = params.tool or requested_group(self.robot, params.group).tip
         if tool is None:
-            raise Refusal(Codes.INVALID_LINK_NAME, "the group has no tip")
+            raise RequestRejected(Codes.INVALID_LINK_NAME, "the group has no tip")
         step = max(TOOL_STEP, motion.duration / 1000.0)
         Q = np.tile(self._present(), (len(times := motion.sample_times(step)), 1))
         Q[:, self.robot.indices(motion.joint_names)] = motion.states(times)[0]
@@ -188,7 +188,7 @@ class GeneratorRequests:
             group = requested_group(self.robot, request.group_name)
             others = [name for name in names if name not in group.joints]
             if others:
-                raise Refusal(
+                raise RequestRejected(
                     Codes.INVALID_GROUP_NAME,
                     f"group '{group.name}' does not have {', '.join(others)}",
                 )
@@ -221,7 +221,7 @@ class GeneratorRequests:
         given = [t for r in request.reference_trajectories for t in r.joint_trajectory]
         rows = request.trajectory_constraints.constraints
         if len(given) + bool(rows) != 1:
-            raise BadCommand(
+            raise InvalidCommand(
                 "give the waypoints once: as the points of reference_trajectories[0]."
                 "joint_trajectory[0], or as joint constraints in trajectory_constraints; "
                 f"{len(given)} trajectories and {len(rows)} constraints were given"
@@ -236,7 +236,7 @@ class GeneratorRequests:
         for i, row in enumerate(rows):
             found = {c.joint_name: c.position for c in row.joint_constraints}
             if set(found) != set(names) or len(row.joint_constraints) != len(names):
-                raise BadCommand(
+                raise InvalidCommand(
                     f"constraint {i} names {', '.join(found) or 'no joints'}; each must name "
                     f"{', '.join(names)} once"
                 )
@@ -250,7 +250,7 @@ class GeneratorRequests:
         names = tuple(message.joint_names)
         for i, point in enumerate(message.points):
             if len(point.positions) != len(names):
-                raise BadCommand(
+                raise InvalidCommand(
                     f"point {i} has {len(point.positions)} positions for {len(names)} joints"
                 )
         rows = [point.positions for point in message.points]
@@ -301,7 +301,7 @@ def _refuse_goals(request: Any) -> None:
             along.visibility_constraints,
         )
     ):
-        raise Refusal(
+        raise RequestRejected(
             Codes.INVALID_GOAL_CONSTRAINTS,
             "goal_constraints and path_constraints are for planning (plan_kinematic_path); here "
             "the waypoints are what is gone through",

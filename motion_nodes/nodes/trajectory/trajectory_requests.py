@@ -11,9 +11,9 @@ from typing import Any
 
 from trajectory_msgs.msg import JointTrajectory
 
+from motion_nodes.control.joint_arbiter import TrajectoryRun
 from motion_nodes.control.trajectory_follower import FollowGoal
-from motion_nodes.control.trajectory_runner import Run
-from motion_nodes.errors import BadCommand, MotionError
+from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.nodes.articulation.articulation_params import guard_of, tolerances_of
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.ros import qos
@@ -24,7 +24,7 @@ from motion_nodes.ros.messages.trajectory_messages import (
     tolerance_requests,
     trajectory_from,
 )
-from motion_nodes.trajectory.validate import validate
+from motion_nodes.trajectory.trajectory_checks import validate
 
 LOOP_SILENT = "the controller's loop did not answer"
 
@@ -39,7 +39,7 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
     The message's points are gone afterwards.
 
     Raises:
-        BadCommand: with joint and point, for whatever makes it no goal.
+        InvalidCommand: with joint and point, for whatever makes it no goal.
         UnknownJoint: for a joint that the controller does not have.
     """
     limits = host.runner.controller.limits
@@ -50,12 +50,12 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
     names = checked.joint_names
     problem = validate(checked, limits.select(names))
     if problem is not None:
-        raise BadCommand(problem.text)
+        raise InvalidCommand(problem.text)
     path, goal, goal_time = tolerances_of(host.node.params, names)
     guard = None
     if request is not None:
         if request.multi_dof_trajectory.joint_names or request.multi_dof_trajectory.points:
-            raise BadCommand(
+            raise InvalidCommand(
                 "the goal has a multi_dof_trajectory; this controller has no such joints"
             )
         wishes = list(tolerance_requests(request.path_tolerance))
@@ -73,12 +73,12 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
     )
 
 
-def start(host: ControllerHost, goal: FollowGoal, stamp: Any, label: str) -> Run:
+def start(host: ControllerHost, goal: FollowGoal, stamp: Any, label: str) -> TrajectoryRun:
     """Begin a trajectory at its stamp, at once where that is 0; for use in the loop alone.
 
     Raises:
         OldTrajectory: it has ended already.
-        MotionError: it cannot be followed now; see also TrajectoryRunner.start.
+        MotionError: it cannot be followed now; see also JointArbiter.start.
     """
     refusal = host.refusal()
     if refusal is not None:

@@ -16,10 +16,10 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.displayed_paths import displayed_path, trajectory_path
 from motion_nodes.ros.names import PLANNER, under
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.polled import PolledSubscription
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.collision_objects import moved_message, object_message, removed_message
 from motion_nodes.ros.scene.scene_follower import SceneFollower
@@ -155,7 +155,7 @@ def drawings_of(message: MarkerArray) -> list[Drawing]:
     """Return the lines and dots of a message; other markers are left out.
 
     Raises:
-        BadCommand: points that are not finite, or lines without a second end.
+        InvalidCommand: points that are not finite, or lines without a second end.
     """
     drawings = []
     for marker in message.markers[:MANY]:

@@ -18,7 +18,7 @@ from motion_nodes.nodes.viewer.viewer_planning import WatchedPlanning
 from motion_nodes.nodes.viewer.viewer_target import FOLLOWERS, WatchedTarget
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
-from motion_nodes.ros.executor_jobs import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
 from motion_nodes.ros.names import BASE_CONTROLLERS, JOINT_CONTROLLER, under
 from motion_nodes.ros.node import MotionNode
@@ -26,8 +26,8 @@ from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.scene.scene import WorldObject
 from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.ui_commands import TargetWish
 from motion_nodes.view.viewed_robot import ViewedRobot
-from motion_nodes.view.wishes import TargetWish
 
 STALE = 1.0
 """[s] A robot that sent no state for this long is shown as lost."""

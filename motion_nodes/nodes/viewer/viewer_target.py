@@ -13,15 +13,15 @@ from motion_nodes.errors import MotionError
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.ros.clients.move_client import MoveClient
-from motion_nodes.ros.executor_jobs import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
 from motion_nodes.ros.names import under
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.view.browser import BrowserViewer
+from motion_nodes.view.ui_commands import TargetWish
 from motion_nodes.view.viewed_robot import IK, PLANNER, RMPFLOW
-from motion_nodes.view.wishes import TargetWish
 
 FOLLOWERS = (RMPFLOW, IK, PLANNER)
 TOPICS = {RMPFLOW: "rmpflow_policy/reference", IK: "ik_service/target_pose"}

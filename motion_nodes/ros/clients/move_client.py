@@ -22,7 +22,7 @@ from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.model.tree import Array
 from motion_nodes.ros.clients.action_clients import action_client
-from motion_nodes.ros.executor_jobs import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
 from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.node import MotionNode
 

@@ -16,7 +16,7 @@ from control_msgs.action import FollowJointTrajectory
 from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.ros.clients.action_clients import action_client
-from motion_nodes.ros.executor_jobs import ExecutorJobs
+from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.node import MotionNode

@@ -34,7 +34,7 @@ _STAMP = struct.Struct("<iI")
 _NONE: Array = np.empty(0)
 
 
-class UnreadableMessage(MotionError):
+class InvalidMessage(MotionError):
     """Bytes that are no message of their type."""
 
 
@@ -90,7 +90,7 @@ class CdrReader:
         """Read the number of entries of a sequence.
 
         Raises:
-            UnreadableMessage: there are more than ``most``.
+            InvalidMessage: there are more than ``most``.
         """
         return self._count(most)
 
@@ -98,7 +98,7 @@ class CdrReader:
         at = (self._at + 3) & ~3
         (count,) = _UINT32.unpack_from(self.data, at)
         if count > most:
-            raise UnreadableMessage(f"a list of {count} entries; allowed are {most}")
+            raise InvalidMessage(f"a list of {count} entries; allowed are {most}")
         self._at = at + 4
         return int(count)
 
@@ -118,9 +118,9 @@ def message_in(data: bytes, kind: type[Any]) -> Any:
     """Return the message object of any serialized message.
 
     Raises:
-        UnreadableMessage: bytes that are none of that type.
+        InvalidMessage: bytes that are none of that type.
     """
     try:
         return deserialize_message(data, kind)
     except Exception as error:  # rclpy raises what its middleware makes of it
-        raise UnreadableMessage(f"a message of {len(data)} bytes is no {kind.__name__}") from error
+        raise InvalidMessage(f"a message of {len(data)} bytes is no {kind.__name__}") from error

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 
 Array = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ def displayed_path(message: Any, joint_names: Sequence[str], q: Array) -> tuple[
         Times from the start [s], shape (m,), and all joints, shape (m, n).
 
     Raises:
-        BadCommand: there are no points, a point has a wrong number of positions, or numbers are
+        InvalidCommand: there are no points, a point has a wrong number of positions, or numbers are
             not finite.
     """
     start = message.trajectory_start.joint_state
@@ -54,7 +54,7 @@ def _joined(
         known = [(k, index[name]) for k, name in enumerate(names) if name in index]
         for point in trajectory.points:
             if len(point.positions) != len(names):
-                raise BadCommand(
+                raise InvalidCommand(
                     f"a displayed path has a point of {len(point.positions)} positions for "
                     f"{len(names)} joints"
                 )
@@ -65,7 +65,7 @@ def _joined(
             times.append(begin + stamp.sec + 1e-9 * stamp.nanosec)
         begin = times[-1] if times else 0.0
     if len(rows) == given:
-        raise BadCommand("a displayed path has no points")
+        raise InvalidCommand("a displayed path has no points")
     if not np.isfinite(rows).all():
-        raise BadCommand("a displayed path holds numbers that are not finite")
+        raise InvalidCommand("a displayed path holds numbers that are not finite")
     return np.array(times), np.array(rows)

@@ -15,9 +15,9 @@ import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
 
 from motion_nodes.errors import UnknownJoint
-from motion_nodes.planning.problem import Goal, JointGoal
+from motion_nodes.planning.planning_problem import Goal, JointGoal
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
-from motion_nodes.ros.messages.moveit_messages import Refusal
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.pose_constraints import orientation_of, pose_goals
 
 Codes = MoveItErrorCodes
@@ -30,17 +30,17 @@ def goals_of(alternatives: Sequence[Any], context: GoalContext) -> tuple[Goal, .
     """Return the goals in ``goal_constraints``, of which any will do.
 
     Raises:
-        Refusal: for none, empty or contradictory ones, or a kind that is not understood.
+        RequestRejected: for none, empty or contradictory ones, or a kind that is not understood.
     """
     if not alternatives:
-        raise Refusal(Codes.INVALID_GOAL_CONSTRAINTS, "no goal: goal_constraints is empty")
+        raise RequestRejected(Codes.INVALID_GOAL_CONSTRAINTS, "no goal: goal_constraints is empty")
     goals: list[Goal] = []
     for number, constraints in enumerate(alternatives, start=1):
         try:
             goals += _goals(constraints, context)
-        except Refusal as refusal:
+        except RequestRejected as refusal:
             where = f"goal {number} of {len(alternatives)}: " if len(alternatives) > 1 else ""
-            raise Refusal(refusal.code, f"{where}{refusal}") from None
+            raise RequestRejected(refusal.code, f"{where}{refusal}") from None
     return tuple(goals)
 
 
@@ -69,7 +69,7 @@ def joint_goal(constraints: Sequence[Any], context: GoalContext) -> JointGoal | 
     Joints of the group that are not named may end anywhere, where they are if that serves.
 
     Raises:
-        Refusal: for unknown joints, contradictions, or others that would have to move.
+        RequestRejected: for unknown joints, contradictions, or others that would have to move.
     """
     group = context.group
     limits = group.limits
@@ -102,7 +102,8 @@ def _interval(constraint: Any, context: GoalContext) -> tuple[float, float]:
     """Return where a constraint allows its joint to be.
 
     Raises:
-        Refusal: for an unknown joint, bad numbers, or a joint of another group that is elsewhere.
+        RequestRejected: for an unknown joint, bad numbers, or a joint of another group that is
+            elsewhere.
     """
     name, names = constraint.joint_name, context.robot.joint_names
     if name not in names:
@@ -133,7 +134,7 @@ def refuse_constraints_on_the_way(along: Any, context: GoalContext) -> None:
     """Refuse path constraints, unless they hold whatever the path.
 
     Raises:
-        Refusal: names what cannot be held.
+        RequestRejected: names what cannot be held.
     """
     for constraint in along.joint_constraints:
         least, most = _interval(constraint, context)
@@ -143,7 +144,7 @@ def refuse_constraints_on_the_way(along: Any, context: GoalContext) -> None:
         if least <= context.group.limits.lower[i] and most >= context.group.limits.upper[i]:
             continue
         if not least <= context.start[i] <= most:
-            raise Refusal(
+            raise RequestRejected(
                 Codes.START_STATE_VIOLATES_PATH_CONSTRAINTS,
                 f"{constraint.joint_name} starts at {context.start[i]:.4f}, outside its path "
                 f"constraint [{least:.4f}, {most:.4f}]",
@@ -159,7 +160,7 @@ def refuse_constraints_on_the_way(along: Any, context: GoalContext) -> None:
         raise _cannot_hold("on visibility")
 
 
-def _cannot_hold(what: str) -> Refusal:
+def _cannot_hold(what: str) -> RequestRejected:
     return refused(
         f"a path constraint {what} cannot be held by these planners; leave path_constraints empty "
         "or plan a straight line with compute_cartesian_path"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from motion_nodes.errors import UnknownFrame
 from motion_nodes.model.robot import Group, Robot
-from motion_nodes.ros.messages.moveit_messages import Refusal
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.robot_frames import RobotFrames
 
 Array = NDArray[np.float64]
@@ -40,28 +40,28 @@ class GoalContext:
         """Return a link by name, the group's tip for none.
 
         Raises:
-            Refusal: there is no such link.
+            RequestRejected: there is no such link.
         """
         own = self.frames.name_of(name) if name else self.group.tip
         if own is None:
-            raise Refusal(
+            raise RequestRejected(
                 Codes.INVALID_LINK_NAME,
                 f"group '{self.group.name}' has no tip; a constraint must name its link",
             )
         links = self.robot.tree.links
         if own not in links:
-            raise Refusal(
+            raise RequestRejected(
                 Codes.INVALID_LINK_NAME, str(UnknownFrame(name, tuple(links), self.robot.name))
             )
         moved = {joint.name for joint in self.robot.tree.path(self.robot.tree.root, own)}
         if not moved & set(self.group.joints):
-            raise Refusal(
+            raise RequestRejected(
                 Codes.INVALID_LINK_NAME,
                 f"group '{self.group.name}' does not move link '{own}', so it cannot be asked for",
             )
         return own
 
 
-def refused(text: str) -> Refusal:
+def refused(text: str) -> RequestRejected:
     """Return the refusal of constraints, for the reason given."""
-    return Refusal(Codes.INVALID_GOAL_CONSTRAINTS, text)
+    return RequestRejected(Codes.INVALID_GOAL_CONSTRAINTS, text)

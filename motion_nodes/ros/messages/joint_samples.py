@@ -16,7 +16,7 @@ from motion_nodes.ros.messages.cdr import (
     LITTLE_ENDIAN,
     Array,
     CdrReader,
-    UnreadableMessage,
+    InvalidMessage,
     message_in,
     texts_in,
 )
@@ -41,14 +41,14 @@ class JointSample(NamedTuple):
         """Return the names.
 
         Raises:
-            UnreadableMessage: bytes that are no text.
+            InvalidMessage: bytes that are no text.
         """
         if isinstance(self.names, tuple):
             return self.names
         try:
             return tuple(texts_in(self.names))
         except UnicodeDecodeError as error:
-            raise UnreadableMessage("names of joints are no UTF-8") from error
+            raise InvalidMessage("names of joints are no UTF-8") from error
 
 
 class JointSampleReader:
@@ -70,7 +70,7 @@ class JointSampleReader:
             kind: its type.
 
         Raises:
-            UnreadableMessage: bytes that are no such message.
+            InvalidMessage: bytes that are no such message.
         """
         if isinstance(message, bytes):
             small = message.startswith(LITTLE_ENDIAN)

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model import bounds
 from motion_nodes.model.bounds import Bound
 
@@ -108,7 +108,7 @@ def check_bounds(message: Any, what: str = "", lengths: Bound | None = None) -> 
         lengths: bound of coordinates; None: what suits the type.
 
     Raises:
-        BadCommand: with the field, its value and the allowed range.
+        InvalidCommand: with the field, its value and the allowed range.
     """
     kind = type(message)
     name = _name(kind)
@@ -121,7 +121,7 @@ def fault_of(message: Any, lengths: Bound | None = None) -> str:
     """Return what :func:`check_bounds` says against a message, nothing where that is nothing."""
     try:
         check_bounds(message, lengths=lengths)
-    except BadCommand as error:
+    except InvalidCommand as error:
         return str(error)
     return ""
 
@@ -268,10 +268,10 @@ def _counted(check: Check | None, most: int | None) -> Check:
 
 def _check_text(value: str, path: str, longest: int) -> None:
     if len(value) > longest:
-        raise BadCommand(
+        raise InvalidCommand(
             f"{path} has {len(value)} characters ('{value[:40]}...'); allowed are {longest}"
         )
 
 
-def _beyond(path: str, value: float, bound: Bound) -> BadCommand:
-    return BadCommand(f"{path} is {value:.6g}; allowed is {bound.text()}")
+def _beyond(path: str, value: float, bound: Bound) -> InvalidCommand:
+    return InvalidCommand(f"{path} is {value:.6g}; allowed is {bound.text()}")

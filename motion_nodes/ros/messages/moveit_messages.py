@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """moveit_msgs to and from arrays: poses, robot states, error codes with words.
 
-Adapters only: what is wrong with a message is raised as :class:`Refusal`, which carries the code
-that MoveIt's clients look for.
+Adapters only: what is wrong with a message is raised as :class:`RequestRejected`, which carries
+the code that MoveIt's clients look for.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UNIT_TOLERANCE = 1e-3
 """How far a quaternion's length may be from one without a word."""
 
 
-class Refusal(MotionError):
+class RequestRejected(MotionError):
     """A request that cannot be served, with MoveIt's code for it."""
 
     def __init__(self, code: int, text: str) -> None:
@@ -40,18 +40,18 @@ def requested_group(robot: Robot, name: str) -> Group:
     """Return a group by name or alias; no name means the only one that has a tip.
 
     Raises:
-        Refusal: when there is none or more than one.
+        RequestRejected: when there is none or more than one.
     """
     if name:
         try:
             return robot.group(name)
         except UnknownGroup as error:
-            raise Refusal(MoveItErrorCodes.INVALID_GROUP_NAME, str(error)) from None
+            raise RequestRejected(MoveItErrorCodes.INVALID_GROUP_NAME, str(error)) from None
     chains = [group for group in robot.groups.values() if group.tip is not None]
     if len(chains) != 1:
         names = ", ".join(group.name for group in chains) or "none"
         text = f"name a group; those with a tip: {names}"
-        raise Refusal(MoveItErrorCodes.INVALID_GROUP_NAME, text)
+        raise RequestRejected(MoveItErrorCodes.INVALID_GROUP_NAME, text)
     return chains[0]
 
 
@@ -64,17 +64,17 @@ def pose_of(message: Pose, what: str) -> tuple[Array, str]:
     """Return a pose as a (4, 4) matrix, and a notice for a quaternion that was no unit one.
 
     Raises:
-        Refusal: for numbers that are not finite, a zero quaternion, or an absurd distance.
+        RequestRejected: for numbers that are not finite, a zero quaternion, or an absurd distance.
     """
     p, r = message.position, message.orientation
     position, quaternion = (p.x, p.y, p.z), (r.x, r.y, r.z, r.w)
     if not all(map(math.isfinite, position + quaternion)):
-        raise Refusal(
+        raise RequestRejected(
             MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
             f"{what} is not finite: position {position}, orientation {quaternion}",
         )
     if max(map(abs, position)) > LENGTH.max:
-        raise Refusal(
+        raise RequestRejected(
             MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
             f"{what} lies {max(map(abs, position)):.3g} m away; positions are given in metres, "
             f"allowed are {LENGTH.text()}",
@@ -82,7 +82,7 @@ def pose_of(message: Pose, what: str) -> tuple[Array, str]:
     length = math.hypot(*quaternion)
     shortest, longest = QUATERNION_NORM
     if not shortest <= length <= longest:
-        raise Refusal(
+        raise RequestRejected(
             MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
             f"{what} has the orientation {quaternion} of norm {length:.3g}, which is no rotation; "
             f"for none give x y z w = 0 0 0 1; allowed are norms of {shortest:g} to {longest:g}",
@@ -108,12 +108,12 @@ def joint_values(state: RobotState, known: Sequence[str], what: str) -> dict[str
     Joints of other robots may stand beside them, for clients send whole joint_states.
 
     Raises:
-        Refusal: for lengths that differ, a position that is not finite, or names of which none is
-            known.
+        RequestRejected: for lengths that differ, a position that is not finite, or names of which
+            none is known.
     """
     joints = state.joint_state
     if len(joints.name) != len(joints.position):
-        raise Refusal(
+        raise RequestRejected(
             MoveItErrorCodes.INVALID_ROBOT_STATE,
             f"{what} has {len(joints.name)} joint names and {len(joints.position)} positions",
         )
@@ -123,18 +123,18 @@ def joint_values(state: RobotState, known: Sequence[str], what: str) -> dict[str
         if name in known
     }
     if joints.name and not values:
-        raise Refusal(
+        raise RequestRejected(
             MoveItErrorCodes.INVALID_ROBOT_STATE,
             f"{what} names {', '.join(joints.name[:10])}, none of which the robot has."
             f"{did_you_mean(joints.name[0], known)}",
         )
     for name, value in values.items():
         if not math.isfinite(value):
-            raise Refusal(
+            raise RequestRejected(
                 MoveItErrorCodes.INVALID_ROBOT_STATE, f"{what} has {name} at {value}; not finite"
             )
         if not JOINT_STATE.allows(value):
-            raise Refusal(
+            raise RequestRejected(
                 MoveItErrorCodes.INVALID_ROBOT_STATE,
                 f"{what} has {name} at {value:.6g}; allowed is {JOINT_STATE.text()}",
             )
@@ -151,11 +151,11 @@ def seconds_of(duration: Any, what: str) -> float:
     """Return a duration [s], nanoseconds and all; 0 stands for the server's default.
 
     Raises:
-        Refusal: for a negative one.
+        RequestRejected: for a negative one.
     """
     seconds = float(duration.sec + 1e-9 * duration.nanosec)
     if seconds < 0.0:
-        raise Refusal(
+        raise RequestRejected(
             MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
             f"{what} is {seconds:g} s; give a positive time, or 0 for the default",
         )

@@ -13,8 +13,8 @@ from moveit_msgs.msg import DisplayTrajectory, MoveItErrorCodes, RobotState, Rob
 from numpy.typing import NDArray
 from trajectory_msgs.msg import JointTrajectoryPoint
 
-from motion_nodes.planning.problem import PlanStatus
-from motion_nodes.ros.messages.moveit_messages import Refusal, fill_robot_state
+from motion_nodes.planning.planning_problem import PlanStatus
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, fill_robot_state
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 Codes = MoveItErrorCodes
@@ -79,10 +79,10 @@ def scaling(value: float, what: str) -> float:
     """Return a velocity or acceleration scaling; 0 stands for 1, as the message says.
 
     Raises:
-        Refusal: it is not in [0, 1].
+        RequestRejected: it is not in [0, 1].
     """
     if not 0.0 <= value <= 1.0:
-        raise Refusal(
+        raise RequestRejected(
             Codes.INVALID_MOTION_PLAN,
             f"{what} is {value}; allowed is above 0 and up to 1, or 0 for 1",
         )
@@ -110,10 +110,10 @@ def planning_time(value: float, default: float) -> float:
     """Return the time allowed for planning [s]; 0 stands for the default.
 
     Raises:
-        Refusal: it is negative or not finite.
+        RequestRejected: it is negative or not finite.
     """
     if not math.isfinite(value) or value < 0.0:
-        raise Refusal(
+        raise RequestRejected(
             Codes.PLANNING_FAILED,
             f"allowed_planning_time is {value} s; give a positive time, or 0 for {default:g} s",
         )

@@ -9,10 +9,10 @@ from typing import Any
 from geometry_msgs.msg import PoseStamped
 from nav_msgs.msg import Path
 
-from motion_nodes.base_motion.path import PlanarPath
-from motion_nodes.base_motion.pose import Pose2
+from motion_nodes.base_navigation.planar_path import PlanarPath
+from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.bounds import EARTH_LENGTH
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.message_bounds import check_bounds
@@ -25,18 +25,18 @@ def pose2_from(pose: Any, what: str = "pose") -> Pose2:
     """Return a geometry_msgs/Pose seen from above: place and heading of its x axis.
 
     Raises:
-        BadCommand: numbers that are not finite, or an orientation that is no rotation.
+        InvalidCommand: numbers that are not finite, or an orientation that is no rotation.
     """
     p, q = pose.position, pose.orientation
     if not all(map(math.isfinite, (p.x, p.y, q.x, q.y, q.z, q.w))):
-        raise BadCommand(
+        raise InvalidCommand(
             f"{what}: position ({p.x}, {p.y}), orientation ({q.x}, {q.y}, {q.z}, {q.w}) must be "
             "finite numbers"
         )
     check_bounds(pose, what, EARTH_LENGTH)
     length = math.sqrt(q.x * q.x + q.y * q.y + q.z * q.z + q.w * q.w)
     if abs(length - 1.0) > UNIT:
-        raise BadCommand(
+        raise InvalidCommand(
             f"{what}: orientation ({q.x}, {q.y}, {q.z}, {q.w}) is no unit quaternion (length "
             f"{length:.3g}); a heading of 0 is (0, 0, 0, 1)"
         )
@@ -50,11 +50,11 @@ def frame_of(message: Any, what: str) -> str:
     """Return the frame of a stamped message.
 
     Raises:
-        BadCommand: it names none.
+        InvalidCommand: it names none.
     """
     frame = str(message.header.frame_id).lstrip("/")
     if not frame:
-        raise BadCommand(f"{what} has no frame; header.frame_id must say which, such as odom")
+        raise InvalidCommand(f"{what} has no frame; header.frame_id must say which, such as odom")
     return frame
 
 
@@ -62,16 +62,16 @@ def poses_from(path: Any) -> tuple[str, list[Pose2]]:
     """Return the frame and the poses of a nav_msgs/Path.
 
     Raises:
-        BadCommand: no pose, none that can be used, or poses in several frames; says which.
+        InvalidCommand: no pose, none that can be used, or poses in several frames; says which.
     """
     if not path.poses:
-        raise BadCommand("the path has no poses")
+        raise InvalidCommand("the path has no poses")
     frame = frame_of(path if path.header.frame_id else path.poses[0], "the path")
     poses = []
     for i, stamped in enumerate(path.poses):
         own = str(stamped.header.frame_id).lstrip("/")
         if own not in ("", frame):
-            raise BadCommand(f"pose {i} of the path is in frame '{own}', the path in '{frame}'")
+            raise InvalidCommand(f"pose {i} of the path is in frame '{own}', the path in '{frame}'")
         poses.append(pose2_from(stamped.pose, f"pose {i} of the path"))
     return frame, poses
 

@@ -17,7 +17,7 @@ from shape_msgs.msg import SolidPrimitive
 
 from motion_nodes.ik.problem import IkTolerance
 from motion_nodes.model.poses import rotation_about
-from motion_nodes.planning.problem import PoseGoal
+from motion_nodes.planning.planning_problem import PoseGoal
 from motion_nodes.ros.messages.goal_context import GoalContext, refused
 from motion_nodes.ros.messages.moveit_messages import pose_of
 
@@ -39,7 +39,8 @@ def pose_goals(places: Sequence[Any], turns: Sequence[Any], context: GoalContext
     """Return a goal for each region that a position constraint gives (a region is any of them).
 
     Raises:
-        Refusal: for more than one constraint of a kind, two links, or a region that has no inside.
+        RequestRejected: for more than one constraint of a kind, two links, or a region that has no
+            inside.
     """
     for what, given in (("position", places), ("orientation", turns)):
         if len(given) > 1:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.errors import BadCommand, UnknownJoint
+from motion_nodes.errors import InvalidCommand, UnknownJoint
 from motion_nodes.model.tree import Array
 
 MOST_UNITLESS = 1.0 + 1e-6
@@ -25,7 +25,7 @@ def twist_of(message: Any, linear: float | None, rotational: float | None) -> Ar
         rotational: likewise [rad/s].
 
     Raises:
-        BadCommand: numbers that are not finite, or unitless ones beyond 1.
+        InvalidCommand: numbers that are not finite, or unitless ones beyond 1.
     """
     v, w = message.linear, message.angular
     numbers = np.array([v.x, v.y, v.z, w.x, w.y, w.z])
@@ -46,14 +46,14 @@ def jog_of(message: Any, joints: Sequence[str], scale: float | None) -> Array:
 
     Raises:
         UnknownJoint: for a joint that is not among them.
-        BadCommand: lengths that differ, numbers that are not finite, unitless ones beyond 1, or
+        InvalidCommand: lengths that differ, numbers that are not finite, unitless ones beyond 1, or
             displacements without speeds.
     """
     names, speeds = message.joint_names, message.velocities
     if not len(speeds) and len(message.displacements):
-        raise BadCommand("the jog has displacements and no velocities; give velocities.")
+        raise InvalidCommand("the jog has displacements and no velocities; give velocities.")
     if len(names) != len(speeds):
-        raise BadCommand(f"the jog has {len(names)} joint_names and {len(speeds)} velocities.")
+        raise InvalidCommand(f"the jog has {len(names)} joint_names and {len(speeds)} velocities.")
     for name in names:
         if name not in joints:
             raise UnknownJoint(name, joints, "the joints that can be jogged")
@@ -67,8 +67,8 @@ def jog_of(message: Any, joints: Sequence[str], scale: float | None) -> Array:
 def _check(numbers: Array, names: Sequence[str], *, unitless: bool) -> None:
     for name, value in zip(names, numbers.tolist(), strict=True):
         if not math.isfinite(value):
-            raise BadCommand(f"{name} is {value}; it must be a finite number.")
+            raise InvalidCommand(f"{name} is {value}; it must be a finite number.")
         if unitless and abs(value) > MOST_UNITLESS:
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{name} is {value:g}; unitless commands go from -1 to 1 (servo.command_in_type)."
             )

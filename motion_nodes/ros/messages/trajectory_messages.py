@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.control.tolerances import ToleranceRequest
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.bounds import (
     ACCELERATION,
     DURATION,
@@ -20,9 +20,9 @@ from motion_nodes.model.bounds import (
     VELOCITY,
     check_numbers,
 )
-from motion_nodes.ros.messages.cdr import LITTLE_ENDIAN, CdrReader, UnreadableMessage
+from motion_nodes.ros.messages.cdr import LITTLE_ENDIAN, CdrReader, InvalidMessage
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
-from motion_nodes.trajectory.validate import check_point_count, joint_order
+from motion_nodes.trajectory.trajectory_checks import check_point_count, joint_order
 
 Array = NDArray[np.float64]
 
@@ -61,7 +61,7 @@ def size_fault(data: bytes) -> str:
         reader.skip_string()
         reader.texts()
         reader.count(POINTS)
-    except UnreadableMessage as error:
+    except InvalidMessage as error:
         return str(error)
     except (struct.error, ValueError):
         return "the message is shorter than it says"
@@ -76,14 +76,14 @@ def trajectory_from(message: Any, joint_names: Sequence[str]) -> JointTrajectory
         joint_names: the controller's joints.
 
     Raises:
-        BadCommand: with joint and point, for whatever makes it no trajectory.
+        InvalidCommand: with joint and point, for whatever makes it no trajectory.
         UnknownJoint: for a joint that the controller does not have.
     """
     joint_order(message.joint_names, joint_names)
     points = message.points
     check_point_count(len(points))
     if len(message.joint_names) and not points[0].positions:
-        raise BadCommand("point 0 has no positions; velocities alone make no trajectory")
+        raise InvalidCommand("point 0 has no positions; velocities alone make no trajectory")
     names = tuple(message.joint_names)
     times = np.array([seconds(point.time_from_start) for point in points])
     check_numbers(times, DURATION, "time_from_start of point")
@@ -106,7 +106,7 @@ def _channel(points: Sequence[Any], channel: str, names: tuple[str, ...]) -> Arr
     for i, row in enumerate(rows):
         if len(row) != len(names):
             had = "no" if len(row) == 0 else str(len(row))
-            raise BadCommand(
+            raise InvalidCommand(
                 f"point {i} has {had} {channel} for {len(names)} joints ({', '.join(names)}); "
                 "give one for each joint, at all points or at none"
             )

@@ -12,14 +12,14 @@ from dataclasses import replace
 
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
 
-from motion_nodes.errors import BadCommand, UnknownFrame, did_you_mean
+from motion_nodes.errors import InvalidCommand, UnknownFrame, did_you_mean
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.ros.messages.message_bounds import check_bounds
 from motion_nodes.ros.messages.moveit_messages import pose_message, pose_of
-from motion_nodes.ros.scene.scene_draft import SceneDraft
 from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_shapes import fill_shapes, is_identity, parts_of, poses_given
+from motion_nodes.ros.scene.scene_update import SceneDraft
 from motion_nodes.scene.scene import AttachedBody, Part, WorldObject
 
 RESERVED = "<octomap>"
@@ -46,7 +46,7 @@ def change_object(draft: SceneDraft, message: CollisionObject, frames: SceneFram
     _check_new(message)
     if name in draft.attached:
         link = draft.attached[name].link
-        raise BadCommand(f"object '{name}' is attached to {link}: detach it first")
+        raise InvalidCommand(f"object '{name}' is attached to {link}: detach it first")
     X_WO, parts = _geometry(draft, message, frames)
     old = draft.objects.get(name)
     if message.operation == APPEND and old is not None:
@@ -72,9 +72,9 @@ def change_attached(
     if item.operation == REMOVE:
         return _detach(draft, item.id, message.link_name, frames)
     if item.operation == MOVE:
-        raise BadCommand(f"'{item.id}' cannot be moved while it is attached: attach it anew")
+        raise InvalidCommand(f"'{item.id}' cannot be moved while it is attached: attach it anew")
     if not item.id:
-        raise BadCommand("something is to be attached that has no id")
+        raise InvalidCommand("something is to be attached that has no id")
     link = frames.link(message.link_name)
     touching, warnings = _touch_links(message, frames)
     body = draft.attached.get(item.id)
@@ -85,7 +85,7 @@ def change_attached(
     X_LO, parts = _geometry(draft, item, frames, link)
     if item.operation == APPEND and body is not None:
         if body.link != link:
-            raise BadCommand(f"'{item.id}' is attached to {body.link}, not to {link}")
+            raise InvalidCommand(f"'{item.id}' is attached to {body.link}, not to {link}")
         X_ON = inverse(body.X_LO) @ X_LO
         added = tuple(Part(part.solid, frozen(X_ON @ part.X_OS)) for part in parts)
         touching |= body.touch_links
@@ -137,14 +137,16 @@ def detached_message(name: str) -> AttachedCollisionObject:
 def _check_new(message: CollisionObject) -> None:
     if message.operation not in (ADD, APPEND):
         number = int.from_bytes(message.operation, "little")
-        raise BadCommand(
+        raise InvalidCommand(
             f"object '{message.id}' has the operation {number}; there are ADD = 0, REMOVE = 1, "
             "APPEND = 2 and MOVE = 3"
         )
     if not message.id or message.id == RESERVED:
-        raise BadCommand(f"an object cannot have the id '{message.id}': give it a name")
+        raise InvalidCommand(f"an object cannot have the id '{message.id}': give it a name")
     if not (message.primitives or message.meshes or message.planes):
-        raise BadCommand(f"object '{message.id}' has no shapes: fill in primitives, meshes, planes")
+        raise InvalidCommand(
+            f"object '{message.id}' has no shapes: fill in primitives, meshes, planes"
+        )
 
 
 def _geometry(
@@ -201,10 +203,10 @@ def _move(draft: SceneDraft, message: CollisionObject, frames: SceneFrames) -> l
     X_WO = frozen(frames.pose(message.header.frame_id, draft) @ X_HO)
     poses, parts = poses_given(message, where), item.parts
     if item.static:
-        raise BadCommand(f"{where} is static: it was promised not to move")
+        raise InvalidCommand(f"{where} is static: it was promised not to move")
     if poses:
         if len(poses) != len(parts):
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{where} is to be moved with {len(poses)} poses of shapes and has {len(parts)} "
                 "shapes; give as many, or none"
             )
@@ -232,7 +234,7 @@ def _taken_up(
         return replace(body, link=link, X_LO=frozen(X_LK @ body.X_LO), touch_links=touching)
     item = draft.objects.get(name)
     if item is None:
-        raise BadCommand(
+        raise InvalidCommand(
             f"'{name}' is to be attached, has no shapes in the message and is no object of the "
             f"world.{did_you_mean(name, draft.objects)}"
         )
@@ -253,7 +255,7 @@ def _detach(draft: SceneDraft, name: str, link: str, frames: SceneFrames) -> lis
             hint = did_you_mean(each, draft.attached)
             return [f"'{each}' is to be detached and nothing attached is called so.{hint}"]
         if link and body.link != link:
-            raise BadCommand(f"'{each}' is attached to {body.link}, not to {link}")
+            raise InvalidCommand(f"'{each}' is attached to {body.link}, not to {link}")
     put_down = {
         each: frozen(frames.link_pose(body.link) @ body.X_LO)
         for each in chosen

@@ -21,11 +21,11 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.diagnostics import Report
-from motion_nodes.ros.messages.moveit_messages import Refusal
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.names import under
 from motion_nodes.ros.node import MotionNode
-from motion_nodes.ros.polled import PolledSubscription
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_frames import SceneFrames
 from motion_nodes.ros.scene.scene_messages import SceneMessages
@@ -106,14 +106,14 @@ class SceneFollower:
             positions: where all joints are in it, shape (n,).
 
         Raises:
-            Refusal: for what cannot be attached.
+            RequestRejected: for what cannot be attached.
         """
         bodies = state.attached_collision_objects
         if not bodies:
             return self.scene
         scene, findings = self.messages.standing(positions).apply(self.scene, *bodies)
         if findings.refused:
-            raise Refusal(
+            raise RequestRejected(
                 MoveItErrorCodes.INVALID_ROBOT_STATE,
                 f"attached to the robot state: {'; '.join(findings.refused)}",
             )

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from motion_nodes.errors import BadCommand, MotionError, UnknownFrame
+from motion_nodes.errors import InvalidCommand, MotionError, UnknownFrame
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import from_xyz_quat
 from motion_nodes.model.tree import Array, frozen
 from motion_nodes.ros.robot_frames import RobotFrames
-from motion_nodes.ros.scene.scene_draft import SceneDraft
+from motion_nodes.ros.scene.scene_update import SceneDraft
 
 _HERE = frozen(np.eye(4))
 
@@ -101,7 +101,7 @@ class SceneFrames:
             t, r = stamped.transform.translation, stamped.transform.rotation
             try:
                 if self.own(stamped.header.frame_id) != self.base:
-                    raise BadCommand(
+                    raise InvalidCommand(
                         f"it is given in '{stamped.header.frame_id}', which is not the planning "
                         f"frame '{self.base}'"
                     )

@@ -23,10 +23,11 @@ from moveit_msgs.msg import (
     RobotState,
 )
 
-from motion_nodes.errors import BadCommand, MotionError
+from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.ros.messages.moveit_messages import fill_robot_state
+from motion_nodes.ros.scene.allowed_collision_matrix import allowed_from, allowed_message
 from motion_nodes.ros.scene.collision_objects import (
     ADD,
     attached_message,
@@ -38,11 +39,10 @@ from motion_nodes.ros.scene.collision_objects import (
     object_message,
     removed_message,
 )
-from motion_nodes.ros.scene.scene_allowed import allowed_from, allowed_message
-from motion_nodes.ros.scene.scene_arrivals import EarlyAttachments
-from motion_nodes.ros.scene.scene_draft import SceneDraft
+from motion_nodes.ros.scene.message_order import EarlyAttachments
 from motion_nodes.ros.scene.scene_frames import SceneFrames
-from motion_nodes.scene.allowed import AllowedCollisions, Pair, pair_of
+from motion_nodes.ros.scene.scene_update import SceneDraft
+from motion_nodes.scene.allowed_collisions import AllowedCollisions, Pair, pair_of
 from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies
 from motion_nodes.scene.scene import Scene, SceneDiff
 from motion_nodes.scene.scenery import Scenery
@@ -52,7 +52,7 @@ EVERYTHING = 2**32 - 1
 
 
 @dataclass
-class Findings:
+class SceneWarnings:
     """What there is to say of a message."""
 
     refused: list[str] = field(default_factory=list)
@@ -106,7 +106,7 @@ class SceneMessages:
 
     def apply(
         self, scene: Scene, *messages: Any, early: EarlyAttachments | None = None
-    ) -> tuple[Scene, Findings]:
+    ) -> tuple[Scene, SceneWarnings]:
         """Return the scene that messages make of a scene, one after the other.
 
         The joint positions in them are not used: where the robot is, its driver tells.
@@ -120,7 +120,7 @@ class SceneMessages:
         Returns:
             The scene after, which is the same object if nothing is another, and what to say.
         """
-        findings = Findings()
+        findings = SceneWarnings()
         draft = SceneDraft(scene, self._scenery)
         for message in messages:
             if isinstance(message, CollisionObject):
@@ -222,10 +222,13 @@ class SceneMessages:
     # ---- inside
 
     def _whole(
-        self, draft: SceneDraft, message: PlanningScene | PlanningSceneWorld, findings: Findings
+        self,
+        draft: SceneDraft,
+        message: PlanningScene | PlanningSceneWorld,
+        findings: SceneWarnings,
     ) -> None:
         """Replace all but scenery, or nothing if there is anything wrong with it."""
-        fresh, own = SceneDraft(draft.scene(), self._scenery), Findings()
+        fresh, own = SceneDraft(draft.scene(), self._scenery), SceneWarnings()
         kept = fresh.clear()
         if isinstance(message, PlanningScene):
             fresh.allowed = AllowedCollisions()
@@ -243,7 +246,7 @@ class SceneMessages:
         findings.refused += own.refused
         findings.warnings += own.warnings
 
-    def _scene(self, draft: SceneDraft, message: PlanningScene, findings: Findings) -> None:
+    def _scene(self, draft: SceneDraft, message: PlanningScene, findings: SceneWarnings) -> None:
         findings.warnings += self._frames.fix(message.fixed_frame_transforms)
         self._change_allowed(draft, message, findings)
         # What is put down counts before what the world says of it.
@@ -253,7 +256,7 @@ class SceneMessages:
             self._colour(draft, colour, findings)
         self._name_what_is_not_used(message, findings)
 
-    def _state(self, draft: SceneDraft, state: RobotState, findings: Findings) -> None:
+    def _state(self, draft: SceneDraft, state: RobotState, findings: SceneWarnings) -> None:
         """Attach and detach; a state that is no change tells all that is attached."""
         bodies = state.attached_collision_objects
         tells = bodies or state.joint_state.name or state.multi_dof_joint_state.joint_names
@@ -268,24 +271,24 @@ class SceneMessages:
         for body in bodies:
             _carry_out(draft, body, self._frames, change_attached, findings)
 
-    def _world(self, draft: SceneDraft, world: PlanningSceneWorld, findings: Findings) -> None:
+    def _world(self, draft: SceneDraft, world: PlanningSceneWorld, findings: SceneWarnings) -> None:
         for item in world.collision_objects:
             _carry_out(draft, item, self._frames, change_object, findings)
         if world.octomap.octomap.data:
             findings.refused.append("octomaps are not supported; give obstacles as objects")
 
     def _change_allowed(
-        self, draft: SceneDraft, message: PlanningScene, findings: Findings
+        self, draft: SceneDraft, message: PlanningScene, findings: SceneWarnings
     ) -> None:
         matrix = message.allowed_collision_matrix
         if not matrix.entry_names and not matrix.default_entry_names:
             return
         try:
             draft.allowed = allowed_from(matrix, self.never_checked)
-        except BadCommand as error:
+        except InvalidCommand as error:
             findings.refused.append(str(error))
 
-    def _colour(self, draft: SceneDraft, message: ObjectColor, findings: Findings) -> None:
+    def _colour(self, draft: SceneDraft, message: ObjectColor, findings: SceneWarnings) -> None:
         colour = message.color
         rgba = (float(colour.r), float(colour.g), float(colour.b), float(colour.a))
         if all(0.0 <= value <= 1.0 for value in rgba):
@@ -295,7 +298,7 @@ class SceneMessages:
                 f"the colour of '{message.id}' is {rgba}; its parts must be from 0 to 1"
             )
 
-    def _name_what_is_not_used(self, message: PlanningScene, findings: Findings) -> None:
+    def _name_what_is_not_used(self, message: PlanningScene, findings: SceneWarnings) -> None:
         padded = [p.link_name for p in message.link_padding if p.padding != 0.0]
         padded += [s.link_name for s in message.link_scale if s.scale != 1.0]
         if padded:
@@ -321,7 +324,7 @@ def _carry_out(
     message: Any,
     frames: SceneFrames,
     change: Callable[[SceneDraft, Any, SceneFrames], list[str]],
-    findings: Findings,
+    findings: SceneWarnings,
 ) -> None:
     try:
         findings.warnings += change(draft, message, frames)

@@ -13,7 +13,7 @@ from geometry_msgs.msg import Point, Pose
 from moveit_msgs.msg import CollisionObject
 from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 
-from motion_nodes.errors import BadCommand
+from motion_nodes.errors import InvalidCommand
 from motion_nodes.model import bounds
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
@@ -30,7 +30,7 @@ from motion_nodes.scene.shapes import (
 )
 
 
-class UnsupportedShape(BadCommand):
+class UnsupportedShape(InvalidCommand):
     """A kind of shape that the world has no counterpart of."""
 
 
@@ -75,7 +75,7 @@ def parts_of(message: CollisionObject, where: str) -> tuple[Part, ...]:
     )
     for kind, shapes, poses, read in lists:
         if len(poses) > len(shapes):
-            raise BadCommand(
+            raise InvalidCommand(
                 f"{where} has {len(poses)} {kind}_poses and {len(shapes)} shapes for them; give "
                 "one pose for each shape, or fewer: the rest stands at the pose of the object"
             )
@@ -136,7 +136,7 @@ def _solid(message: SolidPrimitive, what: str) -> tuple[Solid, Array]:
         )
     sizes = [float(size) for size in message.dimensions]
     if len(sizes) < kind.sizes:
-        raise BadCommand(f"{what} has {len(sizes)} dimensions; its type needs {kind.sizes}")
+        raise InvalidCommand(f"{what} has {len(sizes)} dimensions; its type needs {kind.sizes}")
     solid = kind.make(sizes)
     check_solid(solid, what)
     return solid, HERE
@@ -150,8 +150,8 @@ def _mesh(message: Mesh, what: str) -> tuple[Solid, Array]:
     triangles = [triangle.vertex_indices for triangle in message.triangles]
     try:
         return triangle_mesh(np.array(vertices), np.array(triangles, dtype=np.int64)), HERE
-    except BadCommand as error:
-        raise BadCommand(f"{what}: {error}") from None
+    except InvalidCommand as error:
+        raise InvalidCommand(f"{what}: {error}") from None
 
 
 def _half_space(message: Plane, what: str) -> tuple[Solid, Array]:
@@ -159,7 +159,7 @@ def _half_space(message: Plane, what: str) -> tuple[Solid, Array]:
     a, b, c, d = (float(value) for value in message.coef)
     length = math.sqrt(a * a + b * b + c * c)
     if not (math.isfinite(length) and math.isfinite(d) and length > 0.0):
-        raise BadCommand(
+        raise InvalidCommand(
             f"{what} has the coefficients {[a, b, c, d]}; they must be finite, and the first "
             "three a direction"
         )

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ways to a pose that there are, and which base can take which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from motion_nodes.base_navigation.base_motion import BaseMotion
+from motion_nodes.base_navigation.dubins import dubins_path
+from motion_nodes.base_navigation.follow_path import FollowConfig, FollowPath
+from motion_nodes.base_navigation.go_to_pose import GoToPose
+from motion_nodes.base_navigation.motion_limits import BaseKind
+from motion_nodes.base_navigation.planar_path import PlanarPath
+from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.quintic_path import PathEnd, plan_quintic
+from motion_nodes.base_navigation.turn_then_drive import TurnThenDrive, TurnThenDriveConfig
+from motion_nodes.errors import InvalidConfig, did_you_mean
+
+APPROACHES: dict[BaseKind, tuple[str, ...]] = {
+    "differential": ("straight", "turn_then_drive", "quintic", "dubins"),
+    "holonomic": ("straight", "turn_then_drive", "quintic"),
+    "ackermann": ("dubins", "quintic"),
+}
+"""Ways to a pose of each kind of base, the usual one first."""
+
+TURN_ROOM = 1.5
+"""Planned curves are so much wider than the tightest: the rest is for steering back."""
+
+NEAR = 1e-3
+"""[m] A goal nearer than this needs no path."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuinticConfig:
+    """Numbers of quintic paths to a pose."""
+
+    velocity: float = 0.25
+    """At both ends, along the headings; greater is wider curves [m/s]."""
+    max_acceleration: float = 0.5
+    """[m/s^2]"""
+    max_jerk: float = 1.0
+    """[m/s^3]"""
+    step: float = 0.05
+    """Between the path's samples [s]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApproachConfig:
+    """How a base goes to poses.
+
+    Raises:
+        InvalidConfig: for an approach that there is not, or that this kind of base cannot take.
+    """
+
+    kind: BaseKind
+    approach: str
+    """One of :data:`APPROACHES`."""
+    follow: FollowConfig
+    rule: TurnThenDriveConfig = field(default_factory=TurnThenDriveConfig)
+    quintic: QuinticConfig = field(default_factory=QuinticConfig)
+
+    def __post_init__(self) -> None:
+        """Check the word."""
+        allowed = APPROACHES[self.kind]
+        if self.approach not in allowed:
+            raise InvalidConfig(
+                f"approach '{self.approach}' is not one of a base of kind '{self.kind}'."
+                f"{did_you_mean(self.approach, allowed)}"
+            )
+
+
+def motion_to_pose(
+    start: Pose2, goal: Pose2, config: ApproachConfig
+) -> tuple[BaseMotion, PlanarPath]:
+    """Return a motion from pose to pose, and the way it will take.
+
+    Raises:
+        InvalidCommand: there is no such motion; says why.
+    """
+    follow = config.follow
+    if config.approach == "turn_then_drive":
+        return TurnThenDrive(config.kind, goal, config.rule), _line(start, goal)
+    on_the_spot = config.kind != "ackermann"
+    if config.approach == "straight" or (on_the_spot and start.distance(goal) < NEAR):
+        motion = GoToPose(
+            config.kind, goal, follow.limits, follow.tolerance, reversing=follow.reversing
+        )
+        return motion, _line(start, goal)
+    if config.approach == "dubins":
+        radius = TURN_ROOM / follow.steering.max_curvature
+        path = dubins_path(start, goal, radius, reversing=follow.reversing)
+    else:
+        numbers = config.quintic
+        quintic = plan_quintic(
+            PathEnd(pose=start, velocity=numbers.velocity),
+            PathEnd(pose=goal, velocity=numbers.velocity),
+            max_acceleration=numbers.max_acceleration,
+            max_jerk=numbers.max_jerk,
+        )
+        path = quintic.sample(numbers.step).path()
+    return FollowPath(config.kind, path, follow), path
+
+
+def _line(start: Pose2, goal: Pose2) -> PlanarPath:
+    """Return the straight way, a hair long where start and goal are one place."""
+    first = np.array(start)
+    if start.distance(goal) < NEAR:
+        first[:2] = goal.compose(Pose2(-NEAR, 0.0, 0.0))[:2]
+    return PlanarPath(np.stack((first, np.array(goal))))

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Along a path: section by section, as fast as its curves allow, to the pose at its end."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from motion_nodes.base_navigation.base_motion import GAIN, TURN_ABOVE, TURNED, MotionOutcome
+from motion_nodes.base_navigation.go_to_pose import AIM, GoToPose
+from motion_nodes.base_navigation.goal_check import GoalTolerance
+from motion_nodes.base_navigation.motion_limits import (
+    BaseKind,
+    MotionLimits,
+    approach,
+    approach_speed,
+)
+from motion_nodes.base_navigation.path_position import PathPoint, PathPosition
+from motion_nodes.base_navigation.planar_path import PlanarPath
+from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.base_navigation.sections import CORNER, Section, facing, sections_of
+from motion_nodes.base_navigation.speed_profile import SpeedLimit
+from motion_nodes.base_navigation.stanley import (
+    SteeringConfig,
+    front_axle,
+    front_axle_path,
+    rear_axle_curvature,
+    stanley_curvature,
+)
+from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.odometry import wrap_angle
+from motion_nodes.errors import InvalidCommand, InvalidConfig
+
+LAWS = ("stanley", "rear_axle")
+
+PULL = 2.0
+"""[1/s] How fast a holonomic base comes back to its path."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FollowConfig:
+    """How paths are followed."""
+
+    limits: MotionLimits
+    steering: SteeringConfig
+    law: str = "stanley"
+    """How a base that steers is led forward; in reverse it is always the rear axle."""
+    tolerance: GoalTolerance = field(default_factory=GoalTolerance)
+    reversing: bool = False
+    """Poses that look against the direction of travel are driven to in reverse."""
+    max_deviation: float = 1.0
+    """A base farther from its path than this has failed [m]."""
+
+    def __post_init__(self) -> None:
+        """Check the words and numbers."""
+        if self.law not in LAWS:
+            raise InvalidConfig(f"tracking law '{self.law}' is not known. Available: {LAWS}")
+        if not (math.isfinite(self.max_deviation) and self.max_deviation > 0.0):
+            raise InvalidConfig(
+                f"max_deviation is {self.max_deviation} m; it must be finite and above 0"
+            )
+
+
+class _Leg:
+    """One section with all that is needed to drive it."""
+
+    def __init__(self, section: Section, config: FollowConfig, kind: BaseKind) -> None:
+        self.backward = section.backward
+        self.length = section.path.length
+        self.heading = section.heading
+        self.speed = SpeedLimit(section.path, config.limits, holonomic=kind == "holonomic")
+        self.base = PathPosition(section.path)
+        self.front = PathPosition(front_axle_path(section.path, config.steering.wheelbase))
+
+
+class FollowPath:
+    """Follows a path.
+
+    A differential base turns on the spot where the path has a corner, and at its end to the last
+    pose's heading. A holonomic base takes the headings of the poses along the whole path. A car
+    follows as its steering allows, and fails when it ends outside the tolerance.
+    """
+
+    def __init__(self, kind: BaseKind, path: PlanarPath, config: FollowConfig) -> None:
+        """Prepare; the whole path is looked at once."""
+        self.path = path
+        self.goal = path.end
+        self.text = ""
+        self.outcome = MotionOutcome.MOVING
+        self.remaining = path.length
+        self.cross_track = 0.0
+        """Distance of the base from the path, positive to the left of it [m]."""
+        self._kind = kind
+        self._config = config
+        corner = math.inf if kind == "ackermann" else CORNER
+        reversing = config.reversing and kind != "holonomic"
+        parts = sections_of(path, corner=corner, reversing=reversing)
+        self._legs = [_Leg(part, config, kind) for part in parts]
+        self._lengths_after = [
+            sum(leg.length for leg in self._legs[i + 1 :]) for i in range(len(self._legs))
+        ]
+        self._leg = 0
+        # None: not looked at yet. A base that comes along may swing in without a stop.
+        self._turning: bool | None = None
+        self._settling = 0.0
+        self._last_bit: GoToPose | None = None
+
+    def too_tight(self) -> str:
+        """Say where the path is tighter than a car can steer, or nothing."""
+        tightest = int(np.argmax(np.abs(self.path.curvature)))
+        there, most = abs(self.path.curvature[tightest]), self._config.steering.max_curvature
+        if self._kind != "ackermann" or there <= 1.05 * most:
+            return ""
+        return (
+            f"the path has a curve of {there:.2f} 1/m {self.path.s[tightest]:.1f} m along; "
+            f"this base can steer {most:.2f} 1/m and will leave the path there"
+        )
+
+    def check_start(self, pose: Pose2) -> None:
+        """Refuse to begin from a pose too far from the path.
+
+        Raises:
+            InvalidCommand: says how far it is.
+        """
+        point = PathPosition(self.path.resampled()).update(pose.x, pose.y)
+        if point.away > self._config.max_deviation:
+            raise InvalidCommand(
+                f"the base is {point.away:.2f} m from the start of the path; allowed is "
+                f"{self._config.max_deviation:g} m (max_deviation)"
+            )
+
+    def still_there(self, pose: Pose2) -> bool:
+        """Return whether the base stands at the end; a car that does not has failed; see Motion."""
+        if self._last_bit is not None:
+            there = self._last_bit.still_there(pose)
+            self.outcome = self._last_bit.outcome
+            return there
+        if self._config.tolerance.reached(pose, self.goal):
+            return True
+        self._fail(f"the base came to rest {self._config.tolerance.miss(pose, self.goal)}")
+        return False
+
+    def step(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
+        """Return the twist to drive; see Motion."""
+        if self.outcome is not MotionOutcome.MOVING:
+            return Twist2()
+        if self._last_bit is not None:
+            return self._finish(self._last_bit, pose, twist, dt)
+        leg = self._legs[self._leg]
+        point = leg.base.update(pose.x, pose.y)
+        left = leg.length - point.s
+        self.remaining = max(left, 0.0) + self._lengths_after[self._leg]
+        self.cross_track = point.cross_track
+        if point.away > self._config.max_deviation:
+            bound = self._config.max_deviation
+            return self._fail(
+                f"{point.away:.2f} m from the path; allowed is max_deviation, {bound:g} m"
+            )
+        if self._leg_done(left, pose, dt):
+            return self._next(pose, twist, dt)
+        if self._kind == "holonomic":
+            return self._translate(leg, point, left, pose)
+        return self._steer(leg, point, left, pose, twist)
+
+    # ---- sections
+
+    def _leg_done(self, left: float, pose: Pose2, dt: float) -> bool:
+        tolerance = self._config.tolerance
+        if left <= AIM * tolerance.xy:
+            return True
+        last = self._leg == len(self._legs) - 1
+        within = left <= tolerance.xy and (not last or tolerance.position_reached(pose, self.goal))
+        self._settling = self._settling + dt if within else 0.0
+        return self._settling > tolerance.settle_time
+
+    def _next(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
+        """Begin the next section, or the last bit to the goal."""
+        self._settling, self._turning = 0.0, True
+        if self._leg + 1 < len(self._legs):
+            self._leg += 1
+            # Stand first: what comes next points elsewhere.
+            return Twist2()
+        config = self._config
+        if self._kind != "ackermann":
+            self._last_bit = GoToPose(
+                self._kind, self.goal, config.limits, config.tolerance, reversing=True
+            )
+            return self._finish(self._last_bit, pose, twist, dt)
+        if config.tolerance.reached(pose, self.goal):
+            self.outcome, self.remaining = MotionOutcome.ARRIVED, 0.0
+            return Twist2()
+        return self._fail(f"the path has ended {config.tolerance.miss(pose, self.goal)}")
+
+    def _finish(self, last_bit: GoToPose, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
+        wanted = last_bit.step(pose, twist, dt)
+        self.outcome, self.remaining = last_bit.outcome, last_bit.remaining
+        return wanted
+
+    def _fail(self, text: str) -> Twist2:
+        self.outcome, self.text = MotionOutcome.FAILED, text
+        return Twist2()
+
+    # ---- laws
+
+    def _speed(self, leg: _Leg, point: PathPoint, left: float) -> float:
+        lim = self._config.limits
+        near_end = approach_speed(max(left, 0.0), lim.max_velocity, lim.max_deceleration, GAIN)
+        return min(leg.speed.at(point.s), near_end)
+
+    def _translate(self, leg: _Leg, point: PathPoint, left: float, pose: Pose2) -> Twist2:
+        """Move along the path and back onto it, turning as the path says."""
+        v, lim = self._speed(leg, point, left), self._config.limits
+        c, s = math.cos(point.direction), math.sin(point.direction)
+        back = PULL * point.cross_track
+        wx, wy = v * c + back * s, v * s - back * c
+        error = wrap_angle(point.yaw - pose.yaw)
+        wz = approach(error, lim.max_yaw_velocity, lim.max_yaw_deceleration, GAIN)
+        wz += point.yaw_slope * v
+        c, s = math.cos(pose.yaw), math.sin(pose.yaw)
+        return Twist2(c * wx + s * wy, c * wy - s * wx, wz)
+
+    def _steer(
+        self, leg: _Leg, point: PathPoint, left: float, pose: Pose2, twist: Twist2
+    ) -> Twist2:
+        """Steer along the path; on the spot, where the base can and looks far aside."""
+        lim, config = self._config.limits, self._config.steering
+        travel = facing(pose.yaw, leg.backward)
+        error = wrap_angle(point.direction - travel)
+        if self._kind == "differential":
+            far = {True: TURNED, None: TURN_ABOVE, False: 2.0 * TURN_ABOVE}[self._turning]
+            self._turning = abs(error) > far
+            if self._turning:
+                wz = approach(error, lim.max_yaw_velocity, lim.max_yaw_deceleration, GAIN)
+                return Twist2(0.0, 0.0, wz)
+        v = self._speed(leg, point, left)
+        if leg.backward or self._config.law == "rear_axle":
+            curvature = rear_axle_curvature(travel, point, config)
+        else:
+            axle = front_axle(pose, config.wheelbase)
+            front = leg.front.update(axle.x, axle.y)
+            curvature = stanley_curvature(pose, front, twist.vx, config)
+        # A tight curve is driven slower, not wider.
+        v = min(v, lim.velocity_in_curve(curvature))
+        return Twist2(-v if leg.backward else v, 0.0, curvature * v)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a base is where it was to go, stands there, and gets on at all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.odometry import wrap_angle
+from motion_nodes.errors import InvalidConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoalTolerance:
+    """What counts as being at a goal.
+
+    Raises:
+        InvalidConfig: for numbers that are not finite and above 0.
+    """
+
+    xy: float = 0.04
+    """[m]"""
+    yaw: float = 0.05
+    """[rad]; from pi on, any heading will do."""
+    settle_time: float = 1.0
+    """A base within the tolerances goes on to the goal itself, for no longer than this [s]."""
+
+    def __post_init__(self) -> None:
+        """Check every number."""
+        for name in ("xy", "yaw", "settle_time"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0.0):
+                raise InvalidConfig(
+                    f"goal tolerance: {name} is {value}; it must be finite and above 0"
+                )
+
+    def position_reached(self, pose: Pose2, goal: Pose2) -> bool:
+        """Return whether the place is within tolerance."""
+        return pose.distance(goal) <= self.xy
+
+    def yaw_reached(self, pose: Pose2, goal: Pose2) -> bool:
+        """Return whether the heading is within tolerance, the short way round."""
+        return abs(wrap_angle(goal.yaw - pose.yaw)) <= self.yaw
+
+    def reached(self, pose: Pose2, goal: Pose2) -> bool:
+        """Return whether place and heading are within tolerance."""
+        return self.position_reached(pose, goal) and self.yaw_reached(pose, goal)
+
+    def miss(self, pose: Pose2, goal: Pose2) -> str:
+        """Say how far from the goal the base is, and what would have been allowed."""
+        yaw = abs(wrap_angle(goal.yaw - pose.yaw))
+        return (
+            f"{pose.distance(goal):.3f} m (allowed {self.xy:g}) and {yaw:.3f} rad (allowed "
+            f"{self.yaw:g}) from the goal"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoppedCheck:
+    """Whether a base stands, by its measured velocity."""
+
+    linear: float = 0.02
+    """[m/s]"""
+    angular: float = 0.05
+    """[rad/s]"""
+
+    def stands(self, twist: Twist2) -> bool:
+        """Return whether all speeds are below their thresholds."""
+        return math.hypot(twist.vx, twist.vy) <= self.linear and abs(twist.wz) <= self.angular
+
+
+class ProgressCheck:
+    """Notices a base that is stuck: it has neither moved nor turned enough for too long."""
+
+    def __init__(self, radius: float = 0.1, angle: float = 0.3, allowance: float = 10.0) -> None:
+        """Ask for a move of ``radius`` [m] or a turn of ``angle`` [rad] in ``allowance`` [s].
+
+        Raises:
+            InvalidConfig: for numbers that are not finite and above 0.
+        """
+        for name, value in (("radius", radius), ("angle", angle), ("allowance", allowance)):
+            if not (math.isfinite(value) and value > 0.0):
+                raise InvalidConfig(f"progress: {name} is {value}; it must be finite and above 0")
+        self._radius, self._angle, self._allowance = radius, angle, allowance
+        self._from: Pose2 | None = None
+        self._since = 0.0
+
+    def reset(self) -> None:
+        """Begin anew with the next pose."""
+        self._from = None
+
+    def stuck(self, pose: Pose2, dt: float) -> bool:
+        """Take the pose after ``dt`` [s]; return whether there was too little progress."""
+        start = self._from
+        if (
+            start is None
+            or start.distance(pose) > self._radius
+            or abs(wrap_angle(pose.yaw - start.yaw)) > self._angle
+        ):
+            self._from, self._since = pose, 0.0
+            return False
+        self._since += dt
+        return self._since > self._allowance
+
+    def __str__(self) -> str:
+        """Say what was asked for."""
+        return (
+            f"no progress: less than {self._radius:g} m and {self._angle:g} rad in "
+            f"{self._allowance:g} s"
+        )

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast a base is to be moved, how it brakes for a goal, and the ramp that keeps both."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from motion_nodes.bases.base import Twist2
+from motion_nodes.errors import InvalidConfig
+
+BaseKind = Literal["differential", "holonomic", "ackermann"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MotionLimits:
+    """Limits of planned motion, all finite and above 0.
+
+    Raises:
+        InvalidConfig: for any other number.
+    """
+
+    max_velocity: float
+    """Speed of travel, in whatever direction [m/s]."""
+    max_acceleration: float
+    """While the speed grows [m/s^2]."""
+    max_deceleration: float
+    """While it falls [m/s^2]."""
+    max_yaw_velocity: float
+    """[rad/s]"""
+    max_yaw_acceleration: float
+    """While the yaw rate grows [rad/s^2]."""
+    max_yaw_deceleration: float
+    """While it falls [rad/s^2]."""
+    max_lateral_acceleration: float = 0.5
+    """Across the path, in curves [m/s^2]."""
+
+    def __post_init__(self) -> None:
+        """Check every number."""
+        for entry in dataclasses.fields(self):
+            value = getattr(self, entry.name)
+            if not (math.isfinite(value) and value > 0.0):
+                raise InvalidConfig(f"{entry.name} is {value}; it must be a finite number above 0")
+
+    def velocity_in_curve(self, curvature: float) -> float:
+        """Return the greatest speed [m/s] at a curvature [1/m], of either sign.
+
+        Source: ``v^2 |k| <= a_lateral`` and ``v |k| <= yaw rate``.
+        """
+        k = abs(curvature)
+        if k == 0.0:
+            return self.max_velocity
+        turning = min(math.sqrt(self.max_lateral_acceleration / k), self.max_yaw_velocity / k)
+        return min(self.max_velocity, turning)
+
+
+def approach_speed(distance: float, top: float, deceleration: float, gain: float) -> float:
+    """Return the speed with which to come nearer to a point, so that it is reached without swing.
+
+    Far away this brakes evenly; near the point, where a delay of the loop would make even braking
+    swing, the speed is ``gain * distance``. Both parts meet with the same value and slope, and
+    nowhere does the speed fall faster than ``deceleration``.
+
+    Args:
+        distance: to the point, not negative [m or rad].
+        top: speed not to be exceeded.
+        deceleration: greatest braking.
+        gain: [1/s]; its product with the loop's delay should stay below 0.5.
+
+    Source: ``v dv/ds = -deceleration`` from ``s = deceleration/gain^2`` on, where its slope is
+    ``gain``; the join moves the root of ``v^2 = 2 a s`` by half of that distance.
+    """
+    join = deceleration / (gain * gain)
+    if distance <= join:
+        return min(gain * distance, top)
+    return min(math.sqrt(2.0 * deceleration * (distance - 0.5 * join)), top)
+
+
+def approach(error: float, top: float, deceleration: float, gain: float) -> float:
+    """Return the signed speed that takes an error [m or rad] to zero; see approach_speed."""
+    return math.copysign(approach_speed(abs(error), top, deceleration, gain), error)
+
+
+class TwistRamp:
+    """Leads the twist to what is wanted within the limits; (vx, vy) change as one vector.
+
+    While a holonomic base turns, its velocity stays what it is over ground, so in the base's own
+    frame it turns the other way; that is no acceleration. A car's yaw rate goes with its speed: the
+    wanted curve is driven from the first step on, and the last one until it stands.
+    """
+
+    def __init__(self, limits: MotionLimits, kind: BaseKind = "differential") -> None:
+        """Begin at rest."""
+        self.limits = limits
+        self._kind = kind
+        self._curvature = 0.0
+        self.twist = Twist2()
+        """What the last step returned."""
+
+    @property
+    def resting(self) -> bool:
+        """True when the twist is zero."""
+        return self.twist == Twist2()
+
+    def step(self, wanted: Twist2, dt: float) -> Twist2:
+        """Return the twist nearest to ``wanted`` that ``dt`` [s] allows."""
+        if dt > 0.0:
+            lim, now = self.limits, self.twist
+            if self._kind == "holonomic":
+                c, s = math.cos(now.wz * dt), math.sin(now.wz * dt)
+                now = Twist2(c * now.vx + s * now.vy, c * now.vy - s * now.vx, now.wz)
+            vx, vy = _within(wanted.vx, wanted.vy, lim.max_velocity)
+            vx, vy = _toward(
+                (now.vx, now.vy),
+                (vx, vy),
+                lim.max_acceleration * dt,
+                lim.max_deceleration * dt,
+            )
+            self.twist = Twist2(vx, vy, self._yaw_rate(wanted, now.wz, vx, dt))
+        return self.twist
+
+    def _yaw_rate(self, wanted: Twist2, before: float, vx: float, dt: float) -> float:
+        lim = self.limits
+        if self._kind == "ackermann":
+            if wanted.vx != 0.0:
+                self._curvature = wanted.wz / wanted.vx
+            return self._curvature * vx
+        wz, _ = _within(wanted.wz, 0.0, lim.max_yaw_velocity)
+        rise, fall = lim.max_yaw_acceleration * dt, lim.max_yaw_deceleration * dt
+        return _toward((before, 0.0), (wz, 0.0), rise, fall)[0]
+
+
+def _within(x: float, y: float, bound: float) -> tuple[float, float]:
+    length = math.hypot(x, y)
+    return (x, y) if length <= bound else (x * bound / length, y * bound / length)
+
+
+def _toward(
+    now: tuple[float, float], wanted: tuple[float, float], rise: float, fall: float
+) -> tuple[float, float]:
+    """Return the vector nearest to ``wanted`` that one step can reach."""
+    dx, dy = wanted[0] - now[0], wanted[1] - now[1]
+    change, before = math.hypot(dx, dy), math.hypot(*now)
+    against = now[0] * wanted[0] + now[1] * wanted[1] <= 0.0 < before
+    if against and before > fall:
+        return _within(now[0], now[1], before - fall)
+    if against:
+        # It turns round: what is left of the step once it stands speeds it up.
+        return _within(wanted[0], wanted[1], rise * (1.0 - before / fall))
+    step = fall if math.hypot(*wanted) < before else rise
+    if change <= step:
+        return wanted
+    return now[0] + dx * step / change, now[1] + dy * step / change

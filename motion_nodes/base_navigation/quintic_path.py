@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Smooth ways between two poses: polynomials of fifth degree in x and y over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial import polynomial
+
+from motion_nodes.base_navigation.planar_path import Array, PlanarPath
+from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.errors import InvalidCommand
+
+SOURCE_DURATIONS = tuple(5.0 * i for i in range(1, 20))
+"""[s] The durations that the source system tries: 5, 10, ... below 100."""
+
+PRECISION = 1e-6
+"""Share of a duration to which the first possible one is found."""
+
+SHORTEST = 1e-3
+"""[s] Durations below this are not looked at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathEnd:
+    """State of the base at one end of a path; speed and acceleration act along its heading.
+
+    Raises:
+        InvalidCommand: for numbers that are not finite.
+    """
+
+    pose: Pose2
+    velocity: float = 0.0
+    """[m/s]"""
+    acceleration: float = 0.0
+    """[m/s^2]"""
+
+    def __post_init__(self) -> None:
+        """Check every number."""
+        if not (self.pose.finite and math.isfinite(self.velocity + self.acceleration)):
+            raise InvalidCommand(
+                f"pose {tuple(self.pose)}, velocity {self.velocity} and acceleration "
+                f"{self.acceleration} of a path's end must be finite"
+            )
+
+    def derivatives(self) -> Array:
+        """Return position, velocity and acceleration in x and y, shape (3, 2)."""
+        along = np.array([math.cos(self.pose.yaw), math.sin(self.pose.yaw)])
+        place = np.array([self.pose.x, self.pose.y])
+        return np.stack((place, self.velocity * along, self.acceleration * along))
+
+
+@dataclass(frozen=True, eq=False)
+class QuinticSamples:
+    """A quintic path at evenly spaced times, shape (n,) each; the ends are exact."""
+
+    t: Array
+    """[s]"""
+    x: Array
+    """[m]"""
+    y: Array
+    """[m]"""
+    yaw: Array
+    """Direction of travel [rad], continuous."""
+    v: Array
+    """Speed [m/s]."""
+    a: Array
+    """Magnitude of the acceleration, negative where the speed falls [m/s^2]."""
+    jerk: Array
+    """Magnitude of the jerk, negative where the acceleration's magnitude falls [m/s^3]."""
+
+    def path(self) -> PlanarPath:
+        """Return the points as a path."""
+        return PlanarPath(np.column_stack((self.x, self.y, self.yaw)))
+
+
+class QuinticPath:
+    """One quintic between two ends in a given time.
+
+    Attributes:
+        duration: [s].
+        coefficients: of x and y over normalised time ``t / duration``, lowest first, shape (6, 2).
+    """
+
+    def __init__(self, start: PathEnd, goal: PathEnd, duration: float) -> None:
+        """Meet position, velocity and acceleration at both ends exactly.
+
+        Source: Takahashi, Hongo, Ninomiya, Sugimoto, "Local path planning and motion control for
+        AGV in positioning" (IROS 1989): fifth-degree polynomials in x and y; the coefficients are
+        the solution of their six boundary conditions in normalised time.
+        """
+        self.start, self.goal, self.duration = start, goal, duration
+        scale = np.array([[1.0], [duration], [duration**2]])
+        self.coefficients = _BOUNDARY @ np.concatenate(
+            (start.derivatives() * scale, goal.derivatives() * scale)
+        )
+
+    def derivative(self, order: int, t: Array | float) -> Array:
+        """Return the derivative of (x, y) at times [s], shape (2,) or (2, n)."""
+        rows = polynomial.polyder(self.coefficients, order) / self.duration**order
+        return np.asarray(polynomial.polyval(np.asarray(t) / self.duration, rows))
+
+    def greatest(self, order: int) -> float:
+        """Return the greatest magnitude that a derivative of (x, y) has anywhere on the way."""
+        rows = polynomial.polyder(self.coefficients, order) / self.duration**order
+        return _greatest_length(rows)
+
+    def sample(self, step: float) -> QuinticSamples:
+        """Return the path at times at most ``step`` [s] apart.
+
+        Raises:
+            InvalidCommand: for a step that is not above 0.
+        """
+        if not (math.isfinite(step) and step > 0.0):
+            raise InvalidCommand(f"time step is {step} s; it must be a finite number above 0")
+        t = np.linspace(0.0, self.duration, max(math.ceil(self.duration / step - 1e-9), 1) + 1)
+        p, v, a, j = (self.derivative(order, t) for order in range(4))
+        along, growing = (v * a).sum(axis=0), (a * j).sum(axis=0)
+        return QuinticSamples(
+            t=t,
+            x=p[0],
+            y=p[1],
+            yaw=self._yaw(v, a, j),
+            v=np.hypot(*v),
+            a=np.copysign(np.hypot(*a), along),
+            jerk=np.copysign(np.hypot(*j), growing),
+        )
+
+    def _yaw(self, v: Array, a: Array, j: Array) -> Array:
+        """Return the direction of travel; where the base stands, that of its setting off or coming.
+
+        Shortly after rest the velocity points as the first derivative that is not zero does, and
+        shortly before rest in the directions v, -a, j.
+        """
+        yaw = np.arctan2(v[1], v[0])
+        still = np.hypot(*v) <= 1e-9
+        for i in np.flatnonzero(still):
+            sign = -1.0 if i == len(yaw) - 1 else 1.0
+            for way in (sign * a[:, i], j[:, i]):
+                if math.hypot(*way) > 1e-9:
+                    yaw[i] = math.atan2(way[1], way[0])
+                    break
+        return np.unwrap(yaw)
+
+
+def plan_quintic(
+    start: PathEnd,
+    goal: PathEnd,
+    *,
+    max_acceleration: float,
+    max_jerk: float,
+    max_duration: float = 100.0,
+    durations: Sequence[float] | None = None,
+) -> QuinticPath:
+    """Return the quintic with the first duration that meets the limits.
+
+    Whether a duration does is decided by the exact extremes of the polynomials. Acceleration and
+    jerk need not fall with the duration, so the durations that do may have gaps; the first one is
+    found by steps that are too short to pass over any (a bound on how fast the extremes change).
+
+    Args:
+        start: state at the start.
+        goal: state at the end.
+        max_acceleration: limit of its magnitude [m/s^2].
+        max_jerk: limit of its magnitude [m/s^3].
+        max_duration: greatest duration [s].
+        durations: try these in their order instead (:data:`SOURCE_DURATIONS`) [s].
+
+    Raises:
+        InvalidCommand: no duration meets the limits, or there is no way to go; says which.
+    """
+    for name, value in (
+        ("max_acceleration", max_acceleration),
+        ("max_jerk", max_jerk),
+        ("max_duration", max_duration),
+    ):
+        if not (math.isfinite(value) and value > 0.0):
+            raise InvalidCommand(f"{name} is {value}; it must be a finite number above 0")
+    if start.pose.distance(goal.pose) == 0.0 and start.velocity == goal.velocity == 0.0:
+        raise InvalidCommand(
+            "start and goal are at one place and at rest; there is no path to plan"
+        )
+    search = _Search(start, goal, max_acceleration, max_jerk)
+    if durations is None:
+        found = search.first(max_duration)
+    else:
+        found = next((T for T in durations if search.excess(1.0 / T) <= 0.0), None)
+    if found is None:
+        raise InvalidCommand(search.why_none(max_duration if durations is None else max(durations)))
+    return QuinticPath(start, goal, found)
+
+
+class _Search:
+    """Looks for the first duration, in terms of its inverse ``u = 1/T``.
+
+    Over normalised time acceleration is ``A d u^2 + (B v0 + C v1) u + (E a0 + F a1)`` and jerk is
+    of third degree in u in the same way, with fixed polynomials A to F.
+    """
+
+    def __init__(self, start: PathEnd, goal: PathEnd, acceleration: float, jerk: float) -> None:
+        self._start, self._goal = start, goal
+        self._acceleration, self._jerk = acceleration, jerk
+        self._ends = np.concatenate((start.derivatives(), goal.derivatives()))
+        distance = start.pose.distance(goal.pose)
+        v0, v1 = abs(start.velocity), abs(goal.velocity)
+        a0, a1 = abs(start.acceleration), abs(goal.acceleration)
+        peak = _PEAKS
+        self._square = distance * peak[2][3], distance * peak[3][3]
+        self._linear = tuple(v0 * peak[k][1] + v1 * peak[k][4] for k in (2, 3))
+        self._constant = a0 * peak[3][2] + a1 * peak[3][5]
+
+    def excess(self, u: float) -> float:
+        """Return by which share the worse of acceleration and jerk is above its limit."""
+        path = QuinticPath(self._start, self._goal, 1.0 / u)
+        acceleration = path.greatest(2) / self._acceleration
+        jerk = path.greatest(3) / self._jerk
+        # Limits that are met exactly, such as an end's own acceleration, count as met.
+        return max(acceleration, jerk) - 1.0 - 1e-9
+
+    def first(self, longest: float) -> float | None:
+        """Return the first duration within the limits, or None."""
+        u, least = 1.0 / SHORTEST, 1.0 / longest
+        while u > least:
+            excess = self._least_excess(u)
+            if excess <= 0.0:
+                excess = self.excess(u)
+            if excess <= 0.0:
+                return 1.0 / u
+            u -= max(excess / self._steepness(u), PRECISION * u)
+        return longest if self.excess(least) <= 0.0 else None
+
+    def _least_excess(self, u: float) -> float:
+        """Return what some places of the path say of the excess: never more than it is, quickly."""
+        ends = self._ends * np.array([1.0, 1.0 / u, 1.0 / (u * u)] * 2)[:, None]
+        acceleration = u * u * float(np.hypot(*(_AT_PLACES[2] @ ends).T).max())
+        jerk = u * u * u * float(np.hypot(*(_AT_PLACES[3] @ ends).T).max())
+        return max(acceleration / self._acceleration, jerk / self._jerk) - 1.0 - 1e-9
+
+    def _steepness(self, u: float) -> float:
+        """Return a bound of how fast the excess changes with u, between 0 and u."""
+        acceleration = 2.0 * self._square[0] * u + self._linear[0]
+        jerk = 3.0 * self._square[1] * u * u + 2.0 * self._linear[1] * u + self._constant
+        return max(acceleration / self._acceleration, jerk / self._jerk)
+
+    def why_none(self, longest: float) -> str:
+        path = QuinticPath(self._start, self._goal, longest)
+        text = (
+            f"no quintic path of up to {longest:g} s keeps to max_acceleration "
+            f"{self._acceleration:g} m/s^2 and max_jerk {self._jerk:g} m/s^3; the longest has "
+            f"{path.greatest(2):.3g} m/s^2 and {path.greatest(3):.3g} m/s^3"
+        )
+        for name, end in (("start", self._start), ("goal", self._goal)):
+            if abs(end.acceleration) > self._acceleration:
+                text += f"; the acceleration at the {name} is {end.acceleration:g} m/s^2 already"
+        return text
+
+
+def _boundary() -> Array:
+    """Return the map from (p0, v0, a0, p1, v1, a1) over unit time to the six coefficients."""
+    rows = []
+    for t in (0.0, 1.0):
+        for order in range(3):
+            rows.append(
+                [math.perm(k, order) * t ** (k - order) if k >= order else 0.0 for k in range(6)]
+            )
+    return np.linalg.inv(np.array(rows))
+
+
+def _greatest_length(rows: Array) -> float:
+    """Return the greatest length over [0, 1] of a vector of polynomials, shape (degree + 1, n)."""
+    square = np.zeros(2 * len(rows) - 1)
+    for column in rows.T:
+        square = square + np.convolve(column, column)
+    roots = polynomial.polyroots(np.trim_zeros(polynomial.polyder(square), "b"))
+    inside = roots.real[(np.abs(roots.imag) < 1e-6) & (roots.real > 0.0) & (roots.real < 1.0)]
+    values = polynomial.polyval(np.concatenate((inside, [0.0, 1.0])), square)
+    return math.sqrt(max(float(values.max()), 0.0))
+
+
+_BOUNDARY = _boundary()
+
+_AT_PLACES = {
+    order: polynomial.polyval(np.linspace(0.0, 1.0, 65), polynomial.polyder(_BOUNDARY, order)).T
+    for order in (2, 3)
+}
+"""A derivative at places of the path due to each boundary value alone, over unit time, (65, 6)."""
+
+_PEAKS = {
+    order: [_greatest_length(polynomial.polyder(column, order)[:, None]) for column in _BOUNDARY.T]
+    for order in (2, 3)
+}
+"""Greatest magnitude of a derivative due to each boundary value alone, over unit time."""

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of a path that are driven without a stop: no sharp corner, no change of direction."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.base_navigation.planar_path import SPACING, PlanarPath
+from motion_nodes.bases.odometry import wrap_angle
+
+CORNER = 1.0
+"""[rad] A turn at one point beyond this is a corner: a base stops there and turns on the spot."""
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """One part of a path, with points close enough to steer by."""
+
+    path: PlanarPath
+    backward: bool
+    """Whether the base drives in reverse."""
+
+    @property
+    def heading(self) -> float:
+        """Heading of the base at the section's start [rad]."""
+        return facing(float(self.path.direction[0]), self.backward)
+
+
+def facing(direction: float, backward: bool) -> float:
+    """Return the heading [rad] of a base that travels in a direction, in reverse or not."""
+    return wrap_angle(direction + math.pi) if backward else wrap_angle(direction)
+
+
+def sections_of(
+    path: PlanarPath, *, corner: float = CORNER, reversing: bool = False
+) -> tuple[Section, ...]:
+    """Split a path where a base must stop.
+
+    Args:
+        path: any path.
+        corner: turns at one point beyond this end a section [rad]; infinity: none does.
+        reversing: where the path's poses look against its direction of travel the base drives in
+            reverse; else the poses' headings are not looked at.
+    """
+    n = len(path)
+    backward = np.zeros(n - 1, dtype=bool)
+    if reversing:
+        segment = np.diff(path.xy, axis=0)
+        heading = 0.5 * (path.yaw[:-1] + path.yaw[1:])
+        backward = np.cos(heading) * segment[:, 0] + np.sin(heading) * segment[:, 1] < 0.0
+    sharp = np.abs(path.turns) > corner
+    ends = [*(np.flatnonzero(sharp | (backward[1:] != backward[:-1])) + 1).tolist(), n - 1]
+    starts = [0, *ends[:-1]]
+    return tuple(
+        Section(path.slice(a, b).resampled(SPACING), bool(backward[a]))
+        for a, b in zip(starts, ends, strict=True)
+    )

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast a path may be driven."""
+
+from __future__ import annotations
+
+import bisect
+import math
+
+import numpy as np
+
+from motion_nodes.base_navigation.motion_limits import MotionLimits
+from motion_nodes.base_navigation.planar_path import Array, PlanarPath
+
+
+def curve_speeds(path: PlanarPath, limits: MotionLimits, *, holonomic: bool = False) -> Array:
+    """Return the greatest speed at each point by itself [m/s], shape (n,).
+
+    A base that steers turns with the path; a holonomic one turns as the path's headings do.
+
+    Source: ``v^2 |k| <= a_lateral``, ``v |d yaw/ds| <= yaw rate``.
+    """
+    if not holonomic:
+        return np.array([limits.velocity_in_curve(k) for k in path.curvature.tolist()])
+    slope = np.abs(np.diff(path.yaw) / np.diff(path.s))
+    turning = np.maximum(np.append(slope, 0.0), np.append(0.0, slope))
+    with np.errstate(divide="ignore"):
+        sideways = np.sqrt(limits.max_lateral_acceleration / np.abs(path.curvature))
+        slower: Array = np.minimum(sideways, limits.max_yaw_velocity / turning)
+    return slower.clip(max=limits.max_velocity)
+
+
+def braking_speeds(
+    path: PlanarPath, limits: MotionLimits, end: float = 0.0, *, holonomic: bool = False
+) -> Array:
+    """Return the speed at each point from which every later limit is still met, shape (n,).
+
+    Args:
+        path: with points close to each other; between two of them the curvature is what it is at
+            the more curved one.
+        limits: of the base.
+        end: speed at the end [m/s].
+        holonomic: see curve_speeds.
+
+    Source: ``v_i^2 = min(v_limit^2, v_(i+1)^2 + 2 d ds)``, from the end backwards.
+    """
+    squares = curve_speeds(path, limits, holonomic=holonomic) ** 2
+    squares[-1] = min(squares[-1], end * end)
+    gains = 2.0 * limits.max_deceleration * np.diff(path.s)
+    for i in range(len(squares) - 2, -1, -1):
+        squares[i] = min(squares[i], squares[i + 1] + gains[i])
+    return np.sqrt(squares)
+
+
+def speed_profile(
+    path: PlanarPath, limits: MotionLimits, start: float = 0.0, end: float = 0.0
+) -> tuple[Array, Array]:
+    """Return speeds [m/s] and times [s] at the points of a path, shape (n,) each.
+
+    The profile is as fast as the limits allow; between two points the speed changes evenly.
+
+    Args:
+        path: with points close to each other, as after ``resampled``.
+        limits: of the base.
+        start: speed at the start [m/s]; less where the path has to be begun slower.
+        end: speed at the end [m/s]; less where it cannot be reached.
+    """
+    squares = braking_speeds(path, limits, end) ** 2
+    squares[0] = min(squares[0], start * start)
+    steps = np.diff(path.s)
+    gains = 2.0 * limits.max_acceleration * steps
+    for i in range(len(steps)):
+        squares[i + 1] = min(squares[i + 1], squares[i] + gains[i])
+    speeds = np.sqrt(squares)
+    means = 0.5 * (speeds[1:] + speeds[:-1])
+    with np.errstate(divide="ignore"):
+        durations = np.where(
+            means > 0.0,
+            steps / np.where(means > 0.0, means, 1.0),
+            # From rest to rest within one step: speed up for half of it, brake for the other.
+            np.sqrt(steps * (1.0 / limits.max_acceleration + 1.0 / limits.max_deceleration) * 2.0),
+        )
+    return speeds, np.concatenate(([0.0], np.cumsum(durations)))
+
+
+class SpeedLimit:
+    """The greatest speed at any place of a path, so that all later limits can be met."""
+
+    def __init__(
+        self, path: PlanarPath, limits: MotionLimits, end: float = 0.0, *, holonomic: bool = False
+    ) -> None:
+        """Look at the whole path once; see braking_speeds."""
+        self._s: list[float] = path.s.tolist()
+        self._curve: list[float] = curve_speeds(path, limits, holonomic=holonomic).tolist()
+        braking = braking_speeds(path, limits, end, holonomic=holonomic)
+        self._braking: list[float] = braking.tolist()
+        self._deceleration = limits.max_deceleration
+
+    def at(self, s: float) -> float:
+        """Return the speed [m/s] at an arc length [m], also ahead of the start and past the end."""
+        i = bisect.bisect_left(self._s, s)
+        if i == len(self._s):
+            return self._braking[-1]
+        ahead = self._braking[i]
+        braking = math.sqrt(ahead * ahead + 2.0 * self._deceleration * (self._s[i] - s))
+        return min(braking, self._curve[max(i - 1, 0)])

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steering laws that lead a base onto a path: Stanley's by the front axle, and one by the rear."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.base_navigation.path_position import PathPoint
+from motion_nodes.base_navigation.planar_path import PlanarPath
+from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.bases.odometry import wrap_angle
+from motion_nodes.errors import InvalidConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteeringConfig:
+    """Gains and geometry of the steering laws.
+
+    Raises:
+        InvalidConfig: for numbers outside what is allowed.
+    """
+
+    wheelbase: float
+    """From the base frame to the steered axle; for a base without one, how far ahead of it the
+    guided point is [m]."""
+    max_steering_angle: float = 1.2
+    """[rad], below pi/2."""
+    gain: float = 2.0
+    """How fast an error to the side decays [1/s]; the source system has 0.5."""
+    softening: float = 0.1
+    """Speed added in the law, so that it stays calm near standstill [m/s]."""
+    rear_gain: float = 4.0
+    """How fast an error to the side decays along the path where the rear axle guides [1/m]."""
+
+    def __post_init__(self) -> None:
+        """Check every number."""
+        for name in ("wheelbase", "gain", "softening", "rear_gain"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0.0):
+                raise InvalidConfig(f"{name} is {value}; it must be a finite number above 0")
+        if not 0.0 < self.max_steering_angle < 0.5 * math.pi:
+            raise InvalidConfig(
+                f"max_steering_angle is {self.max_steering_angle} rad; it must be above 0 and "
+                "below pi/2"
+            )
+
+    @property
+    def max_curvature(self) -> float:
+        """Curvature of the tightest curve [1/m]. Source: bicycle model, ``tan(d)/L``."""
+        return math.tan(self.max_steering_angle) / self.wheelbase
+
+
+def front_axle(pose: Pose2, wheelbase: float) -> Pose2:
+    """Return the pose of the front axle."""
+    return pose.compose(Pose2(wheelbase, 0.0, 0.0))
+
+
+def front_axle_path(path: PlanarPath, wheelbase: float) -> PlanarPath:
+    """Return the way of the front axle, where the base frame, at the rear axle, follows a path.
+
+    Paths are given for the base frame. A front axle that is led along one instead would have the
+    base cut all curves, by ``wheelbase^2 / (2 radius)``.
+
+    Source: bicycle model without slip: the base frame's heading is the path's direction.
+    """
+    ahead = np.column_stack((np.cos(path.direction), np.sin(path.direction)))
+    return PlanarPath(np.column_stack((path.xy + wheelbase * ahead, path.direction)))
+
+
+def stanley_angle(
+    heading_error: float, cross_track: float, speed: float, gain: float, softening: float = 0.0
+) -> float:
+    """Return the steering angle [rad] of Stanley's law, not yet limited.
+
+    Args:
+        heading_error: direction of the path minus heading of the vehicle, wrapped [rad].
+        cross_track: of the front axle, positive to the left of the path [m].
+        speed: not negative [m/s].
+        gain: [1/s].
+        softening: added to the speed [m/s].
+
+    Source: Hoffmann, Tomlin, Montemerlo, Thrun, "Autonomous Automobile Trajectory Tracking for
+    Off-Road Driving" (ACC 2007): heading error plus ``atan(k e / v)``, and a constant added to the
+    speed against swinging at low speeds.
+    """
+    return heading_error - math.atan2(gain * cross_track, speed + softening)
+
+
+def stanley_curvature(pose: Pose2, front: PathPoint, speed: float, config: SteeringConfig) -> float:
+    """Return the curvature [1/m] to drive forward with.
+
+    Args:
+        pose: of the base, whose frame is at the rear axle.
+        front: point of the front axle's way that is nearest to the axle, see front_axle_path.
+        speed: [m/s].
+        config: gains and geometry.
+
+    Source: bicycle model, ``curvature = tan(angle)/L``.
+    """
+    heading_error = wrap_angle(front.direction - pose.yaw)
+    angle = stanley_angle(
+        heading_error, front.cross_track, abs(speed), config.gain, config.softening
+    )
+    bound = config.max_steering_angle
+    return math.tan(min(max(angle, -bound), bound)) / config.wheelbase
+
+
+def rear_axle_curvature(travel: float, point: PathPoint, config: SteeringConfig) -> float:
+    """Return the change of travel direction per distance [1/m] that leads the base frame along.
+
+    Works in both directions of travel, for the guided point leads in neither.
+
+    Args:
+        travel: direction in which the base travels (its heading, or the opposite in reverse) [rad].
+        point: point of the path nearest to the base frame.
+        config: gains and geometry.
+
+    Source: Samson's path-following law in Paden, Cap, Yong, Yershov, Frazzoli, "A Survey of Motion
+    Planning and Control Techniques for Self-Driving Urban Vehicles" (2016), "Rear wheel position
+    based feedback", with gains for two equal poles: ``e'' + 2 g e' + g^2 e = 0`` along the path.
+    """
+    g, k, e = config.rear_gain, point.curvature, point.cross_track
+    angle = wrap_angle(travel - point.direction)
+    ratio = math.sin(angle) / angle if abs(angle) > 1e-6 else 1.0
+    # On the far side of the centre of a curve the nearest point is not defined.
+    room = max(1.0 - k * e, 0.2)
+    curvature = k * math.cos(angle) / room - 2.0 * g * angle - g * g * ratio * e
+    return min(max(curvature, -config.max_curvature), config.max_curvature)

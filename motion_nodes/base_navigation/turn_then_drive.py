@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plain rule of the source system: turn on the spot at one speed, drive straight at another."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from motion_nodes.base_navigation.base_motion import MotionOutcome
+from motion_nodes.base_navigation.go_to_pose import refuse_cars
+from motion_nodes.base_navigation.motion_limits import BaseKind
+from motion_nodes.base_navigation.planar_pose import Pose2
+from motion_nodes.bases.base import Twist2
+from motion_nodes.bases.odometry import wrap_angle
+from motion_nodes.errors import InvalidCommand, InvalidConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnThenDriveConfig:
+    """The rule's numbers, with the source's defaults.
+
+    Source: WheelBasePoseController of Isaac Sim's wheeled-robots extension.
+
+    Raises:
+        InvalidConfig: for numbers that are not finite and above 0.
+    """
+
+    lateral_velocity: float = 0.2
+    """[m/s]"""
+    yaw_velocity: float = 0.5
+    """[rad/s]"""
+    heading_tolerance: float = 0.05
+    """[rad]"""
+    position_tolerance: float = 0.04
+    """[m]"""
+
+    def __post_init__(self) -> None:
+        """Check every number."""
+        for name, value in vars(self).items():
+            if not (math.isfinite(value) and value > 0.0):
+                raise InvalidConfig(f"{name} is {value}; it must be a finite number above 0")
+
+
+def turn_then_drive(pose: Pose2, goal: Pose2, config: TurnThenDriveConfig) -> Twist2:
+    """Return the rule's twist: stop at the goal, turn while it is aside, else drive straight."""
+    if pose.distance(goal) <= config.position_tolerance:
+        return Twist2()
+    error = wrap_angle(pose.bearing(goal) - pose.yaw)
+    if abs(error) > config.heading_tolerance:
+        return Twist2(0.0, 0.0, math.copysign(config.yaw_velocity, error))
+    return Twist2(config.lateral_velocity, 0.0, 0.0)
+
+
+class TurnThenDrive:
+    """Goes to a pose by the rule, and at the end turns to the final heading in the same way."""
+
+    def __init__(
+        self, kind: BaseKind, goal: Pose2, config: TurnThenDriveConfig | None = None
+    ) -> None:
+        """Prepare for a base of some kind; a holonomic one drives like a differential one.
+
+        Raises:
+            InvalidCommand: for a car-like base or a goal that is not finite.
+        """
+        refuse_cars(kind, "turning and driving straight")
+        if not goal.finite:
+            raise InvalidCommand(f"goal (x, y, yaw) = {tuple(goal)} is not finite")
+        self.goal = goal
+        self.text = ""
+        self.remaining = math.inf
+        self.outcome = MotionOutcome.MOVING
+        self._config = config or TurnThenDriveConfig()
+        self._at_place = False
+
+    def still_there(self, pose: Pose2) -> bool:
+        """Return whether the base stands at the goal; if not, it sets out again; see Motion."""
+        error = abs(wrap_angle(self.goal.yaw - pose.yaw))
+        away = pose.distance(self.goal)
+        if away <= self._config.position_tolerance and error <= self._config.heading_tolerance:
+            return True
+        self._at_place, self.outcome = False, MotionOutcome.MOVING
+        return False
+
+    def step(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
+        """Return the twist to drive; see Motion."""
+        self.remaining = pose.distance(self.goal)
+        if self.outcome is MotionOutcome.ARRIVED:
+            return Twist2()
+        self._at_place |= self.remaining <= self._config.position_tolerance
+        if not self._at_place:
+            return turn_then_drive(pose, self.goal, self._config)
+        error = wrap_angle(self.goal.yaw - pose.yaw)
+        if abs(error) > self._config.heading_tolerance:
+            return Twist2(0.0, 0.0, math.copysign(self._config.yaw_velocity, error))
+        self.outcome = MotionOutcome.ARRIVED
+        return Twist2()

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kinematics of a robot's base, as its description gives it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from motion_nodes.bases.ackermann import AckermannBase
+from motion_nodes.bases.ackermann_robot import ackermann_config
+from motion_nodes.bases.base import WheeledBase
+from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
+from motion_nodes.bases.holonomic_drive import holonomic_base
+from motion_nodes.bases.holonomic_robot import holonomic_config
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
+from motion_nodes.model.robot import Robot
+
+
+def base_of(robot: Robot) -> WheeledBase:
+    """Return the base's kinematics.
+
+    Raises:
+        InvalidConfig: for a robot that stands still.
+    """
+    spec = robot.base
+    if isinstance(spec, DifferentialSpec):
+        return DifferentialBase(
+            DifferentialConfig(
+                left_wheel_names=spec.left_wheel_names,
+                right_wheel_names=spec.right_wheel_names,
+                wheel_radius=spec.wheel_radius,
+                wheel_separation=spec.wheel_separation,
+            )
+        )
+    if isinstance(spec, HolonomicSpec):
+        return holonomic_base(holonomic_config(robot, spec), spec.solver)
+    if isinstance(spec, AckermannSpec):
+        return AckermannBase(ackermann_config(robot, spec))
+    raise InvalidConfig(f"robot '{robot.name}' is of kind '{robot.kind}'; it has no wheeled base")
+
+
+def root_height(robot: Robot) -> float:
+    """Return how high the root link is above the ground that the wheels stand on [m].
+
+    Raises:
+        InvalidConfig: for a robot that stands still.
+    """
+    base = base_of(robot)
+    tree = robot.tree
+    X_RJ = np.eye(4)
+    for joint in robot.chain(tree.root, tree.joint(base.wheel_names[0]).child):
+        X_RJ = X_RJ @ joint.X_PJ
+    return float(base.wheel_radii[0] - X_RJ[2, 3])

@@ -1,0 +1,432 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who moves which joints: trajectories, streams and direct commands, in the order they were given.
+
+The newest deliberate command has the joints that it needs; a trajectory that loses one of its
+joints ends, and its text says to whom. A stream is as old as its first message
+(:mod:`.joint_streams`), so what it goes on to say of joints that a newer command took is dropped.
+Ending a trajectory, a grip or a stream never takes joints. What no trajectory follows is where its
+last command put it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.control.joint_command import JointCommand, select_joints
+from motion_nodes.control.joint_controller import (
+    ArticulationController,
+    ControlMode,
+    JointReference,
+)
+from motion_nodes.control.joint_guard import Blocked, JointGuard
+from motion_nodes.control.joint_streams import Stream
+from motion_nodes.control.resync import REST_SPEED, Resync, way_back
+from motion_nodes.control.tolerances import Tolerances
+from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, TrajectoryFollower
+from motion_nodes.errors import InvalidCommand, MotionError
+from motion_nodes.model.limits import joint_indices
+from motion_nodes.trajectory.joint_trajectory import TrajectorySample
+from motion_nodes.trajectory.trajectory_checks import (
+    validate,
+    validate_joined_speeds,
+    validate_return,
+    validate_start,
+)
+
+Array = NDArray[np.float64]
+
+
+class TrajectoryProgress(NamedTuple):
+    """Where a trajectory stood at one moment; replaced as a whole, so any thread may read it."""
+
+    time: float
+    """Within the trajectory [s]."""
+    wanted: TrajectorySample
+    """The reference then in force."""
+    position: Array
+    """Measured, that it was compared with [rad or m]."""
+    velocity: Array
+    """Likewise [rad/s or m/s]."""
+
+
+@dataclass(eq=False)
+class TrajectoryRun:
+    """A trajectory under way."""
+
+    label: str
+    """Whose it is, for messages to others."""
+    follower: TrajectoryFollower
+    joints: NDArray[np.intp]
+    """Where its joints stand among the controller's."""
+    sample: TrajectorySample | None = None
+    """The reference now in force, None before the start."""
+    progress: TrajectoryProgress | None = None
+    """As of the last step, None before the start."""
+
+
+RESYNC_TOLERANCE = 0.05
+"""[rad or m] Where a joint has no tolerance, its reference may be so far away after a stop."""
+
+
+@dataclass(eq=False)
+class Claim:
+    """Joints that somebody commands and watches, without a trajectory."""
+
+    label: str
+    joints: NDArray[np.intp]
+    lost: str = ""
+    """To whom the joints were lost, in words; empty while they are held."""
+
+
+class JointArbiter:
+    """Moves the joints of an :class:`ArticulationController` by trajectories and commands."""
+
+    def __init__(self, controller: ArticulationController, start_tolerance: float = 0.0) -> None:
+        """Begin with no trajectory.
+
+        Args:
+            controller: of all joints.
+            start_tolerance: how far a trajectory that begins at once may begin from where the
+                joints are [rad or m]; 0 for any distance.
+        """
+        self.controller = controller
+        self.start_tolerance = start_tolerance
+        self.runs: list[TrajectoryRun] = []
+        """Trajectories that have not ended."""
+        self.claims: list[Claim] = []
+        """Joints held without one."""
+        n = len(controller.joint_names)
+        self.effort_bounds: Array = np.full(n, np.inf)
+        """What joints may push with [N m or N] until somebody else takes them, shape (n,)."""
+        self._count = 0
+        """How many commands were given; each one's count is its place in their order."""
+        self._orders: NDArray[np.int64] = np.zeros(n, np.int64)
+        """Place of the command that has each joint, shape (n,)."""
+        self._labels = [""] * n
+        """Whose that command is."""
+        self.guard: JointGuard | None = None
+        """Notices blocked joints, where that is wanted."""
+        self.describe: Callable[[Blocked], str] = self._plain_words
+        """Says in words which joint is blocked, and where."""
+        self.trouble = ""
+        """What stopped the joints by a contact, until they are commanded anew."""
+        self.resync = Resync(n)
+        """Brings references to where joints stand after a stop."""
+        self._gripping = np.zeros(n, np.bool_)
+        """Joints that may push against something until somebody else takes them, shape (n,)."""
+        self._measured: tuple[Array, Array] | None = None
+        """Positions and speeds at the last step."""
+
+    def start(self, goal: FollowGoal, label: str, delay: float = 0.0) -> TrajectoryRun:
+        """Begin a trajectory, taking its joints from whoever moves them.
+
+        Args:
+            goal: what to follow; a trajectory whose first point lies ahead is joined to where the
+                joints are.
+            label: whose it is.
+            delay: time until it begins [s]; negative: it began that long ago.
+
+        Raises:
+            MotionError: the robot's state is not known.
+            UnknownJoint: a joint that the controller does not have.
+            InvalidCommand: a joint that is not under position control, limits exceeded, or a start
+                too far away; nothing changes.
+        """
+        controller = self.controller
+        names = goal.trajectory.joint_names
+        joints = joint_indices(names, controller.joint_names, "this controller")
+        if not controller.ready:
+            raise MotionError("the robot's state is not known yet; command it after it is")
+        modes = controller.modes
+        for name in names:
+            if modes[name] is not ControlMode.POSITION:
+                raise InvalidCommand(
+                    f"joint {name} is under {modes[name].value} control; trajectories need "
+                    "position control"
+                )
+        present = controller.reference(joints)
+        spliced = goal.trajectory.starting_from(present)
+        # The reference itself may be slightly beyond a limit; what is asked for may not.
+        limits = controller.limits.select(names)
+        problem = (
+            (validate(goal.trajectory, limits) if goal.within is not controller.limits else None)
+            or validate_joined_speeds(spliced, limits, self.start_tolerance)
+            or validate_start(goal.trajectory, self._start(goal, joints), self.start_tolerance)
+            or validate_return(goal.trajectory, present.position, limits)
+        )
+        if problem is not None:
+            raise InvalidCommand(problem.text)
+        follower = TrajectoryFollower(dataclasses.replace(goal, trajectory=spliced), delay)
+        self._take(joints, label)
+        run = TrajectoryRun(label, follower, joints)
+        self.runs.append(run)
+        return run
+
+    def command(self, command: JointCommand, label: str) -> None:
+        """Apply a command, taking its joints from the trajectories that move them.
+
+        Joints of which it says nothing (NaN in all channels) stay with whom they are.
+
+        Raises:
+            MotionError: see :meth:`ArticulationController.apply`; nothing changes.
+        """
+        self._take(self.controller.apply(command), label)
+
+    def begin_stream(self, label: str, sender: str = "") -> Stream:
+        """Return a stream, as the newest command; its first message takes joints.
+
+        Args:
+            label: whose it is.
+            sender: name that its sender gives itself.
+        """
+        self._count += 1
+        return Stream(label, sender, self._count)
+
+    def follow_stream(self, command: JointCommand, stream: Stream) -> NDArray[np.intp]:
+        """Apply a message of a stream to the joints that no newer command has taken.
+
+        Returns:
+            Indices of the joints that it does not get, see :attr:`holders`.
+
+        Raises:
+            MotionError: see :meth:`ArticulationController.apply`; nothing changes.
+        """
+        checked = self.controller.check(command)
+        refused = checked.given & (self._orders > stream.order)
+        if refused.any():
+            checked = checked.without(refused)
+        joints = self.controller.take(checked)
+        if (self._orders[joints] != stream.order).any():
+            self._take(joints, stream.label, stream.order)
+        return np.flatnonzero(refused)
+
+    def claim(self, command: JointCommand, label: str, max_effort: float = np.inf) -> Claim:
+        """Apply a command and hold its joints until somebody else takes one of them.
+
+        Args:
+            command: to apply.
+            label: whose it is.
+            max_effort: what its joints may push with [N m or N], also after the claim is released
+                and until somebody takes them.
+
+        Raises:
+            MotionError: see :meth:`command`; nothing changes.
+        """
+        self.command(command, label)
+        claim = Claim(label, select_joints(command, self.controller.joint_names))
+        self.effort_bounds[claim.joints] = max_effort
+        self._gripping[claim.joints] = True
+        self.claims.append(claim)
+        return claim
+
+    def release(self, claim: Claim, *, stop: bool) -> None:
+        """Give claimed joints back; they keep their targets, or come to rest."""
+        if claim in self.claims:
+            self.claims.remove(claim)
+            if stop:
+                self._stop(claim.joints)
+
+    def cancel(self, run: TrajectoryRun, text: str) -> None:
+        """End a trajectory and bring its joints to rest."""
+        self._end(run, FollowStatus.CANCELED, text)
+
+    def abort_all(self, text: str) -> None:
+        """End all trajectories and claims from this side, and bring their joints to rest."""
+        for run in list(self.runs):
+            self._end(run, FollowStatus.ABORTED, text)
+        for claim in self.claims:
+            claim.lost = text
+        self.claims.clear()
+
+    def step(
+        self,
+        dt: float,
+        position: Array,
+        velocity: Array,
+        scaling: float = 1.0,
+        *,
+        fresh: bool = True,
+        residual: Array | None = None,
+    ) -> JointReference:
+        """Advance by ``dt`` [s] and return what the drives shall follow.
+
+        Args:
+            dt: time since the last step [s].
+            position: measured, of all joints [rad or m], shape (n,).
+            velocity: measured [rad/s or m/s], shape (n,).
+            scaling: share of its speed at which trajectories run, 0 or above.
+            fresh: whether position and velocity were measured since the last step.
+            residual: efforts beyond the robot's model [N m or N], shape (n,); None: not measured.
+        """
+        # What goes back from a contact still pushes for a moment.
+        if self.guard is not None and fresh and not self.trouble:
+            blocked = self.guard.look(position, self._tolerances(), self._gripping, residual)
+            if blocked is not None:
+                self._stop_blocked(blocked, position)
+        self._resync(dt, position, velocity)
+        self._measured = position, velocity
+        for run in self.runs:
+            run.sample = run.follower.advance(dt, scaling)
+            if run.sample is not None:
+                self.controller.track(run.joints, run.sample)
+        reference = self.controller.step(dt, position)
+        if self.guard is not None and dt > 0.0:
+            self.guard.note(reference.positions, np.nan_to_num(reference.velocities), dt)
+        for run in list(self.runs):
+            if run.sample is not None:
+                q, v = position[run.joints], velocity[run.joints]
+                run.progress = TrajectoryProgress(run.follower.time, run.sample, q, v)
+                run.follower.judge(run.sample, q, v, dt)
+            if run.follower.status is FollowStatus.SUCCEEDED:
+                self.runs.remove(run)
+            elif run.follower.status.ended:
+                self._end(run, run.follower.status, run.follower.text)
+        return reference
+
+    def take(self, joints: Sequence[str], label: str) -> None:
+        """Take joints from whoever moves them; they come to rest.
+
+        Raises:
+            UnknownJoint: for a joint that the controller does not have.
+        """
+        indices = joint_indices(joints, self.controller.joint_names, "this controller")
+        self._take(indices, label)
+        self._stop(indices)
+
+    def reference_in(self, ahead: float) -> TrajectorySample:
+        """Return the reference of all joints some time from now, as far as it is known.
+
+        Args:
+            ahead: time from now [s], negative for the past; speed scaling is taken as 1.
+
+        Returns:
+            Samples of shape (n,): of trajectories where they are then, of the other joints now.
+        """
+        everything = np.arange(len(self.controller.joint_names))
+        present = self.controller.reference(everything)
+        for run in self.runs:
+            sample = run.follower.goal.trajectory.sample(run.follower.time + ahead)
+            for kept, new in zip(present, sample, strict=True):
+                kept[run.joints] = new
+        return present
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """Label of the newest command to each joint, empty where there was none."""
+        return tuple(self._labels)
+
+    def owner(self, joint: str) -> str | None:
+        """Return whose trajectory moves a joint, or None."""
+        i = self.controller.joint_names.index(joint)
+        return next((run.label for run in self.runs if i in run.joints), None)
+
+    def _take(
+        self, joints: Sequence[int] | NDArray[np.intp], label: str, order: int | None = None
+    ) -> None:
+        """Give joints to a command, the newest where it has no place in the order yet."""
+        if order is None:
+            self._count += 1
+            order = self._count
+        self._orders[joints] = order
+        self._gripping[joints] = False
+        self.resync.drop(np.asarray(joints, np.intp))
+        self.trouble = ""
+        for i in joints:
+            self._labels[i] = label
+        self.effort_bounds[joints] = np.inf
+        for claim in list(self.claims):
+            if np.isin(claim.joints, joints).any():
+                claim.lost = f"preempted by {label}"
+                self.claims.remove(claim)
+        for run in list(self.runs):
+            if not np.isin(run.joints, joints).any():
+                continue
+            run.follower.end(FollowStatus.PREEMPTED, f"preempted by {label}")
+            self.runs.remove(run)
+            left = np.setdiff1d(run.joints, np.asarray(joints))
+            if len(left):
+                self._stop(left)
+
+    def _end(self, run: TrajectoryRun, status: FollowStatus, text: str) -> None:
+        run.follower.end(status, text)
+        if run in self.runs:
+            self.runs.remove(run)
+            self._stop(run.joints)
+
+    def _stop(self, joints: NDArray[np.intp]) -> None:
+        """Bring joints to rest, and later their references to where they then stand."""
+        self.controller.stop(joints)
+        self.resync.request(joints)
+
+    def _start(self, goal: FollowGoal, joints: NDArray[np.intp]) -> Array:
+        """Return where a trajectory may begin: at the reference, or at joints that stand still.
+
+        After a jam these are apart for a moment, and planners know the joints only.
+        """
+        led = self.controller.reference(joints).position
+        if self._measured is None:
+            return led
+        q, v = (values[joints] for values in self._measured)
+        begin = goal.trajectory.positions[0]
+        nearer = (np.abs(begin - q) < np.abs(begin - led)) & (np.abs(v) < REST_SPEED)
+        return np.where(nearer, q, led)
+
+    def _tolerances(self) -> Array:
+        """Return the guard's tolerances, those of trajectories that bring their own in place."""
+        assert self.guard is not None
+        tolerances = self.guard.settings.tolerance
+        for run in self.runs:
+            own = run.follower.goal.guard
+            if own is not None:
+                tolerances = tolerances.copy()
+                kept = tolerances[run.joints]
+                tolerances[run.joints] = np.where(np.isnan(own), kept, own)
+        return tolerances
+
+    def _stop_blocked(self, blocked: Blocked, position: Array) -> None:
+        """Stop all joints that are looked at, and go back to where they were found blocked."""
+        text = self.describe(blocked)
+        for run in list(self.runs):
+            if blocked.guarded[run.joints].any():
+                self._end(run, FollowStatus.PATH_TOLERANCE_VIOLATED, text)
+        joints = np.flatnonzero(blocked.guarded)
+        self._take(joints, text)
+        # Joints that are under another control than of positions come to rest.
+        self.controller.stop(joints)
+        self.controller.lead_back(joints, position + self.resync.sag)
+        self.resync.request(joints, contact=True)
+        assert self.guard is not None
+        self.guard.reset()
+        self.trouble = text
+
+    def _resync(self, dt: float, position: Array, velocity: Array) -> None:
+        """Begin to bring references to where joints have come to rest apart from them."""
+        everything = np.arange(len(self.controller.joint_names))
+        led = self.controller.reference(everything)
+        leading = (led.velocity != 0.0) | self._gripping | ~self.controller.positioned
+        for run in self.runs:
+            leading[run.joints] = True
+        normal = np.full(len(everything), RESYNC_TOLERANCE)
+        if self.guard is not None:
+            normal = np.minimum(normal, self.guard.settings.tolerance)
+        joints = self.resync.look(dt, led.position - position, velocity, leading, normal)
+        if not len(joints):
+            return
+        names = tuple(self.controller.joint_names[i] for i in joints)
+        limits = self.controller.limits.select(names)
+        end = (position + self.resync.sag)[joints].clip(limits.lower, limits.upper)
+        path = way_back(names, led.position[joints], end, limits)
+        none = Tolerances.uniform(len(names), 0.0)
+        goal = FollowGoal(trajectory=path, path=none, goal=none)
+        self.runs.append(
+            TrajectoryRun("the way back to the measured state", TrajectoryFollower(goal), joints)
+        )
+
+    def _plain_words(self, blocked: Blocked) -> str:
+        return blocked.text(self.controller.joint_names[blocked.joint], revolute=True)

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A search that does not end with the first solution found, or finds none at once.
+
+Pauses to look at the clock, goes on to further starts, has solutions judged by others, collects
+them if the nearest is wanted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Protocol
+
+import numpy as np
+
+from motion_nodes.ik.nullspace import improved
+from motion_nodes.ik.pose_error import pose_error
+from motion_nodes.ik.problem import IkRequest, IkStatus
+from motion_nodes.ik.workspace import SolverMemory
+from motion_nodes.kernels.ik.ik_memory import EXHAUSTED, FOUND, LANES, IkWorkspace
+from motion_nodes.model.tree import Array
+
+_SAME = 1e-4
+"""Solutions that differ by less in each joint are one and the same [rad or m]."""
+
+
+class Kernel(Protocol):
+    """What is asked of the kernel."""
+
+    def resume(self, work: IkWorkspace) -> int:
+        """Go on and return the outcome."""
+
+
+class SolutionSearch:
+    """The rest of one search, after the kernel has been called for the first time."""
+
+    status: IkStatus
+    q: Array
+    """The solution, or what came nearest."""
+    errors: Array
+    iterations: int
+    attempts: int
+    refusals: Counter[str]
+    """Why solutions were refused, and how often."""
+
+    def __init__(
+        self, kernel: Kernel, memory: SolverMemory, request: IkRequest, seed: Array | None
+    ) -> None:
+        """Prepare.
+
+        Args:
+            kernel: which works on the memory.
+            memory: in which it has begun.
+            request: what is asked for.
+            seed: its seed, shape (n,).
+        """
+        self._kernel, self._memory, self._request = kernel, memory, request
+        self._work, self._chain = memory.work, memory.chain
+        self._target = memory.work.target.copy()
+        self._near = self._chain.centre if seed is None else seed
+        self._used = 0
+        self._judged: list[Array] = []
+        self._solutions: list[Array] = []
+        self.refusals = Counter()
+
+    def run(self, outcome: int, deadline: float) -> None:
+        """SolutionSearch on.
+
+        Args:
+            outcome: the kernel's first.
+            deadline: when to end, as :func:`time.perf_counter` counts [s].
+        """
+        ended = self._run(outcome, deadline)
+        self.iterations = self._work.get("iterations")
+        self.attempts = self._used + self._work.get("next")
+        if ended is not None:
+            self._fail(ended)
+
+    def _run(self, outcome: int, deadline: float) -> IkStatus | None:
+        """SolutionSearch on; return why there is no solution, or None if there is."""
+        closest = self._memory.settings.prefer == "closest"
+        while True:
+            discard = 0
+            if outcome == FOUND:
+                discard = self._work.get("found")
+                found = self._found(discard)
+                if closest:
+                    self._solutions += found
+                elif self._accept(found, deadline):
+                    return None
+            self._work.set(discard=discard)
+            if outcome == EXHAUSTED:
+                used = self._used + self._work.get("next")
+                if not self._memory.next_piece(used):
+                    ended = IkStatus.NOT_FOUND
+                    break
+                self._used = used
+            if time.perf_counter() > deadline:
+                ended = IkStatus.TIMED_OUT
+                break
+            if not self._memory.grant_steps():
+                ended = IkStatus.ITERATION_LIMIT
+                break
+            outcome = self._kernel.resume(self._work)
+        limit = self._memory.settings.max_iterations
+        if limit is not None and self._work.get("iterations") >= limit:
+            ended = IkStatus.ITERATION_LIMIT
+        self._solutions.sort(key=lambda q: float(np.linalg.norm(q - self._near)))
+        return None if self._accept(self._solutions, deadline) else ended
+
+    def _found(self, lanes: int) -> list[Array]:
+        """Return the solutions that lanes (a bit each) hold."""
+        found = [i for i in range(LANES) if lanes >> i & 1]
+        return [self._chain.turned_near(self._work.q[:, i].copy(), self._near) for i in found]
+
+    def _accept(self, solutions: list[Array], deadline: float) -> bool:
+        """Take the first solution that is valid; return False if none is."""
+        for q in solutions:
+            if any(float(np.abs(q - other).max()) < _SAME for other in self._judged):
+                continue
+            if self._judged and time.perf_counter() > deadline:
+                return False
+            self._judged.append(q)
+            for candidate in self._candidates(q, deadline):
+                judge = self._request.validity
+                answer = judge is None or judge(candidate.copy())
+                if not isinstance(answer, str) and answer:
+                    self._take(IkStatus.SOLVED, candidate)
+                    return True
+                self.refusals[answer if isinstance(answer, str) else "refused as not valid"] += 1
+        return False
+
+    def _candidates(self, q: Array, deadline: float) -> list[Array]:
+        """Return a solution as the objectives would have it, and as it is."""
+        if not self._request.objectives:
+            return [q]
+        work = self._work
+        better = improved(
+            self._chain,
+            q,
+            self._target,
+            self._memory.tolerance,
+            self._request.objectives,
+            (work.lower, work.upper),
+            deadline,
+        )
+        return [better] if self._request.validity is None else [better, q]
+
+    def _fail(self, ended: IkStatus) -> None:
+        """Take what came nearest."""
+        if self._judged:
+            status = IkStatus.REFUSED if ended is IkStatus.NOT_FOUND else ended
+            self._take(status, self._judged[0])
+            return
+        work = self._work
+        ends = [work.nearest[1:].copy()] if np.isfinite(work.nearest[0]) else []
+        # Lanes that were never given up hold descents that were cut short.
+        ends += [work.q[:, i].copy() for i in range(min(LANES, self.attempts))]
+        weights = np.where(self._memory.free, 0.0, 1.0)
+        weights[:3] *= work.weight[0]
+
+        def distance(q: Array) -> float:
+            return float(np.linalg.norm(weights * self._errors(q)))
+
+        nearest = min(ends, key=distance)
+        self._take(ended, self._chain.turned_near(nearest, self._near))
+
+    def _take(self, status: IkStatus, q: Array) -> None:
+        self.status, self.q, self.errors = status, q, self._errors(q)
+
+    def _errors(self, q: Array) -> Array:
+        X_BE = self._chain.kinematics.pose(q, self._chain.tip)
+        return pose_error(X_BE, self._target)

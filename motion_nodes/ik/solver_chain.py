@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to do where there is no closed form, or where it finds nothing: iterate.
+
+:class:`SubChainIk` lets some joints of a chain move and holds the others, without any copy of a
+robot whose state would have to be put back. :class:`FallbackIk` asks the closed form first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.joint_sampling import interval_samples
+from motion_nodes.ik.problem import (
+    IkRequest,
+    IkResult,
+    IkSettings,
+    IkSolver,
+    IkTolerance,
+    Validity,
+    as_configurations,
+)
+from motion_nodes.ik.request_validation import joint_index
+from motion_nodes.ik.solver import LeastSquaresIk
+from motion_nodes.model.tree import Array
+
+ROUGH = IkTolerance(1e-3, 1e-3 * math.pi)
+"""What counts as there: a millimetre, and 0.18 degrees."""
+ITERATIONS = 200
+"""Greatest number of steps from one start."""
+
+
+class SubChainIk:
+    """Searches solutions in which only some of a chain's joints move."""
+
+    def __init__(
+        self,
+        chain: IkChain,
+        joints: Sequence[str] | None = None,
+        *,
+        tolerance: IkTolerance = ROUGH,
+        iterations: int = ITERATIONS,
+    ) -> None:
+        """Compile, or load, the solver of the chain.
+
+        Args:
+            chain: the joints between base and tip.
+            joints: those of them that may move; default: all.
+            tolerance: what counts as there.
+            iterations: greatest number of steps from one start.
+
+        Raises:
+            UnknownJoint: a joint is not one of the chain's.
+            InvalidConfig: no joint may move, or no step be taken.
+        """
+        moving = chain.joint_names if joints is None else tuple(joints)
+        self._moving = [joint_index(chain, name) for name in moving]
+        if not moving:
+            raise InvalidConfig(f"{chain.robot_name}: no joint of the sub-chain may move.")
+        self.chain = chain
+        self._held = [name for name in chain.joint_names if name not in moving]
+        self._solver = LeastSquaresIk(
+            chain, IkSettings(tolerance=tolerance, attempts=1, max_iterations=iterations)
+        )
+
+    def solutions(
+        self,
+        target: ArrayLike,
+        current: ArrayLike,
+        *,
+        max_attempts: int = 1,
+        max_solutions: int | None = None,
+        first_close: bool = True,
+        validity: Validity | None = None,
+        random_seed: int = 0,
+    ) -> Iterator[Array]:
+        """Yield solutions as they are found.
+
+        Args:
+            target: pose of the tip in the base, shape (4, 4).
+            current: values of all joints of the chain [rad or m], shape (n,).
+            max_attempts: how many starts are tried.
+            max_solutions: after how many solutions to end; None: never.
+            first_close: whether the first start is the current values; the others are random ones
+                within the limits (of joints without limits within half a turn of the current one).
+            validity: what else a solution must fulfil, such as being free of collisions.
+            random_seed: equal ones give equal starts.
+
+        Raises:
+            InvalidCommand: a wrong shape, numbers that are not finite or no pose; or a joint that
+                is held is outside its limits.
+        """
+        now = as_configurations(current, self.chain.joint_names, "current")[0]
+        found = 0
+        for start in self._starts(now, max_attempts, first_close, random_seed):
+            result = self._solver.solve(self._request(target, now, start, validity))
+            if result.success:
+                yield result.q
+                found += 1
+                if max_solutions is not None and found >= max_solutions:
+                    return
+
+    def _request(
+        self, target: ArrayLike, now: Array, start: Array, validity: Validity | None
+    ) -> IkRequest:
+        names = self.chain.joint_names
+        locked = {name: float(now[names.index(name)]) for name in self._held}
+        return IkRequest(target, seed=start, locked=locked, validity=validity)
+
+    def _starts(
+        self, now: Array, attempts: int, first_close: bool, random_seed: int
+    ) -> Iterator[Array]:
+        """Yield joint values to start from, those that are held as they are."""
+        if first_close and attempts > 0:
+            yield now
+            attempts -= 1
+        chain, moving = self.chain, self._moving
+        low = np.where(np.isfinite(chain.lower), chain.lower, now - math.pi)[moving]
+        high = np.where(np.isfinite(chain.upper), chain.upper, now + math.pi)[moving]
+        shares = interval_samples(np.zeros(len(moving)), np.ones(len(moving)), seed=random_seed)
+        for _, share in zip(range(attempts), shares, strict=False):
+            start = now.copy()
+            start[moving] = low + share * (high - low)
+            yield start
+
+
+class FallbackIk:
+    """Solves in closed form if the chain has one, and else, or if that finds nothing, iterates."""
+
+    def __init__(self, chain: IkChain, settings: IkSettings | None = None) -> None:
+        """Make both solvers; a chain without closed form has the iterative one alone."""
+        # Imported only when wanted: its kernel needs Numba, which takes its time.
+        from motion_nodes.ik.analytic.solver import AnalyticIk
+
+        self.chain = chain
+        self.settings = settings or IkSettings()
+        self._solvers: list[IkSolver] = [LeastSquaresIk(chain, self.settings)]
+        self.why_not = ""
+        """Why the chain has no closed form; empty if it has one."""
+        try:
+            self._solvers.insert(0, AnalyticIk(chain, self.settings))
+        except InvalidConfig as error:
+            self.why_not = str(error)
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The joints of ``q``, in its order."""
+        return self.chain.joint_names
+
+    def solve(self, request: IkRequest) -> IkResult:
+        """Return the first solver's solution, or the last one's answer.
+
+        The timeout and the time of the result are those of both together.
+        """
+        settings = request.settings or self.settings
+        time, result = 0.0, None
+        for solver in self._solvers:
+            left = settings.timeout - time
+            if result is not None and left <= 0.0:
+                break
+            rest = dataclasses.replace(settings, timeout=left) if time else settings
+            result = solver.solve(request._replace(settings=rest))
+            time += result.time
+            if result.success:
+                break
+        assert result is not None
+        return result._replace(time=time)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From where the tool should be to what the joints are told, beginning where the joints are."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.problem import (
+    IkRequest,
+    IkResult,
+    IkSettings,
+    IkTolerance,
+    as_configurations,
+)
+from motion_nodes.ik.request_validation import target_in_base
+from motion_nodes.ik.solvers import DEFAULT, make_solver
+from motion_nodes.model.poses import multiply
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
+
+
+class ToolGoalResult(NamedTuple):
+    """What the joints of a group are to be told, as ``JointCommand`` and ``JointState`` take it."""
+
+    names: tuple[str, ...]
+    """Joints, from base to tip."""
+    positions: Array
+    """[rad or m], shape (n,). Without success: where the joints are, so that nothing moves."""
+    success: bool
+    """Whether the positions bring the tool to the pose."""
+    result: IkResult
+    """What the search found, with the reason in words where it found nothing."""
+
+
+class ArticulationIk:
+    """Inverse kinematics of a robot that is under command.
+
+    Each search begins at the present joint values, so the joints move no more than the tool asks
+    for. As Isaac Sim's ``ArticulationKinematicsSolver``, without its silence: what cannot be
+    reached says why, and moves nothing.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        group: str,
+        *,
+        solver: str = DEFAULT,
+        settings: IkSettings | None = None,
+    ) -> None:
+        """Prepare the solver of a group.
+
+        Args:
+            robot: whose joints are told.
+            group: name or alias of a group with a base and a tip.
+            solver: by name.
+            settings: how it searches; default: to 1e-6 m and rad.
+
+        Raises:
+            UnknownGroup: lists the groups.
+            InvalidConfig: the group is no chain, or the solver cannot serve it.
+        """
+        self.chain = IkChain.of_group(robot, group)
+        self._settings = settings or IkSettings(tolerance=IkTolerance(1e-6, 1e-6))
+        self._solver = make_solver(self.chain, solver, self._settings)
+        self._X_WB = np.eye(4)
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """The joints that are told."""
+        return self.chain.joint_names
+
+    def set_base_pose(self, X_WB: ArrayLike) -> None:
+        """Say where the chain's base frame is in the world, ``X_WB``, shape (4, 4).
+
+        Raises:
+            InvalidCommand: it is no pose.
+        """
+        target_in_base(np.eye(4), X_WB)  # refuses what is no pose
+        self._X_WB = np.array(X_WB, dtype=np.float64)
+
+    def tool_pose(self, present: Mapping[str, float] | ArrayLike) -> Array:
+        """Return where the tool is in the world, ``X_WT``, shape (4, 4).
+
+        Args:
+            present: joint values, as for :meth:`goal_for`.
+
+        Raises:
+            InvalidCommand: joints are missing or not finite.
+        """
+        X_BT = self.chain.kinematics.pose(self._values(present), self.chain.tip)
+        return multiply(self._X_WB, X_BT)
+
+    def goal_for(
+        self,
+        target: ArrayLike,
+        present: Mapping[str, float] | ArrayLike,
+        *,
+        tolerance: IkTolerance | None = None,
+    ) -> ToolGoalResult:
+        """Return what brings the tool to a pose.
+
+        Args:
+            target: where the tool should be in the world, ``X_WT``, shape (4, 4).
+            present: where the joints are [rad or m]: by name, more joints than those of the group
+                do no harm, or the group's values alone, shape (n,).
+            tolerance: how far off counts as there; default: that of the settings.
+
+        Raises:
+            InvalidCommand: the target is no pose, or joints are missing or not finite.
+        """
+        q = self._values(present)
+        settings = self._settings
+        if tolerance is not None:
+            settings = dataclasses.replace(settings, tolerance=tolerance)
+        request = IkRequest(target, seed=q, base_pose=self._X_WB, settings=settings)
+        result = self._solver.solve(request)
+        return ToolGoalResult(
+            self.joint_names, result.q if result.success else q, result.success, result
+        )
+
+    def _values(self, present: Mapping[str, float] | ArrayLike) -> Array:
+        if isinstance(present, Mapping):
+            missing = [name for name in self.joint_names if name not in present]
+            if missing:
+                raise InvalidCommand(
+                    f"the present value of {', '.join(missing)} is not known; "
+                    f"'{self.chain.tip}' is moved by {', '.join(self.joint_names)}."
+                )
+            present = [present[name] for name in self.joint_names]
+        q: Array = as_configurations(present, self.joint_names, "present")[0]
+        return q

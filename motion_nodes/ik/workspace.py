@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The memory of one solve, filled with what stays the same from solve to solve."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.ik.chain import IkChain
+from motion_nodes.ik.problem import IkSettings, IkTolerance
+from motion_nodes.ik.seeds import PIECE, StartTable
+from motion_nodes.kernels.ik.ik_memory import LANES, IkWorkspace
+from motion_nodes.model.tree import Array
+
+STEPS = 256
+"""Steps between two looks at the clock: some 0.1 ms."""
+
+
+class SolverMemory:
+    """The kernel's memory, ready for one chain, some settings and some locked joints."""
+
+    settings: IkSettings
+    tolerance: IkTolerance
+    free: NDArray[np.bool_]
+    """Which errors do not matter, shape (6,)."""
+    any_free: bool
+
+    def __init__(self, chain: IkChain, settings: IkSettings, table: StartTable) -> None:
+        self.chain = chain
+        self.work = IkWorkspace(len(chain.joint_names))
+        # Metres times this are as much as radians; twice what the arm's size says does best.
+        self.work.weight[0] = 2.0 / chain.size if chain.size > 1e-6 else 1.0
+        # A seed alone is copied here: finding the address of a new array takes longer.
+        self._seed = np.empty(self.work.n)
+        self._seed_address = int(self._seed.ctypes.data)
+        self.settings = settings
+        self._begun: tuple[int, int, bool] | None = None
+        self._locked: dict[str, float] | None = None
+        self._table = table
+        self._write_tolerance(settings.tolerance)
+        self._write_piece(0)
+
+    def prepare(self, settings: IkSettings, table: StartTable, locked: Mapping[str, float]) -> None:
+        """Write what depends on these, if it is not there already.
+
+        Raises:
+            UnknownJoint: a locked joint is not one of the chain's.
+            InvalidCommand: a locked joint is outside its limits.
+        """
+        if self._locked is None or locked or self._locked:
+            self._locked = None  # until the limits are in order again
+            self._write_limits(locked)
+            self._locked = dict(locked)
+        if self.settings is not settings:
+            self._begun = None
+            if self.tolerance is not settings.tolerance:
+                self._write_tolerance(settings.tolerance)
+            self.settings = settings
+        if self._table is not table or self._piece != 0:
+            self._table = table
+            self._write_piece(0)
+
+    def begin_with(self, starts: Array, *, wait: bool) -> None:
+        """Begin with given starts, shape (m, n), which must live as long as the solve."""
+        if len(starts) == 1:
+            self._seed[...] = starts[0]
+            self.begin(1, self._seed_address, wait=wait)
+        else:
+            self.begin(len(starts), starts.ctypes.data, wait=wait)
+
+    def begin(self, given: int, address: int, *, wait: bool) -> None:
+        """Write what differs from solve to solve, but for the target.
+
+        Args:
+            given: how many starts are given.
+            address: of the first of them.
+            wait: whether the first of them has preference.
+        """
+        if self._begun == (given, address, wait):
+            return
+        settings = self.settings
+        attempts, steps = settings.attempts, STEPS
+        if settings.max_iterations is not None:
+            attempts = min(attempts, settings.max_iterations)
+            steps = min(STEPS, max(1, settings.max_iterations // LANES))
+        used = min(given, attempts)
+        self.work.set(given=used, starts=address, attempts=min(attempts, used + PIECE))
+        self.work.set(grant=steps, prefer=int(wait))
+        self._begun = (given, address, wait)
+
+    def forget(self) -> None:
+        """Have the next :meth:`begin` write everything, because the kernel has changed it."""
+        self._begun = None
+
+    def grant_steps(self) -> bool:
+        """Allow more steps; return False if the greatest number of iterations is reached."""
+        limit = self.settings.max_iterations
+        if limit is None:
+            return True  # as many as before
+        self._begun = None
+        left = limit - self.work.get("iterations")
+        if left >= LANES:
+            self.work.set(grant=min(STEPS, left // LANES))
+            return True
+        # Fewer than there are lanes: only so many may go on, and no new ones.
+        live = [1 << i for i in range(LANES) if self.work.get("live") >> i & 1]
+        self.work.set(grant=1, live=sum(live[: max(left, 0)]), attempts=self.work.get("next"))
+        return left > 0
+
+    def next_piece(self, used: int) -> bool:
+        """Go on to more random starts.
+
+        Args:
+            used: starts of the pieces before.
+
+        Returns:
+            False if no start is left.
+        """
+        left = self.settings.attempts - used
+        limit = self.settings.max_iterations
+        if left <= 0 or (limit is not None and self.work.get("iterations") >= limit):
+            return False
+        self._begun = None
+        self._write_piece(self._piece + 1)
+        self.work.set(given=0, next=0, attempts=min(left, PIECE), discard=(1 << LANES) - 1)
+        return True
+
+    def _write_piece(self, index: int) -> None:
+        self._piece = index
+        # Kept here, for the kernel only has their addresses.
+        self._arrays = self._table.piece(index)
+        configurations, features = self._arrays
+        self.work.set(table=configurations.ctypes.data, features=features.ctypes.data)
+
+    def _write_limits(self, locked: Mapping[str, float]) -> None:
+        work, chain = self.work, self.chain
+        work.lower[:], work.upper[:] = chain.lower, chain.upper
+        for name, value in locked.items():
+            if name not in chain.joint_names:
+                raise UnknownJoint(name, chain.joint_names, f"the chain to '{chain.tip}'")
+            k = chain.joint_names.index(name)
+            low, high = chain.lower[k], chain.upper[k]
+            if not low <= value <= high or not np.isfinite(value):
+                raise InvalidCommand(
+                    f"joint '{name}' cannot be locked at {value}: its limits are {low:.6g} to "
+                    f"{high:.6g}."
+                )
+            work.lower[k] = work.upper[k] = value
+
+    def _write_tolerance(self, tolerance: IkTolerance) -> None:
+        work, axes, lengths = self.work, tolerance.axes, tolerance.lengths
+        self.tolerance = tolerance
+        self.free = tolerance.free
+        self.any_free = bool(self.free.any())
+        # Where an axis has a range of its own, its middle half is as good as the very middle.
+        work.slack[:] = np.where(np.isfinite(axes), 0.5 * axes, np.where(self.free, np.inf, 0.0))
+        work.box[:] = axes
+        work.tolerance[:] = lengths**2
+        counts = ~self.free
+        work.importance[:] = float(counts[:3].any()) * work.weight[0] ** 2, float(counts[3:].any())

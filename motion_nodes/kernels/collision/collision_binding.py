@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calling the collision checks: the common code, loaded once, and the table that they read."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.kernels import native
+from motion_nodes.kernels.collision.collision_codegen import checks_text
+from motion_nodes.kernels.collision.collision_memory import FIELDS
+from motion_nodes.kernels.collision.sphere_distances import nearest_text
+from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.kernels.robot_codegen import load_code
+from motion_nodes.kernels.simd import Lanes
+from motion_nodes.kernels.sources import source_digest
+
+_Nearest = ctypes.CFUNCTYPE(
+    None, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+)
+_SOURCES = (
+    "collision.collision_memory",
+    "control_flow",
+    "collision.collision_shapes",
+    "collision.collision_codegen",
+    "collision.entry_points",
+    "collision.sphere_distances",
+)
+
+_State = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+_Edge = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+_Many = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class CollisionTable:
+    """The table that the checks read, with the arrays that it names; never changed."""
+
+    def __init__(self, fields: Mapping[str, int | NDArray[Any]]) -> None:
+        """Fill a table.
+
+        Args:
+            fields: a number, or an array whose address is meant, for each of ``FIELDS``.
+        """
+        self._arrays = tuple(v for v in fields.values() if isinstance(v, np.ndarray))
+        self._table = np.zeros(FIELDS.size, np.int64)
+        for name, place in FIELDS.items():
+            value = fields[name]
+            number = value.ctypes.data if isinstance(value, np.ndarray) else value
+            self._table[place] = number
+        self.address = int(self._table.ctypes.data)
+
+
+class CollisionCalls:
+    """The checks as functions of arrays; may be called from several threads, without the GIL."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self.lanes = lanes
+        self._code = load_code(
+            f"collision {source_digest(_SOURCES)} {lanes}", lambda: checks_text(lanes)
+        )
+        self.state_address = self._code.address("state")
+        self.edge_address = self._code.address("edge")
+        self._state = _State(self.state_address)
+        self._edge = _Edge(self.edge_address)
+        self._many = _Many(self._code.address("many"))
+
+    def is_free(self, q: Array, table: CollisionTable) -> bool:
+        """Return whether a configuration is free; contiguous, shape (n,)."""
+        return bool(self._state(q.ctypes.data, table.address))
+
+    def edge_free(self, a: Array, b: Array, table: CollisionTable) -> bool:
+        """Return whether the way from ``a`` to ``b`` is free, ``a`` itself left out."""
+        return bool(self._edge(a.ctypes.data, b.ctypes.data, table.address))
+
+    def are_free(self, Q: Array, table: CollisionTable) -> NDArray[np.bool_]:
+        """Return which configurations are free; contiguous, shape (m, n)."""
+        free = np.empty(len(Q), np.bool_)
+        self._many(Q.ctypes.data, len(Q), free.ctypes.data, table.address)
+        return free
+
+
+class NearestCalls:
+    """Distances of spheres to the world; may be called from several threads, without the GIL."""
+
+    def __init__(self, lanes: Lanes) -> None:
+        self.lanes = lanes
+        self._code = load_code(
+            f"collision nearest {source_digest(_SOURCES)} {lanes}", lambda: nearest_text(lanes)
+        )
+        self._nearest = _Nearest(self._code.address("nearest"))
+
+    def nearest(
+        self, x: NDArray[np.float32], checked: NDArray[np.int8], table: CollisionTable
+    ) -> NDArray[np.float32]:
+        """Return distance, direction and object of spheres; see ``collision_gradient``.
+
+        Args:
+            x: x, y, z, radius, contiguous, shape (4, count); count a multiple of the lanes.
+            checked: contiguous, shape (objects, count).
+            table: the world.
+
+        Returns:
+            Shape (5, count).
+        """
+        out = np.empty((5, x.shape[1]), np.float32)
+        addresses = (x.ctypes.data, checked.ctypes.data, out.ctypes.data, table.address)
+        self._nearest(x.shape[1], *addresses)
+        return out
+
+
+@functools.cache
+def nearest_calls() -> NearestCalls:
+    """Return the distances; loaded, or compiled, at the first call.
+
+    Raises:
+        CodeGenerationError: no code can be compiled here.
+    """
+    return NearestCalls(native.host_cpu().lanes("float"))
+
+
+@functools.cache
+def collision_calls(lane_count: int | None = None) -> CollisionCalls:
+    """Return the checks; loaded, or compiled, at the first call.
+
+    Args:
+        lane_count: how many configurations go side by side; default: as many as fill a register.
+
+    Raises:
+        CodeGenerationError: no code can be compiled here.
+    """
+    lanes = native.host_cpu().lanes("float")
+    return CollisionCalls(lanes if lane_count is None else Lanes("float", lane_count))

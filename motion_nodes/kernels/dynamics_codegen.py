@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inverse dynamics of one robot, written to a tape and compiled.
+
+The formulas are those of :func:`motion_nodes.kernels.rigid_bodies.inverse_dynamics`; the tape
+drops what this robot does not need, such as what its base does not do.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import numpy as np
+
+from motion_nodes.kernels.expression_graph import (
+    Matrix,
+    Program,
+    Value,
+    Vector,
+    cross,
+    dot,
+    plus,
+    scaled,
+    times_vector,
+)
+from motion_nodes.kernels.kinematic_arrays import PRISMATIC, Array
+from motion_nodes.kernels.kinematics_codegen import KinematicsTracer
+from motion_nodes.kernels.python_form import Run, builtin
+from motion_nodes.kernels.rigid_bodies import RigidBodies, inverse_dynamics
+from motion_nodes.kernels.sources import source_digest
+
+_LOG = logging.getLogger(__name__)
+_SOURCES = ("rigid_bodies", "dynamics_codegen")
+
+
+def dynamics_call(bodies: RigidBodies, *, generic: bool = False) -> tuple[Run, bool]:
+    """Return the call for the inverse dynamics of a robot, and whether it is generated code.
+
+    ``run(x, tau)`` takes q, v and a, one after the other in one array, and writes the efforts,
+    shape (n,). It returns 1, and writes nothing, unless both are float64 arrays of these lengths.
+
+    Args:
+        bodies: the robot.
+        generic: True to use the generic way in any case.
+    """
+    n = bodies.arrays.joint_count
+    run = None if generic or n == 0 else _generated(bodies)
+    if run is not None:
+        return run, True
+
+    def generic_run(x: Array, tau: Array) -> int:
+        if x.shape != (3 * n,) or x.dtype != np.float64:
+            return 1
+        tau[...] = inverse_dynamics(bodies, x[:n], x[n : 2 * n], x[2 * n :])
+        return 0
+
+    return generic_run, False
+
+
+def inverse_dynamics_program(bodies: RigidBodies) -> Program:
+    """Return the program from q, v and a, one after the other, to the efforts, shape (n,)."""
+    arrays, n = bodies.arrays, bodies.arrays.joint_count
+    tracer = KinematicsTracer(arrays)
+    tape = tracer.tape
+    count = len(arrays.kind)
+    still: Vector = [0.0, 0.0, 0.0]
+    w, dw = [still] * count, [still] * count
+    acc: list[Vector] = [[-float(g) for g in bodies.gravity]] * count
+    poses: list[tuple[Matrix, Vector]] = [tracer.pose(0)] * count
+    for i in range(1, count):
+        p, k = int(arrays.parent[i]), int(arrays.q_index[i])
+        ratio, axis = float(arrays.multiplier[i]), [float(x) for x in arrays.axis[i]]
+        R, r = poses[i] = tracer.local_pose(i)
+        back = [list(column) for column in zip(*R, strict=True)]
+        w[i], dw[i] = times_vector(back, w[p]), times_vector(back, dw[p])
+        turning = cross(w[p], cross(w[p], r))
+        acc[i] = times_vector(back, plus(plus(acc[p], cross(dw[p], r)), turning))
+        speed: Vector = [ratio * x * tape.input(n + k) for x in axis]
+        push: Vector = [ratio * x * tape.input(2 * n + k) for x in axis]
+        if arrays.kind[i] == PRISMATIC:
+            acc[i] = plus(plus(acc[i], scaled(2.0, cross(w[i], speed))), push)
+        else:
+            dw[i] = plus(plus(dw[i], cross(w[i], speed)), push)
+            w[i] = plus(w[i], speed)
+    force, torque = [still] * count, [still] * count
+    tau: list[Value] = [float(bodies.armature[k]) * tape.input(2 * n + k) for k in range(n)]
+    for i in range(count - 1, 0, -1):
+        p, k = int(arrays.parent[i]), int(arrays.q_index[i])
+        ratio, axis = float(arrays.multiplier[i]), [float(x) for x in arrays.axis[i]]
+        h: Vector = [float(x) for x in bodies.moment[i]]
+        inertia: Matrix = [[float(x) for x in row] for row in bodies.inertia[i]]
+        turning = plus(cross(dw[i], h), cross(w[i], cross(w[i], h)))
+        force[i] = plus(force[i], plus(scaled(float(bodies.mass[i]), acc[i]), turning))
+        spin = cross(w[i], times_vector(inertia, w[i]))
+        own = plus(plus(times_vector(inertia, dw[i]), spin), cross(h, acc[i]))
+        torque[i] = plus(torque[i], own)
+        along = dot(axis, force[i] if arrays.kind[i] == PRISMATIC else torque[i])
+        drag = float(bodies.damping[i]) * ratio * tape.input(n + k)
+        tau[k] = tau[k] + ratio * (along + drag)
+        if p > 0:
+            R, r = poses[i]
+            passed = times_vector(R, force[i])
+            force[p] = plus(force[p], passed)
+            torque[p] = plus(torque[p], plus(times_vector(R, torque[i]), cross(r, passed)))
+    return Program(tape, 3 * n, (tuple(tau),))
+
+
+def _generated(bodies: RigidBodies) -> Run | None:
+    try:
+        from motion_nodes.kernels import llvm_text, native
+        from motion_nodes.kernels.robot_codegen import CodeGenerationError, load_code
+    except (ImportError, OSError) as error:  # llvmlite is missing or does not load
+        _LOG.warning("generic inverse dynamics in use: %s", error)
+        return None
+
+    def text() -> str:
+        programs = {"efforts": inverse_dynamics_program(bodies)}
+        lanes = native.host_cpu().lanes("double")
+        return llvm_text.module_text(programs, {"efforts": ("one", "python")}, lanes)
+
+    try:
+        code = load_code(f"inverse dynamics {bodies.digest()} {source_digest(_SOURCES)}", text)
+    except CodeGenerationError as error:
+        _LOG.warning("generic inverse dynamics in use: %s", error)
+        return None
+    return builtin(code.address("efforts_python"), "efforts")

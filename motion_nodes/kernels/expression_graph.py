@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tape: the list of operations that a formula really needs.
+
+Ordinary Python code runs on :class:`Symbol` objects instead of numbers; each operation on them is
+written to the tape. On the way:
+
+* operations between numbers are done at once (constants are folded);
+* ``0 * x``, ``1 * x`` and ``x + 0`` leave nothing on the tape;
+* the same operation on the same operands is written once (common subexpressions are shared);
+* a minus sign travels with the symbol, so that ``-x * y`` and ``x * y`` share their product.
+
+The tape knows nothing of robots, and nothing of how it will be run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+Operand = int | float
+"""An operand on the tape: the number (int) of an earlier operation, or a constant (float)."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One line of a tape."""
+
+    name: str
+    """``input``, ``sin``, ``cos``, ``sqrt``, ``add``, ``sub``, ``mul``, ``div``, ``less`` or
+    ``choose``."""
+    left: Operand
+    """First operand; for ``input`` the index of the input."""
+    right: Operand = 0.0
+    """Second operand, where there is one."""
+    condition: Operand = 0.0
+    """For ``choose`` the ``less`` that takes the first operand where it holds."""
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A value that is known only when the code runs: an operation's result or its negative."""
+
+    tape: ExpressionGraph
+    index: int
+    negative: bool = False
+
+    def __neg__(self) -> Symbol:
+        """Return the negative, which costs nothing."""
+        return Symbol(self.tape, self.index, not self.negative)
+
+    def __add__(self, other: Value) -> Value:
+        """Return the sum."""
+        return self.tape.add(self, other)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Value) -> Value:
+        """Return the difference."""
+        return self.tape.add(self, -other)
+
+    def __rsub__(self, other: Value) -> Value:
+        """Return the difference."""
+        return self.tape.add(-self, other)
+
+    def __mul__(self, other: Value) -> Value:
+        """Return the product."""
+        return self.tape.multiply(self, other)
+
+    __rmul__ = __mul__
+
+
+Value = Symbol | float
+"""What formulas compute with: a symbol, or a number known now."""
+
+
+class ExpressionGraph:
+    """A growing list of operations without repetitions."""
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self._known: dict[tuple[object, ...], int] = {}
+
+    def _write(
+        self, name: str, left: Operand, right: Operand = 0.0, condition: Operand = 0.0
+    ) -> Symbol:
+        # The types belong to the key: to Python, operation 1 and the constant 1.0 are equal.
+        key = (name, type(left), left, type(right), right, condition)
+        index = self._known.get(key)
+        if index is None:
+            index = self._known[key] = len(self.operations)
+            self.operations.append(Operation(name, left, right, condition))
+        return Symbol(self, index)
+
+    def _operand(self, x: Value) -> Operand:
+        """Return a value as an operand whose sign counts."""
+        if not isinstance(x, Symbol):
+            return float(x)
+        return self._write("sub", 0.0, x.index).index if x.negative else x.index
+
+    def input(self, index: int) -> Symbol:
+        """Return the input of that index."""
+        return self._write("input", index)
+
+    def add(self, a: Value, b: Value) -> Value:
+        """Return ``a + b``."""
+        if not isinstance(a, Symbol):
+            return self._shifted(b, a) if isinstance(b, Symbol) else a + b
+        if not isinstance(b, Symbol):
+            return self._shifted(a, b)
+        if a.index == b.index and a.negative != b.negative:
+            return 0.0
+        if a.negative != b.negative:
+            plus, minus = (b, a) if a.negative else (a, b)
+            return self._write("sub", plus.index, minus.index)
+        total = self._write("add", min(a.index, b.index), max(a.index, b.index))
+        return -total if a.negative else total
+
+    def _shifted(self, x: Symbol, by: float) -> Symbol:
+        if by == 0.0:
+            return x
+        return self._write("sub" if x.negative else "add", float(by), x.index)
+
+    def multiply(self, a: Value, b: Value) -> Value:
+        """Return ``a * b``."""
+        if not isinstance(a, Symbol):
+            return self._stretched(b, a) if isinstance(b, Symbol) else a * b
+        if not isinstance(b, Symbol):
+            return self._stretched(a, b)
+        product = self._write("mul", min(a.index, b.index), max(a.index, b.index))
+        return -product if a.negative != b.negative else product
+
+    def _stretched(self, x: Symbol, by: float) -> Value:
+        if by == 0.0:
+            return 0.0
+        size = abs(float(by))
+        product = Symbol(self, x.index) if size == 1.0 else self._write("mul", size, x.index)
+        return -product if x.negative != (by < 0.0) else product
+
+    def sine(self, x: Value) -> Value:
+        """Return the sine of ``x`` [rad]."""
+        if not isinstance(x, Symbol):
+            return math.sin(x)
+        sine = self._write("sin", x.index)
+        return -sine if x.negative else sine
+
+    def cosine(self, x: Value) -> Value:
+        """Return the cosine of ``x`` [rad]."""
+        return self._write("cos", x.index) if isinstance(x, Symbol) else math.cos(x)
+
+    def divide(self, a: Value, b: Value) -> Value:
+        """Return ``a / b``."""
+        if not isinstance(b, Symbol):
+            return a * (1.0 / b)
+        if not isinstance(a, Symbol):
+            quotient = self._write("div", float(a), b.index)
+            return -quotient if b.negative else quotient
+        quotient = self._write("div", a.index, b.index)
+        return -quotient if a.negative != b.negative else quotient
+
+    def root(self, x: Value) -> Value:
+        """Return the square root of ``x``."""
+        if not isinstance(x, Symbol):
+            return math.sqrt(x)
+        return self._write("sqrt", self._operand(x))
+
+    def less(self, a: Value, b: Value) -> Symbol:
+        """Return the condition ``a < b``, for :meth:`choose`; it does not hold for NaN."""
+        return self._write("less", self._operand(a), self._operand(b))
+
+    def choose(self, condition: Symbol, a: Value, b: Value) -> Symbol:
+        """Return ``a`` where a condition holds, else ``b``."""
+        return self._write("choose", self._operand(a), self._operand(b), condition.index)
+
+    def minimum(self, a: Value, b: Value) -> Symbol:
+        """Return the smaller value; ``b`` if one of them is NaN."""
+        return self.choose(self.less(a, b), a, b)
+
+    def maximum(self, a: Value, b: Value) -> Symbol:
+        """Return the greater value; ``b`` if one of them is NaN."""
+        return self.choose(self.less(b, a), a, b)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A finished tape: from ``input_count`` numbers to one or more arrays of numbers."""
+
+    tape: ExpressionGraph
+    input_count: int
+    outputs: tuple[tuple[Value, ...], ...]
+    """The elements of each output array, in the order of memory."""
+
+    def live(self) -> list[int]:
+        """Return the operations that some output needs, in the order of the tape."""
+        wanted = {v.index for values in self.outputs for v in values if isinstance(v, Symbol)}
+        for index in range(len(self.tape.operations) - 1, -1, -1):
+            operation = self.tape.operations[index]
+            if index in wanted and operation.name != "input":
+                operands = (operation.left, operation.right, operation.condition)
+                wanted.update(x for x in operands if isinstance(x, int))
+        return sorted(wanted)
+
+
+Vector = list[Value]
+Matrix = list[list[Value]]
+
+
+def dot(a: Iterable[Value], b: Iterable[Value]) -> Value:
+    """Return the sum of products."""
+    total: Value = 0.0
+    for x, y in zip(a, b, strict=True):
+        total = total + x * y
+    return total
+
+
+def times_matrix(A: Matrix, B: Matrix) -> Matrix:
+    """Return the matrix product."""
+    columns = list(zip(*B, strict=True))
+    return [[dot(row, column) for column in columns] for row in A]
+
+
+def times_vector(A: Matrix, b: Sequence[Value]) -> Vector:
+    """Return the matrix-vector product."""
+    return [dot(row, b) for row in A]
+
+
+def plus(a: Sequence[Value], b: Sequence[Value]) -> Vector:
+    """Return the sum of two vectors."""
+    return [x + y for x, y in zip(a, b, strict=True)]
+
+
+def minus(a: Sequence[Value], b: Sequence[Value]) -> Vector:
+    """Return the difference of two vectors."""
+    return [x - y for x, y in zip(a, b, strict=True)]
+
+
+def scaled(factor: Value, a: Sequence[Value]) -> Vector:
+    """Return a vector times a number."""
+    return [factor * x for x in a]
+
+
+def cross(a: Sequence[Value], b: Sequence[Value]) -> Vector:
+    """Return the cross product."""
+    return [
+        a[1] * b[2] - a[2] * b[1],
+        a[2] * b[0] - a[0] * b[2],
+        a[0] * b[1] - a[1] * b[0],
+    ]

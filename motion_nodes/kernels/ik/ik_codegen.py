@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The inverse kinematics of one chain as LLVM code: whole solves in one call, without the GIL.
+
+Eight descents run side by side, one in each lane of a vector of eight numbers: the first to arrive
+wins. A step of all eight takes about as long as one in scalar code, so a solve takes the time of
+its luckiest start.
+
+The step is straight-line code from :mod:`motion_nodes.kernels.ik.ik_step`; the loop around it is
+LLVM text, too (:mod:`~motion_nodes.kernels.ik.ik_loop`,
+:mod:`~motion_nodes.kernels.ik.ik_seeds`). As a Numba kernel it would be no faster, for it does
+little, and importing Numba costs a quarter of a second and 100 MB.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+
+from motion_nodes.kernels.expression_graph import ExpressionGraph, Program, Value, cross, dot
+from motion_nodes.kernels.ik.ik_loop import loop_text
+from motion_nodes.kernels.ik.ik_memory import (
+    LANES,
+    FieldLayout,
+    IkWorkspace,
+    lane_inputs,
+    work_layout,
+)
+from motion_nodes.kernels.ik.ik_seeds import bits, read
+from motion_nodes.kernels.ik.ik_step import step_program
+from motion_nodes.kernels.kinematic_arrays import Array, PackedArrays
+from motion_nodes.kernels.llvm_text import LlvmFunction, declarations
+from motion_nodes.kernels.robot_codegen import load_code
+from motion_nodes.kernels.simd import Lanes, Writer
+from motion_nodes.kernels.sources import source_digest
+
+_SOURCES = (
+    "ik.ik_memory",
+    "ik.ik_step",
+    "ik.ik_seeds",
+    "ik.ik_loop",
+    "ik.ik_codegen",
+)
+
+_One = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+_Many = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
+)
+
+
+class GeneratedIk:
+    """Solves of one chain by code generated for it. May be called from several threads."""
+
+    generated = True
+
+    def __init__(self, arrays: PackedArrays, row: int) -> None:
+        """Compile, or load what was compiled before.
+
+        Args:
+            arrays: the robot; poses are relative to its row 0.
+            row: the tip.
+
+        Raises:
+            CodeGenerationError: no code can be generated here.
+        """
+        known = f"{arrays.digest()} {row} {source_digest(_SOURCES)}"
+        self._code = load_code(f"ik {known}", lambda: solve_text(arrays, row))
+        self._solve = _One(self._code.address("ik_solve"))
+        self._resume = _One(self._code.address("ik_resume"))
+        self._many = _Many(self._code.address("ik_many"))
+
+    def solve(self, work: IkWorkspace) -> int:
+        """Begin a solve and return its outcome; see :mod:`motion_nodes.kernels.ik.ik_memory`."""
+        outcome: int = self._solve(work.address)
+        return outcome
+
+    def resume(self, work: IkWorkspace) -> int:
+        """Go on after a pause or a solution and return the outcome."""
+        outcome: int = self._resume(work.address)
+        return outcome
+
+    def many(self, work: IkWorkspace, targets: Array, q: Array, report: Array) -> None:
+        """Solve for m poses, shape (m, 4, 4); write q (m, n) and report (m, REPORT)."""
+        addresses = (targets.ctypes.data, q.ctypes.data, report.ctypes.data)
+        self._many(work.address, len(targets), *addresses)
+
+
+def target_program() -> Program:
+    """Return the program that restates a target.
+
+    Inputs: pose of the target in row 0, shape (4, 4); weights of position and rotation in what is
+    near. Outputs: pose of row 0 in the target (rotation, then translation); factors of the
+    features; the sum of the squares of all deviations of the input from a pose.
+    """
+    tape = ExpressionGraph()
+    X = [[tape.input(4 * i + j) for j in range(4)] for i in range(4)]
+    R, p = [row[:3] for row in X[:3]], [row[3] for row in X[:3]]
+    weight, closeness = tape.input(16), tape.input(17)
+    columns = [list(column) for column in zip(*R, strict=True)]
+    inverse = [x for column in columns for x in column] + [-dot(column, p) for column in columns]
+    direction = [weight, *(-2.0 * weight * x for x in p)]
+    direction += [-closeness * x for row in R for x in row]
+    deviations = [
+        dot(columns[i], columns[j]) - float(i == j) for i in range(3) for j in range(i, 3)
+    ]
+    deviations.append(dot(columns[0], cross(columns[1], columns[2])) - 1.0)
+    deviations += [X[3][0], X[3][1], X[3][2], X[3][3] - 1.0]
+    finite = [tape.less(tape.maximum(-x, x), 1e100) for x in p]
+    deviations += [tape.choose(condition, 0.0, 1.0) for condition in finite]
+    return Program(tape, 18, ((*inverse,), (*direction,), (dot(deviations, deviations),)))
+
+
+def solve_text(arrays: PackedArrays, row: int) -> str:
+    """Return the LLVM module of a chain; its functions are those of ``loop_text``."""
+    n = arrays.joint_count
+    parts = (_step(step_program(arrays, row), n), _restate(n), loop_text(n))
+    return "\n".join([*parts, *declarations(Lanes("double", LANES))])
+
+
+def _step(program: Program, n: int) -> str:
+    """Write the function that takes one step in all lanes.
+
+    It returns the lanes that hold a solution, a bit each, if no other is awaited; then none moves.
+    """
+    writer, own, at = Writer(Lanes("double", LANES)), lane_inputs(n), work_layout(n)
+
+    def load(index: int) -> str:
+        if index < own.size:
+            return writer.load(writer.address("%work", at["own"] + index * LANES))
+        scalar = Writer(Lanes("double", 1), writer.lines, f"i{index}_")
+        number = scalar.load(scalar.address("%work", at["common"] + index - own.size))
+        return writer.joined([number] * LANES)
+
+    body = LlvmFunction(program, writer, load, LANES)
+
+    def store(values: Sequence[Value], places: Sequence[int]) -> None:
+        body.write(values)
+        for value, place in zip(values, places, strict=True):
+            writer.store(body.output(value), writer.address("%work", place))
+
+    moved, measures, flags, errors = program.outputs
+    store(errors, [at["errors"] + i * LANES for i in range(6)])
+    store(flags[:1], [at["solved"]])
+    writer.lines.append(_return_if_arrived(body.output(flags[0]), at))
+    store(moved, [at["own"] + (own["q"] + k) * LANES for k in range(n)])
+    places = [at["own"] + own[name] * LANES for name in ("best", "stalled")]
+    store((*measures, *flags[1:]), [at["squared"], *places, at["hopeless"]])
+    lines = "\n".join(writer.lines)
+    return f"define internal i64 @ik_step(ptr %work) nounwind {{\n{lines}\n  ret i64 0\n}}\n"
+
+
+def _return_if_arrived(solved: str, at: FieldLayout) -> str:
+    """Return the lines that end a step before anything moves, if it need not go on."""
+    return f"""{bits("solved", solved)}
+{read(at, "live")}
+{read(at, "wait")}
+  %found = and i64 %solved_bits, %live
+  %unsolved = xor i64 %solved_bits, -1
+  %awaited = and i64 %wait, %unsolved
+  %some_found = icmp ne i64 %found, 0
+  %none_awaited = icmp eq i64 %awaited, 0
+  %arrived = and i1 %some_found, %none_awaited
+  br i1 %arrived, label %end, label %move
+end:
+  ret i64 %found
+move:"""
+
+
+def _restate(n: int) -> str:
+    """Write the function that prepares the target for the step and for the choice of starts."""
+    writer, at, own = Writer(Lanes("double", 1)), work_layout(n), lane_inputs(n)
+    wide = Writer(Lanes("double", LANES), writer.lines, "w")
+    program, start = target_program(), at["target"]  # ``importance`` follows
+    body = LlvmFunction(
+        program, writer, lambda i: writer.load(writer.address("%work", start + i)), 1
+    )
+    body.write()
+    inverse, direction, defect = program.outputs
+    for i, value in enumerate(inverse):
+        number = wide.joined([body.output(value)] * LANES)
+        wide.store(number, wide.address("%work", at["own"] + (own["X_TB"] + i) * LANES))
+    for i, value in enumerate((*direction, *defect)):  # ``defect`` follows ``direction``
+        writer.store(body.output(value), writer.address("%work", at["direction"] + i))
+    return _function("ik_restate", writer)
+
+
+def _function(name: str, writer: Writer) -> str:
+    lines = "\n".join(writer.lines)
+    return f"define internal void @{name}(ptr %work) nounwind {{\n{lines}\n  ret void\n}}\n"

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forward kinematics and Jacobian for any robot, with plain loops over its arrays.
+
+Slower than the generated code, but it shares nothing with it: the oracle of the tests, and what
+runs where no code can be generated. ``Model`` below stands for the arrays of
+:class:`motion_nodes.kernels.kinematic_arrays.PackedArrays` in the order of :func:`model_of`.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from motion_nodes.kernels.jit import kernel
+from motion_nodes.kernels.kinematic_arrays import Array, IndexArray, PackedArrays
+
+Model = tuple[IndexArray, IndexArray, Array, Array, IndexArray, Array, Array]
+
+
+def model_of(arrays: PackedArrays) -> Model:
+    """Return the arrays that the kernels take."""
+    return (
+        arrays.parent,
+        arrays.kind,
+        np.ascontiguousarray(arrays.X_PJ),
+        np.ascontiguousarray(arrays.axis),
+        arrays.q_index,
+        arrays.multiplier,
+        arrays.offset,
+    )
+
+
+@kernel
+def all_poses(model: Model, q: Array, X: Array) -> None:
+    """Write the pose of each row in row 0.
+
+    Args:
+        model: the robot.
+        q: configuration, shape (n,).
+        X: result, shape (rows, 4, 4).
+    """
+    parent, kind, X_PJ, axis, q_index, multiplier, offset = model
+    R = np.zeros((3, 3))
+    for row in range(parent.shape[0]):
+        value = 0.0
+        if kind[row] != 0:
+            value = multiplier[row] * q[q_index[row]] + offset[row]
+        a = axis[row]
+        sine, versine = 0.0, 0.0
+        if kind[row] == 1:
+            sine, versine = math.sin(value), 1.0 - math.cos(value)
+        R[0, 0] = 1.0 - versine * (a[1] * a[1] + a[2] * a[2])
+        R[1, 1] = 1.0 - versine * (a[2] * a[2] + a[0] * a[0])
+        R[2, 2] = 1.0 - versine * (a[0] * a[0] + a[1] * a[1])
+        for i in range(3):
+            j, k = (i + 1) % 3, (i + 2) % 3
+            R[j, k] = versine * a[j] * a[k] - sine * a[i]
+            R[k, j] = versine * a[j] * a[k] + sine * a[i]
+        slide = value if kind[row] == 2 else 0.0
+        for i in range(3):
+            for j in range(3):
+                total = 0.0
+                for k in range(3):
+                    total += X_PJ[row, i, k] * R[k, j]
+                X[row, i, j] = total
+            moved = a[0] * X_PJ[row, i, 0] + a[1] * X_PJ[row, i, 1] + a[2] * X_PJ[row, i, 2]
+            X[row, i, 3] = X_PJ[row, i, 3] + slide * moved
+        X[row, 3, :3] = 0.0
+        X[row, 3, 3] = 1.0
+        if parent[row] >= 0:
+            _prepend(X[parent[row]], X[row])
+
+
+@kernel
+def _prepend(X_AB: Array, X_BC: Array) -> None:
+    """Replace ``X_BC`` by ``X_AC``."""
+    for j in range(4):
+        x, y, z = X_BC[0, j], X_BC[1, j], X_BC[2, j]
+        for i in range(3):
+            total = X_AB[i, 0] * x + X_AB[i, 1] * y + X_AB[i, 2] * z
+            X_BC[i, j] = total + X_AB[i, 3] if j == 3 else total
+
+
+@kernel
+def jacobian(model: Model, X: Array, tip: int, J: Array) -> None:
+    """Write the geometric Jacobian of a row's origin, in the axes of row 0.
+
+    Args:
+        model: the robot.
+        X: poses from :func:`all_poses`, shape (rows, 4, 4).
+        tip: the row.
+        J: result, linear then angular, shape (6, n).
+    """
+    parent, kind, _, axis, q_index, multiplier, _ = model
+    J[:, :] = 0.0
+    a = np.zeros(3)
+    d = np.zeros(3)
+    row = tip
+    while row > 0:
+        if kind[row] != 0:
+            # A joint's axis has the same coordinates before and after the joint's motion.
+            for i in range(3):
+                total = 0.0
+                for k in range(3):
+                    total += X[row, i, k] * axis[row, k]
+                a[i] = multiplier[row] * total
+                d[i] = X[tip, i, 3] - X[row, i, 3]
+            column = q_index[row]
+            for i in range(3):
+                j, k = (i + 1) % 3, (i + 2) % 3
+                if kind[row] == 1:
+                    J[i, column] += a[j] * d[k] - a[k] * d[j]
+                    J[3 + i, column] += a[i]
+                else:
+                    J[i, column] += a[i]
+        row = parent[row]
+
+
+@kernel
+def many_poses(model: Model, Q: Array, rows: IndexArray, out: Array) -> None:
+    """Write the poses of some rows for many configurations.
+
+    Args:
+        model: the robot.
+        Q: configurations, shape (m, n).
+        rows: which rows, shape (r,).
+        out: result, shape (m, r, 4, 4).
+    """
+    X = np.empty((model[0].shape[0], 4, 4))
+    for m in range(Q.shape[0]):
+        all_poses(model, Q[m], X)
+        for i in range(rows.shape[0]):
+            out[m, i] = X[rows[i]]
+
+
+@kernel
+def many_jacobians(model: Model, Q: Array, tip: int, out: Array) -> None:
+    """Write the Jacobian of a row for many configurations, shape (m, 6, n)."""
+    X = np.empty((model[0].shape[0], 4, 4))
+    for m in range(Q.shape[0]):
+        all_poses(model, Q[m], X)
+        jacobian(model, X, tip, out[m])

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accelerations that a joint can afford: it can still stop before its limits, with bounded jerk.
+
+A state is viable if braking, that is jerk -J down to acceleration -B and then -B, stops the joint
+before its limit and never lets it exceed its greatest speed. Of the accelerations within reach of
+the last one, those that lead to a viable state are an interval; the wish is moved into it. From a
+viable state braking leads to a viable state, so the interval is never empty.
+
+The formulas are written for a tape or for NumPy arrays alike, as whatever ``ops`` is.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.kernels.rmp.rmp_formulas import NumpyOps
+from motion_nodes.kernels.sources import source_digest
+
+INPUTS = ("q", "qd", "last", "wish", "lower", "upper", "speed", "acceleration", "jerk", "dt")
+"""Numbers per joint; ``last`` is the acceleration before, ``wish`` the one that is asked for."""
+_HALVINGS = 24
+_SLACK = 1e-12
+
+Bound = Callable[[Array, Array], None]
+"""``bound(rows, out)``: rows of shape (n, 10) in, accelerations of shape (n,) out."""
+
+
+@dataclass(frozen=True)
+class _Brake:
+    """What limits a joint on one side, as if that were the upper one."""
+
+    ops: Any
+    room: Any
+    """Distance from the limit after the step."""
+    qd: Any
+    speed: Any
+    B: Any
+    J: Any
+    dt: Any
+
+    def stops(self, a: Any) -> Any:
+        """Return 1 where acceleration ``a`` over the step leads to a viable state, else 0."""
+        ops = self.ops
+        v, J = self.qd + a * self.dt, self.J
+        rising = ops.maximum(a, 0.0)
+        peak = v + ops.divide(rising * rising, 2.0 * J)
+        # Velocities hold for a whole step, so each step may reach further than a smooth motion.
+        reach = self._stop(v, a) + ops.maximum(peak, 0.0) * self.dt
+        near = ops.choose(ops.less(self.room + _SLACK, reach), 0.0, 1.0)
+        return near * ops.choose(ops.less(self.speed + _SLACK, peak), 0.0, 1.0)
+
+    def _stop(self, v: Any, a: Any) -> Any:
+        """Return how far the joint goes before it stops."""
+        ops, B, J = self.ops, self.B, self.J
+        t1 = ops.divide(ops.maximum(a + B, 0.0), J)
+        v1 = v + t1 * (a - 0.5 * J * t1)
+        x1 = t1 * (v + t1 * (0.5 * a - J * t1 * (1.0 / 6.0))) + ops.divide(v1 * v1, 2.0 * B)
+        root = ops.root(ops.maximum(a * a + 2.0 * J * v, 0.0))
+        t2 = ops.divide(ops.maximum(a + root, 0.0), J)
+        x2 = t2 * (v + t2 * (0.5 * a - J * t2 * (1.0 / 6.0)))
+        return ops.choose(ops.less(0.0, v1), x1, ops.maximum(x2, 0.0))
+
+    def greatest(self, low: Any, high: Any) -> Any:
+        """Return the greatest viable acceleration between two; without one, full braking."""
+        ops = self.ops
+        a, b = low, high
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (a + b)
+            good = ops.less(0.5, self.stops(middle))
+            a, b = ops.choose(good, middle, a), ops.choose(good, b, middle)
+        some = ops.less(0.5, self.stops(low))
+        best = ops.choose(ops.less(0.5, self.stops(high)), high, ops.choose(some, a, -self.B))
+        return best
+
+
+def affordable(ops: Any, x: dict[str, Any]) -> Any:
+    """Return the affordable acceleration that is nearest to the wish; ``x`` as in INPUTS."""
+    B, J, dt = x["acceleration"], x["jerk"], x["dt"]
+    step = J * dt
+    low = ops.maximum(x["last"] - step, -B)
+    high = ops.minimum(x["last"] + step, B)
+    # An acceleration beyond what is allowed comes back as fast as it may.
+    low, high = ops.minimum(low, B), ops.maximum(high, -B)
+    after = x["q"] + x["qd"] * dt
+    up = _Brake(ops, x["upper"] - after, x["qd"], x["speed"], B, J, dt).greatest(low, high)
+    down = -_Brake(ops, after - x["lower"], -x["qd"], x["speed"], B, J, dt).greatest(-high, -low)
+    return ops.maximum(ops.minimum(x["wish"], up), down)
+
+
+def generic_bound(rows: Array, out: Array) -> None:
+    """Bound accelerations in NumPy."""
+    columns = dict(zip(INPUTS, np.ascontiguousarray(rows.T), strict=True))
+    out[:] = affordable(NumpyOps, columns)
+
+
+def generated_bound() -> Bound:
+    """Return the same as generated code, one joint per lane.
+
+    Raises:
+        CodeGenerationError: no code can be generated here.
+    """
+    from motion_nodes.kernels import native
+    from motion_nodes.kernels.expression_graph import ExpressionGraph, Program
+    from motion_nodes.kernels.llvm_text import module_text
+    from motion_nodes.kernels.robot_codegen import load_code
+
+    def text() -> str:
+        tape = ExpressionGraph()
+        x = {name: tape.input(i) for i, name in enumerate(INPUTS)}
+        program = Program(tape, len(INPUTS), ((affordable(tape, x),),))
+        lanes = native.host_cpu().lanes("double")
+        return module_text({"bound": program}, {"bound": ("one", "many")}, lanes)
+
+    code = load_code(f"rmp bounds {source_digest(('rmp.rmp_joint_limits',))}", text)
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+    run = kind(code.address("bound_many"))
+    return lambda rows, out: run(rows.ctypes.data, len(out), out.ctypes.data)

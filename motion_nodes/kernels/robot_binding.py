@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calling a robot's kernels from Python: generated code where possible, else the generic kernels.
+
+Single calls are functions ``run(q, out...)`` that return 1, and write nothing, unless all arguments
+are contiguous float64 buffers of the right length. They hold the GIL: letting go of it would take
+longer than the work. Batches take arrays that the caller has checked, and release the GIL.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from motion_nodes.kernels.kinematic_arrays import Array, PackedArrays
+from motion_nodes.kernels.python_form import Run, builtin
+
+_LOG = logging.getLogger(__name__)
+
+_RunMany = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
+
+
+class RobotCalls(Protocol):
+    """The calls that :class:`motion_nodes.model.kinematics.Kinematics` needs."""
+
+    generated: bool
+
+    def frames(self) -> Run:
+        """Return the call for the poses of all frames, shape (f, 4, 4)."""
+
+    def pose(self, row: int) -> Run:
+        """Return the call for the pose of a row, shape (4, 4)."""
+
+    def jacobian(self, row: int) -> Run:
+        """Return the call for the Jacobian of a row, shape (6, n)."""
+
+    def both(self, row: int) -> Run:
+        """Return the call for pose (4, 4) and Jacobian (6, n) of a row."""
+
+    def frames_many(self, Q: Array, out: Array) -> None:
+        """Write the poses of all frames for m configurations, shape (m, f, 4, 4)."""
+
+    def pose_many(self, row: int, Q: Array, out: Array) -> None:
+        """Write the poses of a row for m configurations, shape (m, 4, 4)."""
+
+    def jacobian_many(self, row: int, Q: Array, out: Array) -> None:
+        """Write the Jacobians of a row for m configurations, shape (m, 6, n)."""
+
+    def load_frames(self) -> None:
+        """Compile or load whatever the calls for all frames need."""
+
+    def load_row(self, row: int) -> None:
+        """Compile or load whatever the calls for one row need."""
+
+
+def robot_calls(arrays: PackedArrays, *, generic: bool = False) -> RobotCalls:
+    """Return the best calls there are for a robot.
+
+    Args:
+        arrays: the robot.
+        generic: True to use the generic kernels in any case.
+    """
+    if not generic:
+        try:
+            from motion_nodes.kernels.robot_codegen import CodeGenerationError, check_available
+        except (ImportError, OSError) as error:  # llvmlite is missing or does not load
+            _LOG.warning("generic kernels in use: %s", error)
+            return GenericCalls(arrays)
+        try:
+            check_available()
+            calls = GeneratedCalls(arrays)
+            calls.load_frames()
+        except CodeGenerationError as error:
+            _LOG.warning("generic kernels in use: %s", error)
+        else:
+            return calls
+    return GenericCalls(arrays)
+
+
+class GeneratedCalls:
+    """Calls of code that was generated for this robot."""
+
+    generated = True
+
+    def __init__(self, arrays: PackedArrays) -> None:
+        from motion_nodes.kernels.robot_codegen import RobotCode
+
+        self.code = RobotCode(arrays)
+        self._run = functools.cache(self._find)
+        self._run_many = functools.cache(self._find_many)
+
+    def frames(self) -> Run:
+        """Return the call for the poses of all frames."""
+        return self._run("frames", None)
+
+    def pose(self, row: int) -> Run:
+        """Return the call for the pose of a row."""
+        return self._run("pose", row)
+
+    def jacobian(self, row: int) -> Run:
+        """Return the call for the Jacobian of a row."""
+        return self._run("jacobian", row)
+
+    def both(self, row: int) -> Run:
+        """Return the call for pose and Jacobian of a row."""
+        return self._run("both", row)
+
+    def frames_many(self, Q: Array, out: Array) -> None:
+        """Write the poses of all frames for many configurations."""
+        self._many("frames", None, Q, out)
+
+    def pose_many(self, row: int, Q: Array, out: Array) -> None:
+        """Write the poses of a row for many configurations."""
+        self._many("pose", row, Q, out)
+
+    def jacobian_many(self, row: int, Q: Array, out: Array) -> None:
+        """Write the Jacobians of a row for many configurations."""
+        self._many("jacobian", row, Q, out)
+
+    def load_frames(self) -> None:
+        """Compile or load the unit of all frames."""
+        self._run("frames", None)
+        self._run_many("frames", None)
+
+    def load_row(self, row: int) -> None:
+        """Compile or load the unit of a row."""
+        for name in ("pose", "jacobian", "both"):
+            self._run(name, row)
+        for name in ("pose", "jacobian"):
+            self._run_many(name, row)
+
+    def _find(self, name: str, row: int | None) -> Run:
+        return builtin(self.code.address(f"{name}_python", row), name)
+
+    def _find_many(self, name: str, row: int | None) -> Callable[[int, int, int], object]:
+        return _RunMany(self.code.address(f"{name}_many", row))
+
+    def _many(self, name: str, row: int | None, Q: Array, out: Array) -> None:
+        self._run_many(name, row)(Q.ctypes.data, Q.shape[0], out.ctypes.data)
+
+
+class GenericCalls:
+    """Calls of the kernels that loop over the robot's arrays."""
+
+    generated = False
+
+    def __init__(self, arrays: PackedArrays) -> None:
+        from motion_nodes.kernels import numpy_kinematics
+
+        self._generic = numpy_kinematics
+        self._model = numpy_kinematics.model_of(arrays)
+        self._rows = np.array(arrays.frame_rows, np.int32)
+        self._joint_count = arrays.joint_count
+
+    def frames(self) -> Run:
+        """Return the call for the poses of all frames."""
+
+        def run(q: Array, out: Array) -> int:
+            X = self._poses(q)
+            if X is None:
+                return 1
+            out[...] = X[self._rows]
+            return 0
+
+        return run
+
+    def pose(self, row: int) -> Run:
+        """Return the call for the pose of a row."""
+
+        def run(q: Array, out: Array) -> int:
+            X = self._poses(q)
+            if X is None:
+                return 1
+            out[...] = X[row]
+            return 0
+
+        return run
+
+    def jacobian(self, row: int) -> Run:
+        """Return the call for the Jacobian of a row."""
+        both = self.both(row)
+        return lambda q, out: both(q, np.empty((4, 4)), out)
+
+    def both(self, row: int) -> Run:
+        """Return the call for pose and Jacobian of a row."""
+
+        def run(q: Array, pose: Array, jacobian: Array) -> int:
+            X = self._poses(q)
+            if X is None:
+                return 1
+            pose[...] = X[row]
+            self._generic.jacobian(self._model, X, row, jacobian)
+            return 0
+
+        return run
+
+    def frames_many(self, Q: Array, out: Array) -> None:
+        """Write the poses of all frames for many configurations."""
+        self._generic.many_poses(self._model, Q, self._rows, out)
+
+    def pose_many(self, row: int, Q: Array, out: Array) -> None:
+        """Write the poses of a row for many configurations."""
+        rows = np.array([row], np.int32)
+        self._generic.many_poses(self._model, Q, rows, out[:, np.newaxis])
+
+    def jacobian_many(self, row: int, Q: Array, out: Array) -> None:
+        """Write the Jacobians of a row for many configurations."""
+        self._generic.many_jacobians(self._model, Q, row, out)
+
+    def load_frames(self) -> None:
+        """Run the kernels for poses once, which compiles them."""
+        Q = np.zeros((1, self._joint_count))
+        self._poses(Q[0])
+        self.frames_many(Q, np.empty((1, len(self._rows), 4, 4)))
+
+    def load_row(self, row: int) -> None:
+        """Run the kernels for a row once, which compiles them."""
+        Q = np.zeros((1, self._joint_count))
+        self.pose_many(row, Q, np.empty((1, 4, 4)))
+        self.jacobian_many(row, Q, np.empty((1, 6, self._joint_count)))
+        self.both(row)(Q[0], np.empty((4, 4)), np.empty((6, self._joint_count)))
+
+    def _poses(self, q: Array) -> Array | None:
+        """Return the poses of all rows; None if ``q`` is not what the kernels take."""
+        fits = isinstance(q, np.ndarray) and q.dtype == np.float64 and q.flags.c_contiguous
+        if not fits or q.shape != (self._joint_count,):
+            return None
+        # Numba compiles anew for an array that cannot be written; a copy always can.
+        X = np.empty((self._model[0].shape[0], 4, 4))
+        self._generic.all_poses(self._model, q.copy(), X)
+        return X

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the kernels of tree searches share: memory, random numbers, distances, steps.
+
+Nodes of joints that wrap are kept as they were drawn; the way between two nodes is the shorter one
+around. Where nothing wraps that is the plain difference.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from motion_nodes.kernels.collision.checker_bridge import Checker, edge_free, state_free
+from motion_nodes.kernels.jit import part
+from motion_nodes.kernels.kinematic_arrays import Array
+
+CONTINUE = 0
+"""The batch is done, nothing was found yet."""
+FOUND = 1
+FULL = 2
+"""There is no room for more nodes."""
+NO_SAMPLE = 3
+"""No configuration free of collisions was drawn in as many tries as allowed."""
+_TURN = 2.0 * math.pi
+
+
+class TreeSpace(NamedTuple):
+    """Where samples are drawn and how far apart they are; arrays of shape (n,)."""
+
+    low: Array
+    high: Array
+    wraps: Any
+    """Of bool."""
+    weights: Array
+
+
+class Tree(NamedTuple):
+    """Nodes, in the order in which they came; the root is node 0."""
+
+    nodes: Array
+    """Shape (room, n)."""
+    parent: Any
+    """Shape (room,), int64; -1 for the root."""
+    count: Any
+    """How many nodes there are, and how many iterations were done, shape (2,), int64."""
+    random: Any
+    """State of the random numbers, shape (1,), uint64."""
+
+
+@part
+def uniform(random: Any) -> float:
+    """Return a random number in [0, 1).
+
+    Source: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators",
+    OOPSLA 2014 (SplitMix64).
+    """
+    random[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = random[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    z = z ^ (z >> np.uint64(31))
+    return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@part
+def normal(random: Any) -> float:
+    """Return a random number of the standard normal distribution.
+
+    Source: G. Box and M. Muller, "A note on the generation of random normal deviates", 1958.
+    """
+    radius = math.sqrt(-2.0 * math.log(1.0 - uniform(random)))
+    return radius * math.cos(_TURN * uniform(random))
+
+
+@part
+def way(space: TreeSpace, k: int, a: float, b: float) -> float:
+    """Return how far joint k goes from a to b."""
+    d = b - a
+    if space.wraps[k]:
+        d -= _TURN * math.ceil((d - math.pi) / _TURN)
+    return d
+
+
+@part
+def distance(space: TreeSpace, a: Array, b: Array) -> float:
+    """Return the weighted distance between two configurations."""
+    total = 0.0
+    for k in range(a.shape[0]):
+        d = way(space, k, a[k], b[k]) * space.weights[k]
+        total += d * d
+    return math.sqrt(total)
+
+
+@part
+def nearest(space: TreeSpace, nodes: Array, count: int, q: Array) -> int:
+    """Return the node that is nearest to a configuration."""
+    best, least, turning = 0, math.inf, space.wraps.any()
+    for i in range(count):
+        square = square_below(space, nodes, i, q, least, turning)
+        if square < least:
+            best, least = i, square
+    return best
+
+
+@part
+def square_below(
+    space: TreeSpace, nodes: Array, i: int, q: Array, limit: float, turning: bool
+) -> float:
+    """Return the square of a node's distance, or something not below the limit if it is not.
+
+    Args:
+        space: the joints.
+        nodes: shape (room, n).
+        i: which node.
+        q: shape (n,).
+        limit: of the square.
+        turning: whether any joint wraps.
+    """
+    total = 0.0
+    for k in range(q.shape[0]):
+        d = way(space, k, nodes[i, k], q[k]) if turning else q[k] - nodes[i, k]
+        d *= space.weights[k]
+        total += d * d
+        if total >= limit:
+            break
+    return total
+
+
+@part
+def steer(space: TreeSpace, a: Array, b: Array, step: float, out: Array) -> float:
+    """Write where a step of greatest length from a towards b ends; return how long it is."""
+    length = distance(space, a, b)
+    share = min(1.0, step / length) if length > 0.0 else 0.0
+    for k in range(a.shape[0]):
+        out[k] = a[k] + share * way(space, k, a[k], b[k])
+    return share * length
+
+
+@part
+def draw(space: TreeSpace, random: Any, checker: Checker, tries: int, out: Array) -> bool:
+    """Write a random configuration that is free; return False if none was found."""
+    n = out.shape[0]
+    for _ in range(tries):
+        for k in range(n):
+            out[k] = space.low[k] + uniform(random) * (space.high[k] - space.low[k])
+        if state_free(checker, out.reshape(1, n), 0):
+            return True
+    return False
+
+
+@part
+def draw_near(
+    space: TreeSpace, random: Any, checker: Checker, place: Array, tries: int, out: Array
+) -> bool:
+    """Write a random free configuration around a place, mostly very near; False if none was found.
+
+    Its distance along each joint is up to a share of the joint's range, and the logarithm of that
+    share is uniform from 1/200 to 1/4.
+    """
+    n = out.shape[0]
+    for _ in range(tries):
+        share = 0.25 * math.exp(-3.9 * uniform(random))
+        for k in range(n):
+            reach = share * (space.high[k] - space.low[k])
+            value = place[k] + reach * (2.0 * uniform(random) - 1.0)
+            out[k] = value if space.wraps[k] else min(max(value, space.low[k]), space.high[k])
+        if state_free(checker, out.reshape(1, n), 0):
+            return True
+    return False
+
+
+@part
+def free_way(space: TreeSpace, checker: Checker, a: Array, b: Array, work: Array) -> bool:
+    """Return whether the straight way from a to b is free, b included."""
+    n = a.shape[0]
+    for k in range(n):
+        work[k] = a[k] + way(space, k, a[k], b[k])
+    return edge_free(checker, a.reshape(1, n), 0, work.reshape(1, n), 0)
+
+
+@part
+def add(tree: Tree, q: Array, parent: int) -> int:
+    """Add a node and return its number."""
+    at = int(tree.count[0])
+    for k in range(q.shape[0]):
+        tree.nodes[at, k] = q[k]
+    tree.parent[at] = parent
+    tree.count[0] = at + 1
+    return at

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plain rapidly-exploring random tree, every edge of which is checked, the last one too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from motion_nodes.kernels.collision.checker_bridge import Checker
+from motion_nodes.kernels.jit import kernel
+from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.kernels.search.classic_trees import (
+    CONTINUE,
+    FOUND,
+    FULL,
+    NO_SAMPLE,
+    Tree,
+    TreeSpace,
+    add,
+    distance,
+    draw,
+    draw_near,
+    free_way,
+    nearest,
+    steer,
+    uniform,
+)
+
+
+@kernel
+def grow(
+    tree: Tree,
+    space: TreeSpace,
+    checker: Checker,
+    goals: Array,
+    step: float,
+    goal_bias: float,
+    near_bias: float,
+    tries: int,
+    iterations: int,
+    found: Any,
+) -> int:
+    """Grow the tree by a number of iterations, or until it gets to a goal.
+
+    Each iteration extends the node nearest to a sample towards it, step by step until the sample or
+    an obstacle is reached.
+
+    Args:
+        tree: with the start as its root, grown by earlier calls.
+        space: where samples are drawn.
+        checker: what is free.
+        goals: free configurations, any of which will do, shape (g, n).
+        step: greatest length of an edge, in the weighted metric.
+        goal_bias: share of the samples that are a goal.
+        near_bias: share of the samples that are near a goal.
+        tries: for a sample free of collisions.
+        iterations: how many.
+        found: the node and the goal that may be joined, shape (2,), int64.
+
+    Returns:
+        ``CONTINUE``, ``FOUND``, ``FULL`` or ``NO_SAMPLE``.
+
+    Source: S. LaValle, "Rapidly-exploring random trees: a new tool for path planning", 1998; J.
+    Kuffner and S. LaValle, "RRT-Connect", ICRA 2000, section 2 (steps until an obstacle is met).
+    """
+    n, g = tree.nodes.shape[1], goals.shape[0]
+    sample, q, work = np.empty(n), np.empty(n), np.empty(n)
+    for _ in range(iterations):
+        if tree.count[0] >= tree.nodes.shape[0]:
+            return FULL
+        tree.count[1] += 1
+        chance = uniform(tree.random)
+        if chance < goal_bias:
+            sample[:] = goals[int(uniform(tree.random) * g)]
+        elif chance < goal_bias + near_bias:
+            goal = goals[int(uniform(tree.random) * g)]
+            if not draw_near(space, tree.random, checker, goal, tries, sample):
+                return NO_SAMPLE
+        elif not draw(space, tree.random, checker, tries, sample):
+            return NO_SAMPLE
+        at = nearest(space, tree.nodes, tree.count[0], sample)
+        while tree.count[0] < tree.nodes.shape[0]:
+            if steer(space, tree.nodes[at], sample, step, q) == 0.0:
+                break
+            if not free_way(space, checker, tree.nodes[at], q, work):
+                break
+            at = add(tree, q, at)
+            for i in range(g):
+                close = distance(space, q, goals[i]) <= step
+                if close and free_way(space, checker, tree.nodes[at], goals[i], work):
+                    found[0], found[1] = at, i
+                    return FOUND
+    return CONTINUE

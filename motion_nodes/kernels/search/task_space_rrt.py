@@ -1,0 +1,395 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tree that grows towards poses of a tip, led by the transposed Jacobian.
+
+Errors are those of the tip in the axes of the target: position, then rotation vector. What a
+target's tolerance allows is taken off them, so an axis that does not matter has no error.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from motion_nodes.kernels.collision.checker_bridge import Checker, edge_free
+from motion_nodes.kernels.jit import kernel, part
+from motion_nodes.kernels.kinematic_arrays import Array
+from motion_nodes.kernels.robot_bridge import call_both
+from motion_nodes.kernels.search.classic_trees import (
+    CONTINUE,
+    FOUND,
+    FULL,
+    NO_SAMPLE,
+    Tree,
+    TreeSpace,
+    add,
+    draw,
+    free_way,
+    nearest,
+    square_below,
+    steer,
+    uniform,
+)
+
+
+class Tip(NamedTuple):
+    """The point that is led."""
+
+    both: int
+    """Address of ``both_one(q, pose, jacobian)`` of its link."""
+    X_LT: Array
+    """Its frame in the link, shape (4, 4)."""
+
+
+class Targets(NamedTuple):
+    """Where the tip is to be, any of them."""
+
+    poses: Array
+    """Shape (g, 4, 4)."""
+    slack: Array
+    """What each component of the error may be, inf for one that does not matter, shape (g, 6)."""
+    radius: Array
+    """What the lengths of position and rotation error may be, 0 for points, shape (g, 2)."""
+
+
+class TaskNodes(NamedTuple):
+    """What is known of nodes beside :class:`Tree`."""
+
+    tip: Array
+    """Place of the tip, shape (room, 3)."""
+    away: Array
+    """Weighted distance to each target, shape (room, g)."""
+    used: Any
+    """1 for nodes that are not to be led to a target (again), shape (room,), uint8."""
+
+
+class TaskOptions(NamedTuple):
+    """How the tree grows; see :class:`motion_nodes.planning.rrt_config.RrtConfig`."""
+
+    step_size: float
+    tries: int
+    exploitation: float
+    exploration: float
+    low: Array
+    """Of the box in which places of the tip are drawn, shape (3,)."""
+    high: Array
+    zone: Array
+    """Position and orientation error at which the target is nearly reached, shape (2,)."""
+    gradient: Array
+    """Weights of position and orientation in the gradient, shape (2,)."""
+    nearness: Array
+    """The same in the distance between tip and target, shape (2,)."""
+    substeps_away: int
+    substeps_near: int
+    near_scale: float
+    culling: float
+    substep: float
+
+
+@kernel
+def grow_to_pose(
+    tree: Tree,
+    tasks: TaskNodes,
+    space: TreeSpace,
+    checker: Checker,
+    tip: Tip,
+    targets: Targets,
+    options: TaskOptions,
+    iterations: int,
+    found: Any,
+) -> int:
+    """Grow the tree by a number of iterations, or until a new node is in the zone of a target.
+
+    The first call (with no iteration done) also looks whether the root is.
+
+    Returns:
+        ``CONTINUE``, ``FOUND`` (``found`` is node and target), ``FULL`` or ``NO_SAMPLE``.
+
+    Source: M. Vande Weghe, D. Ferguson and S. Srinivasa, "Randomized path planning for redundant
+    manipulators without inverse kinematics", Humanoids 2007, with exploration of the task space as
+    NVIDIA's planner of the same kind has it.
+    """
+    n, g = tree.nodes.shape[1], targets.poses.shape[0]
+    work = np.empty((options.substeps_near + options.substeps_away + 2, n))
+    sample, place = np.empty(n), np.eye(4)
+    anywhere = np.zeros(6)
+    anywhere[3:] = math.inf
+    if tree.count[1] == 0 and _note(tree, tasks, tip, targets, options, 0, found):
+        return FOUND
+    for _ in range(iterations):
+        if tree.count[0] >= tree.nodes.shape[0]:
+            return FULL
+        tree.count[1] += 1
+        chance = uniform(tree.random)
+        node, steps = -1, 0
+        if chance < options.exploitation:
+            target = int(uniform(tree.random) * g)
+            node = _to_exploit(tree, tasks, space, target, options.culling * options.step_size)
+            if node >= 0:
+                pose, slack, radius = (
+                    targets.poses[target],
+                    targets.slack[target],
+                    targets.radius[target],
+                )
+                steps = _descend(
+                    space, checker, tip, tree.nodes[node], pose, slack, radius, options, True, work
+                )
+        elif chance < options.exploitation + options.exploration:
+            for k in range(3):
+                share = uniform(tree.random)
+                place[k, 3] = options.low[k] + share * (options.high[k] - options.low[k])
+            node = _nearest_tip(tasks, tree.count[0], place)
+            steps = _descend(
+                space,
+                checker,
+                tip,
+                tree.nodes[node],
+                place,
+                anywhere,
+                np.zeros(2),
+                options,
+                False,
+                work,
+            )
+        if chance >= options.exploitation + options.exploration or node < 0:
+            if not draw(space, tree.random, checker, options.tries, sample):
+                return NO_SAMPLE
+            node = nearest(space, tree.nodes, tree.count[0], sample)
+            steps = _towards(space, checker, tree.nodes[node], sample, options, work)
+        if steps == 0:
+            continue
+        new = _join(tree, space, checker, node, steps, work)
+        if new >= 0 and _note(tree, tasks, tip, targets, options, new, found):
+            return FOUND
+    return CONTINUE
+
+
+@part
+def _note(
+    tree: Tree,
+    tasks: TaskNodes,
+    tip: Tip,
+    targets: Targets,
+    options: TaskOptions,
+    node: int,
+    found: Any,
+) -> bool:
+    """Write what is known of a new node; return whether it is in the zone of a target."""
+    X, J, error = np.empty((4, 4)), np.empty((6, tree.nodes.shape[1])), np.empty(6)
+    _tip(tip, tree.nodes[node], X, J)
+    tasks.tip[node] = X[:3, 3]
+    tasks.used[node] = 0
+    inside = False
+    for i in range(targets.poses.shape[0]):
+        lengths = _error(X, targets.poses[i], targets.slack[i], targets.radius[i], error)
+        tasks.away[node, i] = options.nearness[0] * lengths[0] + options.nearness[1] * lengths[1]
+        if not inside and lengths[0] <= options.zone[0] and lengths[1] <= options.zone[1]:
+            found[0], found[1] = node, i
+            inside = True
+    return inside
+
+
+@part
+def _tip(tip: Tip, q: Array, X: Array, J: Array) -> None:
+    """Write pose and Jacobian of the tip."""
+    call_both(tip.both, q.ctypes.data, X.ctypes.data, J.ctypes.data)
+    T, R = tip.X_LT, X[:3, :3].copy()
+    r0 = R[0, 0] * T[0, 3] + R[0, 1] * T[1, 3] + R[0, 2] * T[2, 3]
+    r1 = R[1, 0] * T[0, 3] + R[1, 1] * T[1, 3] + R[1, 2] * T[2, 3]
+    r2 = R[2, 0] * T[0, 3] + R[2, 1] * T[1, 3] + R[2, 2] * T[2, 3]
+    for i in range(3):
+        for j in range(3):
+            X[i, j] = R[i, 0] * T[0, j] + R[i, 1] * T[1, j] + R[i, 2] * T[2, j]
+    X[0, 3] += r0
+    X[1, 3] += r1
+    X[2, 3] += r2
+    for k in range(J.shape[1]):
+        J[0, k] += J[4, k] * r2 - J[5, k] * r1
+        J[1, k] += J[5, k] * r0 - J[3, k] * r2
+        J[2, k] += J[3, k] * r1 - J[4, k] * r0
+
+
+@part
+def _error(X: Array, target: Array, slack: Array, radius: Array, out: Array) -> tuple[float, float]:
+    """Write the way that is left to the target, in the target's axes; return its two lengths."""
+    # R is the target's rotation as seen from the tip, all in the target's axes.
+    R = np.empty((3, 3))
+    for i in range(3):
+        out[i] = 0.0
+        for k in range(3):
+            out[i] += target[k, i] * (target[k, 3] - X[k, 3])
+        for j in range(3):
+            R[i, j] = 0.0
+            for k in range(3):
+                R[i, j] += target[k, j] * X[k, i]
+    # The rotation vector of R; near half a turn its direction is of little use and so is left.
+    x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
+    sine = 0.5 * math.sqrt(x * x + y * y + z * z)
+    angle = math.atan2(sine, 0.5 * (R[0, 0] + R[1, 1] + R[2, 2] - 1.0))
+    scale = 0.5 * angle / sine if sine > 1e-9 else 0.5
+    if sine <= 1e-9 and angle > 1.0:
+        x, y, z, scale = 2.0, 0.0, 0.0, 0.5 * math.pi
+    out[3], out[4], out[5] = scale * x, scale * y, scale * z
+    for k in range(6):
+        left = max(0.0, abs(out[k]) - slack[k])
+        out[k] = math.copysign(left, out[k])
+    position = math.sqrt(out[0] * out[0] + out[1] * out[1] + out[2] * out[2])
+    rotation = math.sqrt(out[3] * out[3] + out[4] * out[4] + out[5] * out[5])
+    for k in range(3):
+        out[k] *= max(0.0, 1.0 - radius[0] / position) if position > 0.0 else 0.0
+        out[3 + k] *= max(0.0, 1.0 - radius[1] / rotation) if rotation > 0.0 else 0.0
+    return max(0.0, position - radius[0]), max(0.0, rotation - radius[1])
+
+
+@part
+def _descend(
+    space: TreeSpace,
+    checker: Checker,
+    tip: Tip,
+    start: Array,
+    target: Array,
+    slack: Array,
+    radius: Array,
+    options: TaskOptions,
+    exploit: bool,
+    path: Array,
+) -> int:
+    """Follow the transposed Jacobian from a configuration while that is free and leads nearer.
+
+    Returns:
+        How many substeps were taken; their ends are in ``path`` from row 1 on.
+    """
+    n = start.shape[0]
+    X, J, error, dq = np.empty((4, 4)), np.empty((6, n)), np.empty(6), np.empty(n)
+    path[0] = start
+    steps, before = 0, math.inf
+    while True:
+        _tip(tip, path[steps], X, J)
+        lengths = _error(X, target, slack, radius, error)
+        left = options.gradient[0] * lengths[0] ** 2 + options.gradient[1] * lengths[1] ** 2
+        if left >= before:
+            return max(0, steps - 1)
+        before = left
+        near = exploit and lengths[0] < options.near_scale * options.zone[0]
+        if steps >= (options.substeps_near if near else options.substeps_away) or left == 0.0:
+            return steps
+        if not _gradient_step(
+            space, X, J, error, target, options, path[steps], path[steps + 1], dq
+        ):
+            return steps
+        if not edge_free(checker, path, steps, path, steps + 1):
+            return steps
+        steps += 1
+
+
+@part
+def _gradient_step(
+    space: TreeSpace,
+    X: Array,
+    J: Array,
+    error: Array,
+    target: Array,
+    options: TaskOptions,
+    q: Array,
+    out: Array,
+    dq: Array,
+) -> bool:
+    """Write the end of one step down the gradient of the squared error; False if it is flat.
+
+    The error is in the axes of the target.
+    """
+    n = q.shape[0]
+    e, moved = np.zeros(6), np.zeros(6)
+    for i in range(3):
+        for k in range(3):
+            e[i] += target[i, k] * error[k]
+            e[3 + i] += target[i, k] * error[3 + k]
+    square = 0.0
+    for k in range(n):
+        dq[k] = 0.0
+        for i in range(6):
+            dq[k] += options.gradient[i // 3] * J[i, k] * e[i]
+        # A joint that stands at a limit and would go beyond has no part in it.
+        at_end = (dq[k] > 0.0 and q[k] >= space.high[k]) or (dq[k] < 0.0 and q[k] <= space.low[k])
+        if at_end and not space.wraps[k]:
+            dq[k] = 0.0
+        square += dq[k] * dq[k]
+    if square < 1e-24:
+        return False
+    gain, curvature = 0.0, 0.0
+    for i in range(6):
+        for k in range(n):
+            moved[i] += J[i, k] * dq[k]
+        gain += options.gradient[i // 3] * e[i] * moved[i]
+        curvature += options.gradient[i // 3] * moved[i] * moved[i]
+    scale = min(gain / curvature if curvature > 0.0 else 0.0, options.substep / math.sqrt(square))
+    for k in range(n):
+        out[k] = q[k] + scale * dq[k]
+        if not space.wraps[k]:
+            out[k] = min(max(out[k], space.low[k]), space.high[k])
+    return True
+
+
+@part
+def _towards(
+    space: TreeSpace, checker: Checker, start: Array, goal: Array, options: TaskOptions, path: Array
+) -> int:
+    """Take straight steps towards a configuration while they are free; return how many."""
+    path[0] = start
+    steps = 0
+    while steps < max(1, options.substeps_away):
+        if steer(space, path[steps], goal, options.step_size, path[steps + 1]) < 1e-9:
+            break
+        if not edge_free(checker, path, steps, path, steps + 1):
+            break
+        steps += 1
+    return steps
+
+
+@part
+def _join(
+    tree: Tree, space: TreeSpace, checker: Checker, node: int, steps: int, path: Array
+) -> int:
+    """Add the furthest of some substeps to which a straight line leads; -1 if there is none."""
+    work = np.empty(path.shape[1])
+    while steps > 0:
+        if free_way(space, checker, tree.nodes[node], path[steps], work):
+            return add(tree, path[steps], node)
+        steps //= 2
+    return -1
+
+
+@part
+def _to_exploit(tree: Tree, tasks: TaskNodes, space: TreeSpace, target: int, cull: float) -> int:
+    """Return the node nearest to a target that was not led there yet, and mark it; -1 for none.
+
+    Those that are not further from it than ``cull`` are marked too: they would go the same way.
+    """
+    best, least = -1, math.inf
+    for i in range(tree.count[0]):
+        if tasks.used[i] == 0 and tasks.away[i, target] < least:
+            best, least = i, tasks.away[i, target]
+    if best < 0:
+        return -1
+    tasks.used[best] = 1
+    if cull > 0.0:
+        q, limit, turning = tree.nodes[best], cull * cull, space.wraps.any()
+        for i in range(tree.count[0]):
+            near = square_below(space, tree.nodes, i, q, limit, turning) < limit
+            if near and tasks.used[i] == 0:
+                tasks.used[i] = 1
+    return best
+
+
+@part
+def _nearest_tip(tasks: TaskNodes, count: int, place: Array) -> int:
+    """Return the node the tip of which is nearest to a place."""
+    best, least = 0, math.inf
+    for i in range(count):
+        x, y = tasks.tip[i, 0] - place[0, 3], tasks.tip[i, 1] - place[1, 3]
+        z = tasks.tip[i, 2] - place[2, 3]
+        square = x * x + y * y + z * z
+        if square < least:
+            best, least = i, square
+    return best

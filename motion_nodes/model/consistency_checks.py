@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a robot.yaml and its URDF agree: names that must exist, numbers that need a source."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from motion_nodes.errors import InvalidDescription, did_you_mean
+from motion_nodes.model.base_description import (
+    AckermannSpec,
+    BaseSpec,
+    DifferentialSpec,
+    HolonomicSpec,
+)
+from motion_nodes.model.robot import Sphere
+from motion_nodes.model.robot_yaml import RobotDescription
+from motion_nodes.model.tree import JointKind, KinematicTree
+
+Spheres = Mapping[str, tuple[Sphere, ...]]
+_SOURCED_BLOCKS = ("base", "limits", "drives")
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """The checks of a description against its tree; each raises :class:`InvalidDescription`."""
+
+    file: Path
+    description: RobotDescription
+    tree: KinematicTree
+
+    def fail(self, path: str, text: str) -> InvalidDescription:
+        """Return the error for a field."""
+        return InvalidDescription(f"{self.file}: {path}: {text}")
+
+    def joints(self, names: Iterable[str], path: str) -> None:
+        """Refuse a name that is no actuated joint, and a name given twice."""
+        seen: set[str] = set()
+        for name in names:
+            if name not in self.tree.joint_names:
+                why = "is not an actuated joint" if name in self.tree.joints else "is not a joint"
+                raise self.fail(
+                    path,
+                    f"'{name}' {why} of {self.description.urdf}."
+                    f"{did_you_mean(name, self.tree.joint_names)}",
+                )
+            if name in seen:
+                raise self.fail(path, f"joint '{name}' stands twice.")
+            seen.add(name)
+
+    def link(self, name: str | None, path: str) -> None:
+        """Refuse a name that is no link."""
+        if name is not None and name not in self.tree.links:
+            raise self.fail(
+                path,
+                f"'{name}' is not a link of {self.description.urdf}."
+                f"{did_you_mean(name, self.tree.frame_names)}",
+            )
+
+    def driven(self, names: Iterable[str], path: str) -> None:
+        """Refuse joints as :meth:`joints` does, and those that are passive."""
+        names = tuple(names)
+        self.joints(names, path)
+        for name in names:
+            if name in self.description.passive_joints:
+                raise self.fail(path, f"joint '{name}' is one of passive_joints; none moves it.")
+
+    def base(self, base: BaseSpec | None) -> None:
+        """Refuse wheels and steering joints that are none, and sides that do not match."""
+        if base is None:
+            return
+        for field in dataclasses.fields(base):
+            if field.name.endswith("_names"):
+                self.joints(getattr(base, field.name), f"base.{field.name}")
+        self.driven(base.wheel_names + base.steering_names, "base")
+        for name in base.wheel_names:
+            if self.tree.joints[name].kind is not JointKind.CONTINUOUS:
+                raise self.fail(
+                    "base",
+                    f"wheel joint '{name}' is not of type continuous in {self.description.urdf}; "
+                    "a wheel turns without end.",
+                )
+        for name in base.steering_names:
+            if self.tree.joints[name].kind is not JointKind.REVOLUTE:
+                raise self.fail(
+                    "base",
+                    f"steering joint '{name}' is not of type revolute in {self.description.urdf}; "
+                    "it needs limits.",
+                )
+        if isinstance(base, DifferentialSpec) and (
+            len(base.left_wheel_names) != len(base.right_wheel_names)
+        ):
+            raise self.fail("base", "left_wheel_names and right_wheel_names differ in length.")
+        if isinstance(base, AckermannSpec):
+            for path in ("front_wheel_names", "rear_wheel_names"):
+                if len(getattr(base, path)) == 1:
+                    raise self.fail(f"base.{path}", "has one entry; give left and right, or none.")
+        if not base.wheel_names:
+            raise self.fail(
+                "base", "names no driven wheel; give front_wheel_names or rear_wheel_names."
+            )
+
+    def frames(self) -> None:
+        """Refuse frames that are no links."""
+        self.link(self.description.frames.base, "frames.base")
+        self.link(self.description.frames.tool, "frames.tool")
+        if self.description.frames.odom in self.tree.links:
+            raise self.fail("frames.odom", "is a link of the robot; it must be a frame outside.")
+
+    def simulation(self, base: BaseSpec | None) -> None:
+        """Refuse contact settings of links that do not exist, and rollers on no such wheel."""
+        for name in self.description.simulation.contact:
+            self.link(name, "simulation.contact")
+        wheels = [] if base is None else list(base.wheel_names)
+        for i, rollers in enumerate(self.description.simulation.rollers):
+            path = f"simulation.rollers[{i}]"
+            if not isinstance(base, HolonomicSpec):
+                raise self.fail(path, "only a robot of kind 'holonomic' has wheels with rollers.")
+            for name in rollers.wheels:
+                if name not in wheels:
+                    hint = did_you_mean(name, wheels)
+                    raise self.fail(
+                        f"{path}.wheels", f"'{name}' is no wheel, or has rollers already.{hint}"
+                    )
+                wheels.remove(name)
+                radius = next(w.radius for w in base.wheels if w.joint == name)
+                if radius is not None and rollers.radius >= 0.5 * radius:
+                    raise self.fail(
+                        f"{path}.radius",
+                        f"is {rollers.radius:g} m; it must be below half of the radius of wheel "
+                        f"'{name}', {radius:g} m.",
+                    )
+
+    def collision(self, spheres: Spheres) -> None:
+        """Refuse spheres and ignored pairs of links that do not exist, and bad radii."""
+        for pair in self.description.collision.ignore:
+            for name in pair:
+                self.link(name, "collision.ignore")
+        for name, items in spheres.items():
+            path = f"{self.description.collision.spheres}, {name}"
+            self.link(name, path)
+            for item in items:
+                if item[3] <= 0.0:
+                    raise self.fail(path, f"sphere {list(item)} needs a positive radius.")
+
+    def sources(self) -> None:
+        """Refuse a number without a source, and a source of nothing."""
+        data = dataclasses.asdict(self.description)
+        numbers = [p for block in _SOURCED_BLOCKS for p in _number_paths(data[block], block)]
+        for path in numbers:
+            if not any(_covers(source, path) for source in self.description.sources):
+                raise self.fail(
+                    "sources",
+                    f"{path} has no source; add `{path}: <where the number comes from>` "
+                    "(a block's path covers all its numbers).",
+                )
+        for source in self.description.sources:
+            block = source.split(".")[0]
+            if block in _SOURCED_BLOCKS and not any(_covers(source, path) for path in numbers):
+                raise self.fail("sources", f"'{source}' is no number of this file.")
+
+
+def _covers(source: str, path: str) -> bool:
+    """Return whether a source's path is that of the number or of a block around it."""
+    return path == source or path.startswith((f"{source}.", f"{source}["))
+
+
+def _number_paths(data: object, path: str) -> Iterator[str]:
+    """Yield the path of every number below ``data``."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from _number_paths(value, f"{path}.{key}")
+    elif isinstance(data, list | tuple):
+        for i, value in enumerate(data):
+            yield from _number_paths(value, f"{path}[{i}]")
+    elif isinstance(data, int | float) and not isinstance(data, bool):
+        yield path

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths of tool and joints from YAML files.
+
+A path of the tool, as poses in the robot's base, quaternions scalar last:
+
+    task_space:
+      start: {position: [0.4, 0.0, 0.5], quat_xyzw: [1, 0, 0, 0]}
+      pieces:
+        - linear: {position: [0.4, 0.2, 0.5], quat_xyzw: [1, 0, 0, 0], blend_radius: 0.05}
+        - translation: {position: [0.4, 0.2, 0.3], blend_radius: 0.05}
+        - rotation: {quat_xyzw: [0, 1, 0, 0]}
+        - three_point_arc: {mid: [0.4, 0.1, 0.2], target: [0.4, 0.0, 0.3]}
+        - tangent_arc: {target: [0.4, -0.1, 0.4], orientation: tangent}
+
+The orientation on an arc is ``constant`` (default), ``tangent`` (turning with the direction of
+motion) or ``target`` (turning to ``quat_xyzw``). A path of the joints:
+
+    c_space: {start: [0, 0, 0], waypoints: [[0.1, 0, 0], [0.2, 0, 0.3]]}
+
+And parts of both, each with how to get to it (``skip``, ``free`` or ``linear_task_space``):
+
+    composite:
+      start: [0, 0, 0]
+      parts:
+        - {mode: skip, c_space: {...}}
+        - {mode: free, task_space: {...}}
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from motion_nodes.errors import InvalidDescription
+from motion_nodes.model.files.yaml_file import parse_yaml, read_yaml
+from motion_nodes.model.yaml_schema import decode
+
+_Three = tuple[float, float, float]
+_Four = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class PoseEntry:
+    """A pose."""
+
+    position: _Three
+    quat_xyzw: _Four
+
+
+@dataclass(frozen=True)
+class LinearEntry:
+    """A straight line to a pose."""
+
+    position: _Three
+    quat_xyzw: _Four
+    blend_radius: float = 0.0
+
+
+@dataclass(frozen=True)
+class TranslationEntry:
+    """A straight line to a position."""
+
+    position: _Three
+    blend_radius: float = 0.0
+
+
+@dataclass(frozen=True)
+class RotationEntry:
+    """A turn on the spot."""
+
+    quat_xyzw: _Four
+
+
+@dataclass(frozen=True)
+class TangentArcEntry:
+    """An arc that goes on in the direction of the piece before it."""
+
+    target: _Three
+    orientation: Literal["constant", "tangent", "target"] = "constant"
+    quat_xyzw: _Four | None = None
+
+
+@dataclass(frozen=True)
+class ThreePointArcEntry:
+    """An arc through a point."""
+
+    mid: _Three
+    target: _Three
+    orientation: Literal["constant", "tangent", "target"] = "constant"
+    quat_xyzw: _Four | None = None
+
+
+@dataclass(frozen=True)
+class PieceEntry:
+    """One piece of a tool's path: one of these is given."""
+
+    linear: LinearEntry | None = None
+    translation: TranslationEntry | None = None
+    rotation: RotationEntry | None = None
+    three_point_arc: ThreePointArcEntry | None = None
+    tangent_arc: TangentArcEntry | None = None
+
+
+@dataclass(frozen=True)
+class TaskSpaceEntry:
+    """A path of the tool."""
+
+    start: PoseEntry
+    pieces: list[PieceEntry]
+
+
+@dataclass(frozen=True)
+class CSpaceEntry:
+    """A path of the joints."""
+
+    start: list[float]
+    waypoints: list[list[float]]
+
+
+@dataclass(frozen=True)
+class PartEntry:
+    """A part of a composite path: one of the two is given."""
+
+    mode: Literal["skip", "free", "linear_task_space"]
+    task_space: TaskSpaceEntry | None = None
+    c_space: CSpaceEntry | None = None
+
+
+@dataclass(frozen=True)
+class CompositeEntry:
+    """Parts one after the other."""
+
+    start: list[float]
+    parts: list[PartEntry] = dataclasses.field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class PathSpecEntry:
+    """A whole file: one of these is given."""
+
+    task_space: TaskSpaceEntry | None = None
+    c_space: CSpaceEntry | None = None
+    composite: CompositeEntry | None = None
+
+
+def read_path_spec(file: Path | str) -> PathSpecEntry:
+    """Read a path from a file.
+
+    Raises:
+        InvalidDescription: it cannot be read, is no YAML, or something in it is missing, unknown
+            or of a wrong form; the text names file and place.
+    """
+    return _checked(read_yaml(Path(file)), str(file))
+
+
+def parse_path_spec(text: str, where: str) -> PathSpecEntry:
+    """Read a path from YAML text.
+
+    Args:
+        text: the content of such a file.
+        where: for errors.
+
+    Raises:
+        InvalidDescription: as :func:`read_path_spec`.
+    """
+    return _checked(parse_yaml(text, where), where)
+
+
+def _checked(data: object, where: str) -> PathSpecEntry:
+    spec = decode(data, PathSpecEntry, where)
+    _one_of(spec, where, "")
+    for i, part in enumerate(spec.composite.parts if spec.composite else ()):
+        _one_of(part, where, f"composite.parts[{i}]", but=("mode",))
+    return spec
+
+
+def pieces_of(entry: TaskSpaceEntry, where: str = "path") -> list[tuple[str, object]]:
+    """Return the kind and the content of each piece.
+
+    Raises:
+        InvalidDescription: a piece is none or several, or an arc's quaternion is missing or too
+            much.
+    """
+    found = []
+    for i, piece in enumerate(entry.pieces):
+        kind = _one_of(piece, where, f"pieces[{i}]")
+        content = getattr(piece, kind)
+        if isinstance(content, TangentArcEntry | ThreePointArcEntry):
+            wanted = content.orientation == "target"
+            if wanted != (content.quat_xyzw is not None):
+                raise InvalidDescription(
+                    f"{where}: pieces[{i}].{kind}: quat_xyzw belongs to orientation: target, and "
+                    "only to it"
+                )
+        found.append((kind, content))
+    return found
+
+
+def _one_of(
+    entry: PathSpecEntry | PartEntry | PieceEntry, where: str, path: str, but: tuple[str, ...] = ()
+) -> str:
+    """Return the one field that is given."""
+    fields = [field.name for field in dataclasses.fields(entry) if field.name not in but]
+    given = [name for name in fields if getattr(entry, name) is not None]
+    if len(given) != 1:
+        raise InvalidDescription(
+            f"{where}: {path or 'the file'}: one of {', '.join(fields)} is needed, "
+            f"{' and '.join(given) if given else 'none'} given"
+        )
+    return given[0]

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""XRDF, the Extended Robot Description Format: what planners want to know beside a URDF.
+
+An :class:`Xrdf` is also the middle of all conversions: Lula and cuRobo files become one
+(:mod:`~motion_nodes.model.files.lula`, :mod:`~motion_nodes.model.files.curobo`), and with a URDF it
+becomes a robot (:mod:`~motion_nodes.model.import_robot`).
+
+Source: the specification of the Extended Robot Description Format
+(nvidia-isaac-ros.github.io/concepts/manipulation/xrdf.html) and, for 2.0, the files that come with
+cuMotion 1.1 (github.com/nvidia-isaac/cumotion).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from motion_nodes.model.base_description import Name
+from motion_nodes.model.robot import Sphere
+
+_Three = tuple[float, float, float]
+_Positive = Annotated[float, Meta(gt=0.0)]
+SPHERES_GROUP = "collision_spheres"
+"""Name of the group of spheres where an XRDF is made of a file that has but one."""
+
+Spheres = dict[str, tuple[Sphere, ...]]
+
+
+@dataclass(frozen=True)
+class Orientation:
+    """A quaternion; need not be of unit length, but not zero."""
+
+    w: float = 1.0
+    xyz: _Three = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class FixedTransform:
+    """Pose of an added frame in its parent."""
+
+    position: _Three = (0.0, 0.0, 0.0)
+    """[m]"""
+    orientation: Orientation = Orientation()
+
+
+@dataclass(frozen=True)
+class AddFrame:
+    """A frame that the URDF does not have."""
+
+    frame_name: Name
+    parent_frame_name: Name
+    joint_name: Name
+    """Of the fixed joint in between."""
+    joint_type: Literal["FIXED", "fixed"] = "FIXED"
+    fixed_transform: FixedTransform = FixedTransform()
+
+
+@dataclass(frozen=True)
+class RemoveMimic:
+    """A joint that mimics another in the URDF, and from now on moves by itself."""
+
+    joint_name: Name
+    position_limits: tuple[float, float]
+    """[rad or m]"""
+    velocity_limit: _Positive
+    """[rad/s or m/s]"""
+
+
+@dataclass(frozen=True)
+class Modifier:
+    """One change of the URDF: exactly one of these is given."""
+
+    add_frame: AddFrame | None = None
+    set_base_frame: Name | None = None
+    """The link that is the root from now on; what is not below it is left away."""
+    remove_mimic_attributes: RemoveMimic | None = None
+
+
+@dataclass(frozen=True)
+class CSpace:
+    """The joints that planners move; all others stand at their default positions."""
+
+    joint_names: tuple[Name, ...]
+    acceleration_limits: tuple[_Positive, ...]
+    """One for each joint [rad/s^2 or m/s^2]; empty where a file of another format has none."""
+    jerk_limits: tuple[_Positive, ...]
+    """One for each joint [rad/s^3 or m/s^3]; empty where a file of another format has none."""
+
+
+@dataclass(frozen=True)
+class WorldCollision:
+    """How the robot is seen when it is checked against the world."""
+
+    geometry: Name
+    """Group of spheres."""
+    buffer_distance: dict[Name, float] = field(default_factory=dict)
+    """Added to the radius of each sphere of a link [m]."""
+
+
+@dataclass(frozen=True)
+class XrdfSelfCollision:
+    """How the robot is seen when it is checked against itself."""
+
+    geometry: Name
+    buffer_distance: dict[Name, float] = field(default_factory=dict)
+    ignore: dict[Name, tuple[Name, ...]] = field(default_factory=dict)
+    """Pairs of links that are not checked: link -> others."""
+
+
+@dataclass(frozen=True)
+class SphereEntry:
+    """A sphere in the frame of its link."""
+
+    center: _Three
+    """[m]"""
+    radius: float
+    """[m]"""
+
+
+@dataclass(frozen=True)
+class GeometryGroup:
+    """Spheres by link, and other groups whose spheres belong to it too."""
+
+    spheres: dict[Name, tuple[SphereEntry, ...]] = field(default_factory=dict)
+    clone: tuple[Name, ...] = ()
+
+
+@dataclass(frozen=True)
+class Xrdf:
+    """A whole file."""
+
+    cspace: CSpace
+    modifiers: tuple[Modifier, ...] = ()
+    default_joint_positions: dict[Name, float] = field(default_factory=dict)
+    """[rad or m]; 0 for joints that are left out, or the limit that is nearest to it."""
+    tool_frames: tuple[Name, ...] = ()
+    world_collision: WorldCollision | None = None
+    self_collision: XrdfSelfCollision | None = None
+    """None: the robot is not checked against itself."""
+    geometry: dict[Name, GeometryGroup] = field(default_factory=dict)
+
+    def spheres(self, group: str) -> Spheres:
+        """Return the spheres of a group by link, those of the groups that it clones too."""
+        found: Spheres = {}
+        for name in with_clones(self.geometry, group):
+            for link, entries in self.geometry[name].spheres.items():
+                spheres = tuple((*entry.center, entry.radius) for entry in entries)
+                found[link] = found.get(link, ()) + spheres
+        return found
+
+    def ignored_pairs(self) -> tuple[tuple[str, str], ...]:
+        """Return the pairs of links that are not checked, each once, in the file's order."""
+        ignore = {} if self.self_collision is None else self.self_collision.ignore
+        found: dict[frozenset[str], tuple[str, str]] = {}
+        for a, others in ignore.items():
+            for b in others:
+                if a != b:
+                    found.setdefault(frozenset((a, b)), (a, b))
+        return tuple(found.values())
+
+
+@dataclass(frozen=True)
+class FieldNames:
+    """What the fields are called in the file that an :class:`Xrdf` was read from, for errors."""
+
+    joints: str = "cspace.joint_names"
+    home: str = "default_joint_positions"
+    tools: str = "tool_frames"
+    geometry: str = "geometry"
+    base: str = "set_base_frame"
+    frames: str = "add_frame"
+
+
+def with_clones(geometry: dict[str, GeometryGroup], group: str) -> tuple[str, ...]:
+    """Return a group and those that it clones, each once."""
+    found: list[str] = []
+    waiting = [group]
+    while waiting:
+        name = waiting.pop(0)
+        if name not in found and name in geometry:
+            found.append(name)
+            waiting += geometry[name].clone
+    return tuple(found)

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Join a decoded robot.yaml and a kinematic tree to a :class:`Robot`; check that they agree."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+
+from motion_nodes.errors import InvalidDescription
+from motion_nodes.model.base_description import BASE_SPECS, BaseSpec, HolonomicSpec
+from motion_nodes.model.consistency_checks import Agreement, Spheres
+from motion_nodes.model.limits import JointLimits, joint_indices
+from motion_nodes.model.robot import Group, JointDrive, Robot
+from motion_nodes.model.robot_yaml import (
+    DriveDescription,
+    GroupDescription,
+    RobotDescription,
+)
+from motion_nodes.model.roller_wheels import complete
+from motion_nodes.model.tree import Array, KinematicTree, frozen
+from motion_nodes.model.yaml_schema import decode
+
+
+def assemble(
+    file: Path, description: RobotDescription, tree: KinematicTree, urdf: str, spheres: Spheres
+) -> Robot:
+    """Return the robot.
+
+    Args:
+        file: the robot.yaml, for errors and as the place of the robot's other files.
+        description: what it says.
+        tree: what the URDF says.
+        urdf: text of the URDF.
+        spheres: collision spheres by link.
+
+    Raises:
+        InvalidDescription: names the file, the field and what is allowed.
+    """
+    check = Agreement(file, description, tree)
+    base = base_of(file, description)
+    if isinstance(base, HolonomicSpec):
+        base = complete(check, base)
+    check.base(base)
+    check.frames()
+    check.collision(spheres)
+    check.simulation(base)
+    check.joints(description.passive_joints, "passive_joints")
+    limits = _limits(check)
+    groups = _groups(check, limits)
+    drives = _drives(check, limits)
+    states = _states(check, limits)
+    check.sources()
+    return Robot(
+        name=description.name,
+        kind=description.kind,
+        directory=file.parent,
+        description=description,
+        tree=tree,
+        urdf=urdf,
+        joint_names=tree.joint_names,
+        limits=limits,
+        groups=MappingProxyType(groups),
+        drives=drives,
+        states=MappingProxyType(states),
+        home=_home(check, limits),
+        spheres=MappingProxyType(dict(spheres)),
+        base=base,
+    )
+
+
+def base_of(file: Path, description: RobotDescription) -> BaseSpec | None:
+    """Return the block ``base`` as the class that the robot's kind asks for.
+
+    Raises:
+        InvalidDescription: for an arm with a base, a base without one, or a field that does not
+            fit.
+    """
+    kind = description.kind
+    if kind == "arm":
+        if description.base is not None:
+            raise InvalidDescription(f"{file}: base: a robot of kind 'arm' has none; remove it.")
+        return None
+    spec = BASE_SPECS[kind]
+    if description.base is None:
+        fields = ", ".join(field.name for field in dataclasses.fields(spec))
+        raise InvalidDescription(
+            f"{file}: base: is missing; a robot of kind '{kind}' needs the fields: {fields}."
+        )
+    return decode(description.base, spec, str(file), "base")
+
+
+def _limits(check: Agreement) -> JointLimits:
+    """Return the limits of all actuated joints."""
+    names = check.tree.joint_names
+    given = check.description.limits
+    check.joints(given.acceleration, "limits.acceleration")
+    check.joints(given.jerk, "limits.jerk")
+    joints = [check.tree.joints[name] for name in names]
+    return JointLimits(
+        names=names,
+        lower=frozen([joint.lower for joint in joints]),
+        upper=frozen([joint.upper for joint in joints]),
+        velocity=frozen([joint.velocity for joint in joints]),
+        effort=frozen([joint.effort for joint in joints]),
+        acceleration=frozen([given.acceleration.get(name, np.inf) for name in names]),
+        jerk=frozen([given.jerk.get(name, np.inf) for name in names]),
+    )
+
+
+def _states(check: Agreement, limits: JointLimits) -> dict[str, Mapping[str, float]]:
+    """Return the named states; ``home`` is always one of them."""
+    states: dict[str, Mapping[str, float]] = {"home": {}}
+    for name, state in check.description.named_states.items():
+        path = f"named_states.{name}"
+        check.joints(state, path)
+        outside = limits.select(list(state)).violations(list(state.values()))
+        if outside:
+            raise check.fail(path, f"is outside the limits: {'; '.join(outside)}.")
+        states[name] = MappingProxyType(dict(state))
+    return states
+
+
+def _home(check: Agreement, limits: JointLimits) -> Array:
+    """Return ``home``; a joint that it does not name stands at the allowed value nearest zero."""
+    home = limits.clip(np.zeros(len(limits.names)))
+    for joint, value in check.description.named_states.get("home", {}).items():
+        if joint in limits.names:
+            home[limits.names.index(joint)] = value
+    return frozen(home)
+
+
+def _groups(check: Agreement, limits: JointLimits) -> dict[str, Group]:
+    """Return the groups."""
+    groups: dict[str, Group] = {}
+    taken: dict[str, str] = {}
+    for name, given in check.description.groups.items():
+        path = f"groups.{name}"
+        for word in (name, *given.aliases):
+            if word in taken:
+                raise check.fail(path, f"the name '{word}' is also one of group '{taken[word]}'.")
+            taken[word] = name
+        check.driven(given.joints, f"{path}.joints")
+        indices = joint_indices(given.joints, limits.names)
+        if np.any(np.diff(indices) < 0):
+            right = [limits.names[i] for i in sorted(indices)]
+            raise check.fail(f"{path}.joints", f"not in order from base to tip: use {right}.")
+        _check_chain(check, given, path)
+        indices.setflags(write=False)
+        groups[name] = Group(
+            name,
+            given.joints,
+            indices,
+            limits.select(given.joints),
+            given.base,
+            given.tip,
+            given.aliases,
+        )
+    return groups
+
+
+def _check_chain(check: Agreement, given: GroupDescription, path: str) -> None:
+    """Refuse a base and tip that are not the ends of the group's joints."""
+    check.link(given.base, f"{path}.base")
+    check.link(given.tip, f"{path}.tip")
+    if given.base is None or given.tip is None:
+        if given.base is not given.tip:
+            raise check.fail(path, "needs both base and tip, or neither.")
+        return
+    try:
+        chain = check.tree.path(given.base, given.tip)
+    except InvalidDescription:
+        raise check.fail(
+            path, f"tip '{given.tip}' is not below base '{given.base}' in the tree."
+        ) from None
+    moving = tuple(joint.name for joint in chain if joint.movable)
+    if moving != given.joints:
+        raise check.fail(
+            path, f"the joints from {given.base} to {given.tip} are {', '.join(moving) or 'none'}."
+        )
+
+
+_DRIVE_NUMBERS = ("stiffness", "damping", "armature", "kp", "ki", "kd")
+"""Fields of a drive with a number for each joint."""
+
+
+def _drives(check: Agreement, limits: JointLimits) -> tuple[JointDrive, ...]:
+    """Return one drive per joint; that of a passive joint can do nothing."""
+    drives: dict[str, JointDrive] = {}
+    for i, given in enumerate(check.description.drives):
+        path = f"drives[{i}]"
+        check.driven(given.joints, f"{path}.joints")
+        numbers = {field: _per_joint(check, given, field, path) for field in _DRIVE_NUMBERS}
+        for k, joint in enumerate(given.joints):
+            if joint in drives:
+                raise check.fail(f"{path}.joints", f"joint '{joint}' has two drives.")
+            effort = float(limits.effort[limits.names.index(joint)])
+            own = {field: values[k] for field, values in numbers.items()}
+            drives[joint] = JointDrive(joint=joint, mode=given.mode, max_effort=effort, **own)
+    for joint in check.description.passive_joints:
+        drives[joint] = JointDrive(joint, "effort", 0.0, 0.0, 0.0, max_effort=0.0)
+    missing = [name for name in limits.names if name not in drives]
+    if missing:
+        raise check.fail(
+            "drives",
+            f"these joints have no drive: {', '.join(missing)}; name those that nothing moves in "
+            "passive_joints.",
+        )
+    return tuple(drives[name] for name in limits.names)
+
+
+def _per_joint(check: Agreement, given: DriveDescription, field: str, path: str) -> Sequence[float]:
+    """Return one value per joint of a drive."""
+    values: tuple[float, ...] | float = getattr(given, field)
+    count = len(given.joints)
+    if not isinstance(values, tuple):
+        return (float(values),) * count
+    if len(values) != count:
+        raise check.fail(
+            f"{path}.{field}",
+            f"{len(values)} values for {count} joints; give one per joint, or one number for all.",
+        )
+    return values

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The two trees of RRT-Connect and their memory, around the kernels that let them grow."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.kernels.array_bridge import table_of
+from motion_nodes.kernels.collision.checker_bridge import Checker
+from motion_nodes.kernels.search import rrt_connect, rrt_samples
+from motion_nodes.kernels.search.rrt_connect import (
+    EXHAUSTED,
+    FULL,
+    ITERATIONS,
+    JOINED,
+    REACHED,
+    WAYPOINTS,
+    ConnectRules,
+)
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.joint_space import TURN, JointSpace
+from motion_nodes.planning.planning_problem import PlanStatus
+from motion_nodes.planning.search_settings import RrtConnectSettings
+from motion_nodes.planning.tree_search import SearchTree, TreeSearch
+from motion_nodes.scene.contacts import KernelChecker
+
+_BATCH_TIME = 1.5e-3
+"""About so long a kernel runs before Python looks at clock and cancelling [s]."""
+_ROOM = 512
+"""Nodes of each tree at first."""
+_STEPS_ACROSS = 13.0
+"""Edges along the diagonal of the space, where none are asked for."""
+_REACH = 3.0
+"""Reach of a node at an obstacle, in greatest edges."""
+
+
+class TwoTrees:
+    """One search after another in the same memory: start and goals, and the trees that grow."""
+
+    def __init__(
+        self,
+        space: JointSpace,
+        limits: JointLimits,
+        settings: RrtConnectSettings,
+        points: ArrayLike,
+    ) -> None:
+        """Make the memory.
+
+        Args:
+            space: the joints.
+            limits: of the same joints; start and goals must keep to them.
+            settings: how the trees grow.
+            points: start and goals, or others, where a joint has no end; shape (m, n).
+        """
+        self.space = space
+        lower, upper = space.bounds(points)
+        self._memory = rrt_connect.make_search(
+            space.weights,
+            np.where(space.wraps, TURN, 0.0),
+            np.array((limits.lower, limits.upper)),
+            _rules(settings, space, lower, upper),
+            rrt_samples.make_samples(lower, upper, settings.focus_margin, settings.focus),
+            _ROOM,
+        )
+        self._table = table_of(self._memory)
+        self.counts = self._memory.counts
+        self._budget = 100
+        self.time = 0.0
+        """Duration of the search, without making its memory [s]."""
+
+    def plant(
+        self, checker: KernelChecker | Checker, ends: Sequence[Array], random_seed: int
+    ) -> bool:
+        """Begin a search.
+
+        Args:
+            checker: must be kept by the caller until the search has ended.
+            ends: the start, then goals, any of which will do, each of shape (n,).
+            random_seed: of the samples.
+
+        Returns:
+            Whether start and goals are free and within the limits.
+        """
+        while len(ends) > self._memory.trees.parents.shape[1]:
+            self._grow()
+        nodes, sizes, table = self._memory.trees.nodes, self._memory.trees.sizes, self._table
+        nodes[0, 0] = ends[0]
+        for k in range(1, len(ends)):
+            nodes[1, k - 1] = ends[k]
+        sizes[0], sizes[1] = 1, len(ends) - 1
+        # The addresses of the checker come first.
+        table[0], table[1], table[2] = checker.state, checker.edge, checker.memory
+        self._budget, self.time = 100, 0.0
+        return bool(rrt_connect.plant(table, random_seed % 2**63))
+
+    def _grow(self) -> None:
+        checker = self._table[:3].copy()
+        self._memory = rrt_connect.grown(self._memory)
+        self._table = table_of(self._memory)
+        self._table[:3] = checker
+
+    @property
+    def iterations(self) -> int:
+        """How many extensions were tried."""
+        return int(self.counts[ITERATIONS])
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Nodes of the trees from start and goals."""
+        sizes = self._memory.trees.sizes
+        return int(sizes[0]), int(sizes[1])
+
+    @property
+    def length(self) -> float:
+        """Length of the path that was found, in the metric."""
+        return float(self._memory.found.length[0])
+
+    def search(self, give_up: Callable[[], PlanStatus | None]) -> PlanStatus:
+        """TreeSearch until the trees meet.
+
+        Args:
+            give_up: asked every millisecond or two; what it returns ends the search.
+        """
+        while True:
+            began = time.perf_counter()
+            code = rrt_connect.search(self._table, self._budget)
+            spent = time.perf_counter() - began
+            self.time += spent
+            if code == JOINED:
+                return PlanStatus.SOLVED
+            if code == EXHAUSTED:
+                return PlanStatus.ITERATION_LIMIT
+            if code == FULL:
+                self._grow()
+            else:
+                factor = min(_BATCH_TIME / max(spent, 1e-6), 4.0)
+                self._budget = max(1, int(self._budget * factor))
+            status = give_up()
+            if status is not None:
+                return status
+
+    def path(self) -> tuple[Array, int]:
+        """Return the path that was found, and to which row of the goals it leads."""
+        count, goal = int(self.counts[WAYPOINTS]), int(self.counts[REACHED])
+        return self._memory.found.path[:count].copy(), goal
+
+    def drawn(self) -> SearchTree:
+        """Return both trees as one that can be drawn, the start's nodes first."""
+        first, second = self.sizes
+        trees = self._memory.trees
+        parents = trees.parents[:, : max(first, second)].astype(np.int64)
+        parents[1][parents[1] >= 0] += first
+        return SearchTree(
+            np.concatenate((trees.nodes[0, :first], trees.nodes[1, :second])),
+            np.concatenate((parents[0, :first], parents[1, :second])),
+        )
+
+
+def first_path(
+    search: TreeSearch, goals: Array, settings: RrtConnectSettings
+) -> tuple[Array | None, int]:
+    """Return a path of RRT-Connect for a planner that searches otherwise, and its goal's row.
+
+    Args:
+        search: with start, checker and clock.
+        goals: free configurations, any of which will do, shape (g, n).
+        settings: how the trees grow.
+
+    Returns:
+        Waypoints, shape (k, n), and the row; None and 0 where time or iterations were used up.
+    """
+    request, growth = search.request, search.growth
+    began = time.perf_counter()
+    load_kernels()
+    growth.excuse(time.perf_counter() - began)
+    roots = [search.start, *goals]
+    trees = TwoTrees(search.space, request.checker.limits, settings, np.array(roots))
+    trees.plant(search.checker, roots, request.random_seed)
+    if trees.search(lambda: growth.ended(request)) is not PlanStatus.SOLVED:
+        return None, 0
+    return trees.path()
+
+
+class _Kernels:
+    """Whether the kernels are there: the first search of a process loads or compiles them."""
+
+    ready = False
+
+
+def load_kernels() -> bool:
+    """Load or compile the kernels at the first call of a process, which may take ten seconds.
+
+    Returns:
+        Whether anything had to be done; it is no part of planning then.
+    """
+    if _Kernels.ready:
+        return False
+    rrt_connect.load()
+    _Kernels.ready = True
+    return True
+
+
+def longest_edge(
+    settings: RrtConnectSettings, space: JointSpace, lower: Array, upper: Array
+) -> float:
+    """Return the greatest length of an edge, in the metric."""
+    if space.bounded:
+        diagonal = space.diagonal
+    else:
+        diagonal = float(np.linalg.norm((upper - lower) * space.weights))
+    # Where nothing can move, any length will do.
+    return settings.step_size or diagonal / _STEPS_ACROSS or 1.0
+
+
+def _rules(
+    settings: RrtConnectSettings, space: JointSpace, lower: Array, upper: Array
+) -> ConnectRules:
+    """Return the numbers that the kernel works with."""
+    step = longest_edge(settings, space, lower, upper)
+    reach = _REACH * step if settings.dynamic_domain else math.inf
+    return ConnectRules(
+        longest=step,
+        reach=reach,
+        least_reach=min(step, reach),
+        reach_change=1e-4 if settings.dynamic_domain else 0.0,
+        exploration=settings.exploration_fraction,
+        max_sampling=settings.max_sampling,
+        max_iterations=settings.iteration_bound,
+    )

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From goals to configurations that fulfil them and are free, or why there are none.
+
+A joint goal without tolerance is one configuration; with tolerance, and for poses, several are
+looked for, all of which become roots of a search: which of them is easy to get to shows there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.joint_ranges import joint_range
+from motion_nodes.planning.planning_problem import (
+    Goal,
+    JointGoal,
+    PlanRequest,
+    PlanStatus,
+    PoseGoal,
+)
+from motion_nodes.planning.pose_samples import PoseSampler
+from motion_nodes.planning.start_state import configuration, in_words
+from motion_nodes.scene.checker import CollisionChecker
+
+_SAME = 0.05
+"""Configurations that differ less are one goal [rad or m]."""
+
+
+@dataclass(frozen=True)
+class GoalOptions:
+    """How much is done to find configurations."""
+
+    configurations: int = 8
+    """As many are looked for, for each goal."""
+    samples: int = 1000
+    """Tries for each goal until the first one is found."""
+    more_samples: int = 12
+    """Tries for each goal once there is one."""
+    share: float = 0.5
+    """Part of the time for planning that may pass until the first one is found."""
+    patience: float = 1.0
+    """Greatest duration until the first one is found [s]."""
+
+
+@dataclass(frozen=True, eq=False)
+class GoalConfigurations:
+    """Configurations that fulfil goals, or why there are none."""
+
+    Q: Array
+    """Free and within limits, shape (m, n)."""
+    index: tuple[int, ...]
+    """Which goal each fulfils."""
+    status: PlanStatus | None = None
+    """None: there are some."""
+    reason: str = ""
+
+
+@dataclass
+class _Found:
+    """What was found for one goal."""
+
+    Q: list[Array] = field(default_factory=list)
+    status: PlanStatus = PlanStatus.GOAL_UNREACHABLE
+    reason: str = ""
+
+
+def goal_configurations(
+    request: PlanRequest, start: Array, options: GoalOptions | None = None
+) -> GoalConfigurations:
+    """Return configurations for the goals of a request.
+
+    Equal requests get equal answers, unless the time runs out.
+
+    Args:
+        request: the goals, and what they are checked with.
+        start: from where; solutions near to it come first.
+        options: how much is done.
+
+    Raises:
+        InvalidCommand: a goal of wrong length, or a pose that is none.
+        UnknownFrame: a pose for a link that the robot has not.
+        InvalidConfig: a pose for a link that none of the joints moves.
+    """
+    options = options or GoalOptions()
+    n = len(request.checker.joint_names)
+    if not request.goals:
+        return GoalConfigurations(np.empty((0, n)), (), PlanStatus.NO_GOAL, "no goal was given")
+    began = time.perf_counter()
+    latest = began + min(options.patience, options.share * request.timeout)
+    all_found: list[_Found] = []
+    for number, goal in enumerate(request.goals):
+        if request.cancelled():
+            return GoalConfigurations(np.empty((0, n)), (), PlanStatus.CANCELLED, "cancelled")
+        exact = _exactly(request.checker, goal)
+        if exact is not None:
+            all_found.append(exact)
+            continue
+        rng = np.random.default_rng([request.random_seed, number])
+        # What is found must not depend on how fast it goes, so numbers bound it, not time.
+        anything = any(found.Q for found in all_found)
+        tries = options.more_samples if anything else options.samples
+        chosen = replace(options, samples=tries)
+        all_found.append(_configurations(request.checker, goal, start, rng, chosen, latest))
+    index = tuple(k for k, found in enumerate(all_found) for _ in found.Q)
+    if index:
+        return GoalConfigurations(np.array([q for f in all_found for q in f.Q]), index)
+    status, reason = _why_none(all_found)
+    return GoalConfigurations(np.empty((0, n)), (), status, reason)
+
+
+def _why_none(all_found: Sequence[_Found]) -> tuple[PlanStatus, str]:
+    """Return the status of the goal that was nearest to be of use, and all reasons."""
+    order = (
+        PlanStatus.TIMED_OUT,
+        PlanStatus.GOAL_IN_COLLISION,
+        PlanStatus.GOAL_OUTSIDE_LIMITS,
+        PlanStatus.GOAL_UNREACHABLE,
+    )
+    status = min((found.status for found in all_found), key=order.index)
+    reasons = list(dict.fromkeys(found.reason for found in all_found))
+    more = f" (and {len(reasons) - 3} more goals)" if len(reasons) > 3 else ""
+    return status, "; ".join(reasons[:3]) + more
+
+
+def _configurations(
+    checker: CollisionChecker,
+    goal: Goal,
+    start: Array,
+    rng: np.random.Generator,
+    options: GoalOptions,
+    end: float,
+) -> _Found:
+    if isinstance(goal, JointGoal):
+        return _of_joint_goal(checker, goal, rng, options, end)
+    return _of_pose_goal(checker, goal, start, rng, options, end)
+
+
+def _exactly(checker: CollisionChecker, goal: Goal) -> _Found | None:
+    """Return the plain case, a joint goal without tolerance that is free; None for all others."""
+    if not isinstance(goal, JointGoal) or not is_exact(goal):
+        return None
+    q = configuration(checker, goal.q, "a joint goal")
+    if not (checker.limits.within(q) and checker.is_free(q) and checker.exact.is_free(q)):
+        return None
+    return _Found([q])
+
+
+def is_exact(goal: JointGoal) -> bool:
+    """Return whether a goal is one configuration, without tolerances."""
+    return all(isinstance(x, float) and x == 0.0 for x in (goal.below, goal.above))
+
+
+def _of_joint_goal(
+    checker: CollisionChecker,
+    goal: JointGoal,
+    rng: np.random.Generator,
+    options: GoalOptions,
+    end: float,
+) -> _Found:
+    found, room = _Found(), joint_range(checker, goal)
+    if room.trouble:
+        found.status, found.reason = PlanStatus.GOAL_OUTSIDE_LIMITS, room.trouble
+        return found
+    nominal, wide = room.nominal, room.wide
+    narrow = bool((room.high - room.low).max() < _SAME)  # all that is in it is one goal
+    tries = min(options.samples, 200) if wide else 0
+    for sample in _samples(nominal, room.low, room.high, rng, tries):
+        if checker.is_free(sample) and checker.exact.is_free(sample):
+            _add(found, sample)
+            if narrow or len(found.Q) >= options.configurations:
+                break
+        if time.perf_counter() > end:
+            break
+    if not found.Q:
+        tried = f", nor is any other of {tries} within the tolerances free" if wide else ""
+        found.status = PlanStatus.GOAL_IN_COLLISION
+        found.reason = f"the goal is in collision: {in_words(checker, nominal)}{tried}"
+    return found
+
+
+def _samples(
+    nominal: Array, low: Array, high: Array, rng: np.random.Generator, count: int
+) -> Iterator[Array]:
+    """Yield the nominal values, then random ones, at first near to them and then further away."""
+    yield nominal
+    for k in range(count):
+        reach = min(1.0, 0.1 + k / 50.0)
+        drawn = low + rng.uniform(size=len(low)) * (high - low)
+        yield nominal + reach * (drawn - nominal)
+
+
+def _of_pose_goal(
+    checker: CollisionChecker,
+    goal: PoseGoal,
+    start: Array,
+    rng: np.random.Generator,
+    options: GoalOptions,
+    end: float,
+) -> _Found:
+    found = _Found()
+    sampler = PoseSampler(checker, goal, start, rng)
+    k, last = 0, options.samples
+    while k < last and len(found.Q) < options.configurations:
+        left = end - time.perf_counter()
+        if left <= 0.0:
+            break
+        q = sampler.draw(first=k == 0, timeout=left)
+        k += 1
+        if q is not None:
+            if not found.Q:
+                last = min(last, k + options.more_samples)
+            _add(found, q)
+        elif sampler.hopeless:
+            break
+    if not found.Q:
+        found.status, found.reason = sampler.why_none()
+    return found
+
+
+def _add(found: _Found, q: Array) -> None:
+    if all(np.abs(q - known).max() > _SAME for known in found.Q):
+        found.Q.append(q)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether planning may start from where the robot is, and in words why not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.tree import Array
+from motion_nodes.planning.planning_problem import PlanStatus
+from motion_nodes.scene.checker import CollisionChecker
+
+START_TOLERANCE = 0.01
+"""A joint may be measured so far outside its limits; planning starts at the limit [rad or m]."""
+
+
+@dataclass(frozen=True, eq=False)
+class Checked:
+    """A configuration that may be used, or why it may not."""
+
+    q: Array
+    """Inside the limits, shape (n,)."""
+    status: PlanStatus | None = None
+    """None: it may be used."""
+    reason: str = ""
+    clipped: float = 0.0
+    """How far it was outside [rad or m]."""
+
+
+def check_start(
+    checker: CollisionChecker, start: ArrayLike, tolerance: float = START_TOLERANCE
+) -> Checked:
+    """Return the configuration from which to plan.
+
+    Args:
+        checker: robot and scene.
+        start: joint values now, shape (n,).
+        tolerance: how far outside the limits is taken for inside [rad or m].
+
+    Raises:
+        InvalidCommand: wrong length.
+    """
+    q = configuration(checker, start, "the start")
+    inside, clipped = q, 0.0
+    if not checker.limits.within(q):
+        if not np.isfinite(q).all():
+            bad = [n for n, x in zip(checker.joint_names, q, strict=True) if not np.isfinite(x)]
+            reason = f"the start is not known: no finite value of {', '.join(bad)}"
+            return Checked(q, PlanStatus.START_OUTSIDE_LIMITS, reason)
+        wrong = checker.limits.violations(q, tolerance)
+        if wrong:
+            reason = f"the start is outside the limits: {'; '.join(wrong)}"
+            return Checked(q, PlanStatus.START_OUTSIDE_LIMITS, reason)
+        inside = checker.limits.clip(q)
+        clipped = float(np.abs(inside - q).max(initial=0.0))
+    if not checker.exact.is_free(inside):
+        return _in_collision(checker, inside, clipped)
+    return Checked(inside, clipped=clipped)
+
+
+def check_search_start(checker: CollisionChecker, start: ArrayLike) -> Checked:
+    """Return the configuration from which to search, which collision spheres have to allow, too.
+
+    Raises:
+        InvalidCommand: wrong length.
+    """
+    begin = check_start(checker, start)
+    if begin.status is None and not checker.is_free(begin.q):
+        return _in_collision(checker, begin.q, begin.clipped)
+    return begin
+
+
+def _in_collision(checker: CollisionChecker, q: Array, clipped: float) -> Checked:
+    reason = f"the start is in collision: {in_words(checker, q)}"
+    return Checked(q, PlanStatus.START_IN_COLLISION, reason, clipped)
+
+
+def check_initial_end(
+    checker: CollisionChecker,
+    start: ArrayLike,
+    end: ArrayLike,
+    tolerance: float = START_TOLERANCE,
+) -> tuple[str, ...]:
+    """Say in words what is wrong with start and end of a motion; empty if nothing is.
+
+    Args:
+        checker: robot and scene.
+        start: joint values, shape (n,).
+        end: joint values, shape (n,).
+        tolerance: how far outside the limits is taken for inside [rad or m].
+
+    Raises:
+        InvalidCommand: wrong lengths.
+    """
+    first, last = check_start(checker, start, tolerance), check_start(checker, end, tolerance)
+    return tuple(
+        reason for reason in (first.reason, last.reason.replace("the start", "the end")) if reason
+    )
+
+
+def in_words(checker: CollisionChecker, q: Array) -> str:
+    """Return what is wrong with a configuration: the worst first, three at most.
+
+    What only the collision spheres have against it is told if true shapes have nothing.
+    """
+    said = checker.exact.problems(q)
+    if not said:
+        said = tuple(f"{words} (by collision spheres)" for words in checker.problems(q))
+    more = f" and {len(said) - 3} more" if len(said) > 3 else ""
+    return "; ".join(said[:3]) + more
+
+
+def configuration(checker: CollisionChecker, q: ArrayLike, what: str) -> Array:
+    """Return joint values as a new array, shape (n,); they need not be finite.
+
+    Raises:
+        InvalidCommand: wrong length.
+    """
+    names = checker.joint_names
+    try:
+        values = np.array(q, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.empty(0)
+    if values.shape != (len(names),):
+        raise InvalidCommand(
+            f"{what} must be {len(names)} joint values ({', '.join(names)}): {q!r}."
+        )
+    return values

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Straight lines in joint space: to a goal, or not at all."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+
+from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, PlanStatus
+from motion_nodes.planning.start_state import in_words
+from motion_nodes.planning.tree_search import find_ends, space_of
+
+
+class DirectMotion:
+    """Returns the straight way to the nearest goal that it leads to."""
+
+    name = "Direct"
+
+    def plan(self, request: PlanRequest) -> PlanResult:
+        """Try the straight way to each goal, the nearest first."""
+        began = time.perf_counter()
+        space = space_of(request, None)
+        ends = find_ends(request)
+        if isinstance(ends, PlanResult):
+            return replace(ends, planner=self.name)
+        started = time.perf_counter()
+        goals, checker = ends.goals.Q, request.checker
+        order = np.argsort(space.distance(goals, ends.start), kind="stable")
+        for i in order:
+            path = space.unwrapped([ends.start, goals[i]])
+            if checker.edge_free(path[0], path[1]):
+                now = time.perf_counter()
+                cost, index = space.length(path), ends.goals.index[i]
+                status, times = PlanStatus.SOLVED, (now - started, now - began)
+                return PlanResult(
+                    status, path, "", self.name, 1, (1, 1), cost, *times, goal_index=index
+                )
+        path = space.unwrapped([ends.start, goals[order[0]]])
+        now = time.perf_counter()
+        return PlanResult(
+            PlanStatus.BLOCKED,
+            None,
+            f"the straight way is blocked: {self._where(request, path[0], path[1])}",
+            self.name,
+            len(goals),
+            search_time=now - started,
+            time=now - began,
+        )
+
+    def _where(self, request: PlanRequest, a: np.ndarray, b: np.ndarray) -> str:  # type: ignore[type-arg]
+        """Return at which part of the way what is hit first."""
+        steps = max(2, math.ceil(float(np.linalg.norm((b - a) / request.checker.resolution))))
+        shares = np.linspace(0.0, 1.0, steps + 1)[:, np.newaxis]
+        free = request.checker.are_free(a + shares * (b - a))
+        first = int(np.argmin(free))
+        words = in_words(request.checker, a + shares[first] * (b - a))
+        return f"at {100.0 * float(shares[first, 0]):.0f} % of it {words}"

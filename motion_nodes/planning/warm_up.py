@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Have what planning needs compiled, in a process of its own.
+
+The kernels are compiled once on a machine, which takes half a minute and holds Python's lock all
+the while: in a process that controls a robot nothing else would run. So a node has another process
+do it, and then loads what that one has kept.
+
+``python -m motion_nodes.planning.warm_up ROBOT`` is that process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from motion_nodes.errors import MotionError
+from motion_nodes.kernels import jit
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.robot import Robot
+from motion_nodes.planning.pipeline import PlanOptions, plan
+from motion_nodes.planning.planners import planner_names
+from motion_nodes.planning.planning_problem import JointGoal, PlanRequest, PoseGoal
+from motion_nodes.scene.allowed_collisions import AllowedCollisions
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.scene import Scene
+from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.time_parameterization import retime
+
+_DEFAULT, _ALL = "planning", "planning-all"
+"""Marks in the cache: the default planner and what is around it; all planners."""
+_POLL = 0.05  # [s]
+_LITTLE = 0.05  # [rad or m]
+
+
+def small_motion(checker: CollisionChecker, tip: str | None = None) -> PlanRequest:
+    """Return a request that uses all that others do, and is soon done, for all may be touched.
+
+    Args:
+        checker: of the joints that move a little from ``home``.
+        tip: link whose pose is the goal; None: the goal is where the joints are.
+    """
+    room, robot = checker.snapshot(), checker.robot
+    links = dict.fromkeys(robot.tree.frame_names, True)
+    room.set_scene(Scene(allowed=AllowedCollisions(defaults=links)))
+    indices, clip = robot.indices(room.joint_names), room.limits.clip
+    start = clip(robot.home[indices])
+    goal = clip(start + _LITTLE)
+    goal = np.where(goal == start, clip(start - _LITTLE), goal)
+    if tip is None:
+        return PlanRequest(room, start, (JointGoal(goal),), timeout=0.05)
+    q = robot.home.copy()
+    q[indices] = goal
+    kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
+    return PlanRequest(room, start, (PoseGoal(tip, kinematics.pose(q, tip)),))
+
+
+def _time_a_bend(checker: CollisionChecker) -> None:
+    """Time a path with a corner: that of a small motion is straight, and timed in closed form."""
+    indices, clip = checker.robot.indices(checker.joint_names), checker.limits.clip
+    start = clip(checker.robot.home[indices])
+    corner = start.copy()
+    corner[::2] += _LITTLE
+    path = clip(np.array([start, corner, start + _LITTLE]))
+    # What there is to complain of, such as limits that are missing, requests will be told.
+    with contextlib.suppress(MotionError):
+        retime(path, checker.limits, blending=CornerBlending(PlanOptions().blend))
+
+
+def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
+    """Compile or load what planning needs, so that no request has to wait for it.
+
+    The first time on a machine that takes some seconds for each planner; later starts load it.
+
+    Args:
+        checker: of a robot that motions will be planned for.
+        planners: names of those that will be used; empty: the default one.
+    """
+    _time_a_bend(checker)
+    request = small_motion(checker)
+    for name in planners:
+        with contextlib.suppress(MotionError):
+            plan(request, PlanOptions(planner=name))
+
+
+def load_planning(robot: Robot) -> None:
+    """Load, or compile, what planning with the default planner needs, for each group with a tip."""
+    for group in robot.groups.values():
+        if group.tip is not None:
+            checker = CollisionChecker(robot, group.joints)
+            plan(small_motion(checker, group.tip))
+            _time_a_bend(checker)
+    jit.mark_compiled(_DEFAULT)
+
+
+def is_prepared() -> bool:
+    """Return whether all planners' kernels are compiled on this machine, or cannot be kept."""
+    return jit.is_compiled(_ALL) is not False
+
+
+def compile_apart(robot: str, ready: Callable[[], None], given_up: Callable[[], bool]) -> None:
+    """Have another process compile what planning needs, unless that was done on this machine.
+
+    Without a cache nothing of that can be kept: then it is compiled where it is used.
+
+    Args:
+        robot: name, or path of its description.
+        ready: called once, when the default planner's part can be loaded, or has to be compiled
+            here because the other process could not.
+        given_up: asked all the while; True ends the other process.
+    """
+    if is_prepared():
+        ready()
+        return
+    command = [sys.executable, "-m", "motion_nodes.planning.warm_up", robot]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL) as process:
+        waiting = True
+        while process.poll() is None:
+            if given_up():
+                process.terminate()
+                return
+            if waiting and jit.is_compiled(_DEFAULT):
+                waiting = False
+                ready()
+            time.sleep(_POLL)
+        if waiting and not given_up():
+            ready()
+
+
+def main() -> None:
+    """Compile for the robot that the command line names, out of the way of all else."""
+    with contextlib.suppress(OSError):
+        os.nice(15)
+    robot = load_robot(sys.argv[1])
+    load_planning(robot)
+    for group in robot.groups.values():
+        if group.tip is not None:
+            warm_up(CollisionChecker(robot, group.joints), planner_names())
+    jit.mark_compiled(_ALL)
+
+
+if __name__ == "__main__":
+    main()

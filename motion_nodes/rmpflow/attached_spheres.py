@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tool carries, as spheres in the tool's frame."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.kernels.rmp.rmp_memory import CARRIED
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
+from motion_nodes.scene.robot_spheres import bounding_sphere, carried_body, rigid_links
+from motion_nodes.scene.scene import Scene
+
+
+def carried_spheres(robot: Robot, tool: str, scene: Scene) -> Array:
+    """Return what is carried, shape (c, 4): centre in the tool's frame and radius [m].
+
+    Where it would take more spheres than there is room for, one holds each body.
+
+    Args:
+        robot: the robot.
+        tool: frame of the tool.
+        scene: with attached bodies.
+
+    Raises:
+        InvalidCommand: a body hangs on a link that moves against the tool, or there are too many.
+    """
+    if not scene.attached:
+        return np.empty((0, 4))
+    top = rigid_links(robot.tree)
+    kinematics = Kinematics(robot.tree)
+    q = robot.home
+    X_TW = inverse(kinematics.pose(q, tool))
+    bodies = []
+    for item in scene.attached.values():
+        if top.get(item.link) != top[tool]:
+            raise InvalidCommand(
+                f"'{item.name}' hangs on '{item.link}', which moves against '{tool}': RMPflow "
+                f"keeps only what moves with its tool away from the world."
+            )
+        X_TL = X_TW @ kinematics.pose(q, item.link)
+        spheres = carried_body(item).spheres
+        centres = spheres[:, :3] @ X_TL[:3, :3].T + X_TL[:3, 3]
+        bodies.append(np.column_stack((centres, spheres[:, 3])))
+    if sum(map(len, bodies)) > CARRIED:
+        bodies = [bounding_sphere(body)[None] for body in bodies]
+    if len(bodies) > CARRIED:
+        raise InvalidCommand(f"{len(bodies)} bodies are carried; RMPflow takes at most {CARRIED}.")
+    return np.concatenate(bodies)

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Accelerations that RMPflow asks for, by generated code where possible, else in NumPy."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from motion_nodes.kernels.python_form import Run
+from motion_nodes.kernels.rmp.rmp_memory import (
+    BLOCK,
+    FAR,
+    ObstacleArrays,
+    RmpModel,
+    empty_obstacles,
+    new_memory,
+    padded,
+    rmp_layout,
+    sphere_places,
+)
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.rmpflow_settings import RmpflowSettings
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, frozen
+from motion_nodes.rmpflow.numpy_policy import (
+    Goal,
+    JointBounds,
+    NumpyEvaluation,
+    PointMotion,
+    Surroundings,
+    evaluate,
+    resolve,
+)
+from motion_nodes.rmpflow.obstacle_distance import distances
+from motion_nodes.rmpflow.rmp_inputs import (
+    buffered_limits,
+    pack_capsules,
+    parameter_numbers,
+    rmp_model,
+)
+from motion_nodes.rmpflow.self_pairs import SelfSpheres, self_spheres
+
+if TYPE_CHECKING:
+    from motion_nodes.rmpflow.self_collision import SelfCollisionCode
+
+_LOG = logging.getLogger(__name__)
+_SOLVABLE = 1e-11  # least pivot of a factorisation, relative, that gives a useful solution
+
+
+class Evaluator:
+    """One robot's leaves: what they ask for in a state. Everything is in the robot's base frame.
+
+    ``q`` and ``qd`` hold all joints in the order of ``joint_names``, the active ones first; they
+    must be finite.
+    """
+
+    def __init__(
+        self,
+        robot: Robot,
+        active: tuple[str, ...],
+        tool: str,
+        settings: RmpflowSettings,
+        *,
+        generic: bool = False,
+    ) -> None:
+        """Prepare; code is compiled the first time for a robot.
+
+        Args:
+            robot: with collision spheres or collision geometry.
+            active: joints that move.
+            tool: frame that targets are for.
+            settings: parameters.
+            generic: True to use no generated code.
+
+        Raises:
+            UnknownJoint, UnknownFrame: for a name that the robot has not.
+            InvalidConfig: settings that do not fit the robot.
+        """
+        robot.indices(active)
+        self.active = active
+        self.watched = tuple(name for name in robot.joint_names if name not in active)
+        self.limits: JointLimits = robot.limits.select(active)
+        self.model, self.spheres = rmp_model(robot, active, tool, settings)
+        self._tool = tool
+        self._kinematics = Kinematics(
+            robot.tree, self.joint_names, base=robot.base_frame, generic=generic
+        )
+        self._kinematics.warm_up([tool])
+        self._at = rmp_layout(self.model)
+        self._robot = robot
+        self._memory = new_memory(self.model)
+        self._whole = self._memory.view(np.int64)
+        self._run = None if generic else _generated(self.model)
+        self._carried = np.empty((0, 4))
+        self.obstacles = empty_obstacles()
+        self.goal = Goal(frozen(robot.home[robot.indices(active)]))
+        joints = len(self.joint_names)
+        self._q, self._qd = self._view("q", joints), self._view("qd", joints)
+        self._posture, self._has_goal = (
+            self._view("posture", len(active)),
+            self._view("has_goal", 2),
+        )
+        self._goal_position, self._goal_axes = self._view("goal", 3), self._view("goal_axes", 3, 3)
+        self._put("radius", self.spheres.radii)
+        self.set_settings(settings)
+        self.set_obstacles(self.obstacles)
+        self.set_goal(self.goal)
+        self.set_carried(self._carried)
+
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """All joints of a state."""
+        return (*self.active, *self.watched)
+
+    @functools.cached_property
+    def self_spheres(self) -> SelfSpheres:
+        """Links that may not touch each other."""
+        return self_spheres(self._robot, self.model, self.spheres.links, self.spheres.radii)
+
+    @functools.cached_property
+    def _self_collision(self) -> SelfCollisionCode:
+        from motion_nodes.rmpflow.self_collision import SelfCollisionCode
+
+        return SelfCollisionCode(self.model, self.self_spheres, self._memory)
+
+    @property
+    def generated(self) -> bool:
+        """Whether generated code runs."""
+        return self._run is not None
+
+    def set_settings(self, settings: RmpflowSettings) -> None:
+        """Use other parameters from now on; frames of controllers stay as they were.
+
+        Where links begin to keep away from each other, their code is loaded, or compiled once on a
+        machine.
+
+        Raises:
+            InvalidConfig: they do not fit the robot; then the parameters before stay.
+        """
+        lower, upper = buffered_limits(self.limits.lower, self.limits.upper, settings, self.active)
+        cap = settings.joint_velocity_cap_rmp
+        fastest = np.minimum(self.limits.velocity, cap.max_velocity)
+        region = fastest * (cap.velocity_damping_region / cap.max_velocity)
+        self.settings = settings
+        self.bounds = JointBounds(lower, upper, fastest, region)
+        for name in ("lower", "upper", "max_velocity", "region"):
+            self._put(name, getattr(self.bounds, name))
+        self._put("parameters", parameter_numbers(settings))
+        self._capsules = pack_capsules(settings.body_cylinders)
+        self._point_to("capsules", self._capsules)
+        radii = np.array([item.radius for item in settings.body_collision_controllers])
+        self._guard_radii = radii[: len(self.model.guard_rows)]
+        self._put("radius", self._guard_radii, sphere_places(self.model)[1])
+        self._apart = settings.self_collision_rmp.metric_scalar > 0.0
+        if self._apart and self._run is not None:
+            self._self_collision.set_settings(settings)
+
+    def set_obstacles(self, obstacles: ObstacleArrays) -> None:
+        """Keep away from other obstacles from now on."""
+        self.obstacles = obstacles
+        self._point_to("boxes", obstacles.boxes)
+        self._point_to("rounds", obstacles.rounds)
+
+    def set_carried(self, spheres: Array) -> None:
+        """Keep what the tool carries away from obstacles, too.
+
+        Args:
+            spheres: centre in the tool's frame and radius [m], shape (c, 4).
+        """
+        self._carried = spheres
+        start, _, total = sphere_places(self.model)
+        centres = self._memory[self._at["centre"] :][: 3 * total].reshape(3, total)
+        radii = self._memory[self._at["radius"] :][:total]
+        radii[start : sphere_places(self.model)[1]] = -10.0 * FAR
+        centres[:, start : start + len(spheres)] = spheres[:, :3].T
+        radii[start : start + len(spheres)] = spheres[:, 3]
+        self._whole[self._at["blocks"]] = padded(start + len(spheres)) // BLOCK
+
+    def set_goal(self, goal: Goal) -> None:
+        """Go somewhere else from now on."""
+        self.goal = goal
+        self._posture[:] = goal.posture
+        self._has_goal[:] = goal.position is not None, goal.rotation is not None
+        if goal.position is not None:
+            self._goal_position[:] = goal.position
+        if goal.rotation is not None:
+            self._goal_axes[:] = goal.rotation
+
+    def acceleration(self, q: Array, qd: Array) -> Array:
+        """Return accelerations of the active joints, norm capped [rad/s^2 or m/s^2], shape (n,)."""
+        if self._run is None:
+            return self.report(q, qd).qdd
+        self._evaluate(q, qd)
+        if self._apart:
+            self._self_collision.add()
+        n, at = self.model.active, self._at
+        solution = self._memory[at["qdd"] : at["qdd"] + n].copy()
+        if self._memory[at["least_pivot"]] > _SOLVABLE and np.isfinite(solution).all():
+            return solution
+        M = self._memory[at["M"] : at["M"] + n * n].reshape(n, n)
+        rhs = self._memory[at["rhs"] : at["rhs"] + n]
+        if not (np.isfinite(M).all() and np.isfinite(rhs).all()):
+            return np.zeros(n)
+        return resolve(M, rhs, self.settings.canonical_resolve.max_acceleration_norm)
+
+    def report(self, q: Array, qd: Array) -> NumpyEvaluation:
+        """Return accelerations and what each leaf contributes; takes milliseconds."""
+        model = self.model
+        carried = len(self._carried)
+        around = Surroundings(
+            (*model.sphere_rows, *(model.tool_row,) * carried),
+            np.concatenate((model.sphere_centres, self._carried[:, :3])),
+            np.concatenate((self.spheres.radii, self._carried[:, 3])),
+            self.obstacles,
+            model.guard_rows,
+            self._guard_radii,
+            self._capsules,
+            self.self_spheres if self._apart else None,
+        )
+        return evaluate(model, self.settings, self.bounds, around, self.goal, q, qd)
+
+    def tool_pose(self, q: Array) -> Array:
+        """Return the pose of the tool in the base frame, shape (4, 4)."""
+        return self._kinematics.pose(q, self._tool)
+
+    def tool_jacobian(self, q: Array) -> Array:
+        """Return the Jacobian of the tool's origin in the base frame, shape (6, m)."""
+        return self._kinematics.jacobian(q, self._tool)
+
+    def clearances(self, q: Array) -> Array:
+        """Return the least signed distance of each sphere from all obstacles, shape (s + c,).
+
+        Spheres are those of the robot, then what is carried. Without obstacles: infinity.
+        """
+        count = len(self.spheres.radii) + len(self._carried)
+        if self._run is not None:
+            self._evaluate(q, np.zeros(len(q)))
+            nearest = self._memory[self._at["nearest"] :][:count]
+            return np.where(nearest >= FAR, np.inf, nearest)
+        return np.array(
+            [
+                distances(self.obstacles, row[:3], np.zeros(3)).value.min(initial=np.inf) - row[3]
+                for row in self.sphere_positions(q)
+            ]
+        )
+
+    def sphere_positions(self, q: Array) -> Array:
+        """Return the robot's spheres and what is carried in the base frame, shape (s + c, 4)."""
+        model, carried = self.model, len(self._carried)
+        radii = np.concatenate((self.spheres.radii, self._carried[:, 3]))
+        if self._run is not None:
+            self._evaluate(q, np.zeros(len(q)))
+            total = sphere_places(model)[2]
+            places = self._memory[self._at["position"] :][: 3 * total].reshape(3, total)
+            return np.column_stack((places[:, : len(radii)].T, radii))
+        motion = PointMotion(model.arrays, model.active, q, np.zeros(len(q)))
+        rows = (*model.sphere_rows, *(model.tool_row,) * carried)
+        centres = np.concatenate((model.sphere_centres, self._carried[:, :3]))
+        placed = [motion.point(r, c)[0] for r, c in zip(rows, centres, strict=True)]
+        return np.column_stack((np.array(placed).reshape(-1, 3), radii))
+
+    def _evaluate(self, q: Array, qd: Array) -> None:
+        assert self._run is not None
+        self._q[:], self._qd[:] = q, qd
+        self._run(self._memory)
+
+    def _put(self, field: str, values: object, start: int = 0) -> None:
+        numbers = np.ravel(np.asarray(values, np.float64))
+        at = self._at[field] + start
+        self._memory[at : at + len(numbers)] = numbers
+
+    def _view(self, field: str, *shape: int) -> Array:
+        """Return a field of the memory, to write what is new in each step."""
+        at = self._at[field]
+        return self._memory[at : at + math.prod(shape)].reshape(shape)
+
+    def _point_to(self, field: str, rows: Array) -> None:
+        self._whole[self._at[field]] = rows.ctypes.data
+        self._whole[self._at[field] + 1] = len(rows)
+
+
+def _generated(model: RmpModel) -> Run | None:
+    """Return the generated code, or None where there can be none."""
+    try:
+        from motion_nodes.kernels.rmp.rmp_codegen import rmp_call
+        from motion_nodes.kernels.robot_codegen import CodeGenerationError
+    except (ImportError, OSError) as error:  # llvmlite is missing or does not load
+        _LOG.warning("RMPflow runs without generated code: %s", error)
+        return None
+    try:
+        return rmp_call(model)
+    except CodeGenerationError as error:
+        _LOG.warning("RMPflow runs without generated code: %s", error)
+        return None

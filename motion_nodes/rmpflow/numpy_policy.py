@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One evaluation of the policy in plain NumPy, leaf by leaf.
+
+Slow beside the generated code, and written another way: Jacobians of points instead of rigid
+bodies. It is the oracle of the tests, what runs where no code can be generated, and what tells how
+much each leaf asks for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from motion_nodes.kernels.kinematic_arrays import PRISMATIC, REVOLUTE, PackedArrays
+from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays, RmpModel
+from motion_nodes.model.rmpflow_settings import RmpflowSettings
+from motion_nodes.model.tree import Array
+from motion_nodes.rmpflow import rmps
+from motion_nodes.rmpflow.obstacle_distance import distances
+from motion_nodes.rmpflow.self_pairs import SelfSpheres
+
+_NOTHING = 1e-10  # least eigenvalue beside the greatest that still counts
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """What the policy is led to, in the base frame."""
+
+    posture: Array
+    """Positions of the active joints [rad or m], shape (n,)."""
+    position: Array | None = None
+    """Of the tool [m], shape (3,)."""
+    rotation: Array | None = None
+    """Of the tool, shape (3, 3)."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeafReport:
+    """What one leaf asks for, in the space of the joints."""
+
+    name: str
+    M: Array
+    """Metric J^T M J, shape (n, n)."""
+    force: Array
+    """J^T M (acceleration - J-dot qd), shape (n,)."""
+
+    @property
+    def weight(self) -> float:
+        """How much the leaf matters: the trace of its metric."""
+        return float(np.trace(self.M))
+
+    @property
+    def acceleration(self) -> Array:
+        """What the joints would do if this leaf were alone [rad/s^2], shape (n,)."""
+        return np.asarray(np.linalg.pinv(self.M, rcond=_NOTHING, hermitian=True) @ self.force)
+
+
+@dataclass(frozen=True, eq=False)
+class NumpyEvaluation:
+    """Result of an evaluation."""
+
+    qdd: Array
+    """Accelerations of the active joints [rad/s^2 or m/s^2], shape (n,)."""
+    M: Array
+    """Sum of the metrics, shape (n, n)."""
+    rhs: Array
+    """Sum of the forces, shape (n,)."""
+    leaves: tuple[LeafReport, ...] = field(default=())
+
+
+def resolve(M: Array, rhs: Array, most: float) -> Array:
+    """Return the acceleration that serves all leaves best, its norm at most ``most``."""
+    return rmps.capped(np.linalg.pinv(M, rcond=_NOTHING, hermitian=True) @ rhs, most)
+
+
+class PointMotion:
+    """Positions, Jacobians and J-dot qd of points of a robot in one state."""
+
+    def __init__(self, arrays: PackedArrays, active: int, q: Array, qd: Array) -> None:
+        rows = len(arrays.parent)
+        self.R = np.tile(np.eye(3), (rows, 1, 1))
+        self.p = np.zeros((rows, 3))
+        self.w, self.v = np.zeros((rows, 3)), np.zeros((rows, 3))
+        self.wd, self.a = np.zeros((rows, 3)), np.zeros((rows, 3))
+        self._z = np.zeros((rows, 3))
+        self._arrays, self._active = arrays, active
+        for row in range(1, rows):
+            self._forward(row, int(arrays.parent[row]), q, qd)
+
+    def _forward(self, row: int, parent: int, q: Array, qd: Array) -> None:
+        """Carry pose, velocity and acceleration of a parent on to its child.
+
+        Source: Siciliano et al., Robotics (2009), section 7.5.1, without accelerations of joints.
+        """
+        arrays = self._arrays
+        R = self.R[parent] @ arrays.X_PJ[row][:3, :3]
+        p = self.p[parent] + self.R[parent] @ arrays.X_PJ[row][:3, 3]
+        z = R @ arrays.axis[row]
+        w, kind = self.w[parent], arrays.kind[row]
+        turn, slide = np.zeros(3), np.zeros(3)
+        if kind in (REVOLUTE, PRISMATIC):
+            index, k = arrays.q_index[row], arrays.multiplier[row]
+            value, rate = k * q[index] + arrays.offset[row], k * qd[index]
+            self._z[row] = k * z
+            if kind == REVOLUTE:
+                R = R @ _rotation(arrays.axis[row], value)
+                turn = rate * z
+            else:
+                p = p + value * z
+                slide = rate * z
+        arm = p - self.p[parent]
+        self.R[row], self.p[row] = R, p
+        self.w[row] = w + turn
+        self.wd[row] = self.wd[parent] + np.cross(w, turn)
+        self.v[row] = self.v[parent] + np.cross(w, arm) + slide
+        self.a[row] = (
+            self.a[parent]
+            + np.cross(self.wd[parent], arm)
+            + np.cross(w, np.cross(w, arm))
+            + 2.0 * np.cross(w, slide)
+        )
+
+    def point(self, row: int, centre: Array) -> tuple[Array, Array, Array]:
+        """Return position, velocity and J-dot qd of a point that is fixed to a row."""
+        arm = self.R[row] @ centre
+        w = self.w[row]
+        velocity = self.v[row] + np.cross(w, arm)
+        bias = self.a[row] + np.cross(self.wd[row], arm) + np.cross(w, np.cross(w, arm))
+        return self.p[row] + arm, velocity, bias
+
+    def jacobian(self, row: int, point: Array) -> tuple[Array, Array]:
+        """Return linear and angular Jacobian of a point of a row, shape (3, n) each."""
+        linear, angular = np.zeros((3, self._active)), np.zeros((3, self._active))
+        arrays = self._arrays
+        while row > 0:
+            index = int(arrays.q_index[row])
+            if 0 <= index < self._active and arrays.kind[row] == REVOLUTE:
+                linear[:, index] += np.cross(self._z[row], point - self.p[row])
+                angular[:, index] += self._z[row]
+            elif 0 <= index < self._active and arrays.kind[row] == PRISMATIC:
+                linear[:, index] += self._z[row]
+            row = int(arrays.parent[row])
+        return linear, angular
+
+
+def _rotation(axis: Array, angle: float) -> Array:
+    skew = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
+    return np.asarray(np.eye(3) + np.sin(angle) * skew + (1.0 - np.cos(angle)) * (skew @ skew))
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """What is kept away from what."""
+
+    sphere_rows: tuple[int, ...]
+    centres: Array
+    """Shape (s, 3), in their rows [m]."""
+    radii: Array
+    """Shape (s,) [m]."""
+    obstacles: ObstacleArrays
+    guard_rows: tuple[int, ...]
+    guard_radii: Array
+    """Shape (g,) [m]."""
+    capsules: Array
+    """Shape (c, BOX)."""
+    apart: SelfSpheres | None = None
+    """Links that keep away from each other."""
+
+
+@dataclass(frozen=True, eq=False)
+class JointBounds:
+    """Limits as the leaves know them, shape (n,) each."""
+
+    lower: Array
+    upper: Array
+    max_velocity: Array
+    region: Array
+
+
+def evaluate(
+    model: RmpModel,
+    settings: RmpflowSettings,
+    bounds: JointBounds,
+    around: Surroundings,
+    goal: Goal,
+    q: Array,
+    qd: Array,
+) -> NumpyEvaluation:
+    """Return what the policy does in a state, and what each leaf contributes.
+
+    Args:
+        model: the robot.
+        settings: parameters.
+        bounds: limits.
+        around: spheres and obstacles, in the base frame.
+        goal: where to.
+        q: positions of all joints, active ones first [rad or m].
+        qd: their velocities [rad/s or m/s].
+    """
+    motion = PointMotion(model.arrays, model.active, q, qd)
+    n = model.active
+    none = np.empty((0, around.obstacles.rounds.shape[1]))
+    reports = [
+        *_joint_leaves(settings, bounds, goal, q[:n], qd[:n]),
+        *_tool_leaves(model, settings, goal, motion),
+        _collision_leaf(
+            "collision_rmp",
+            *(motion, settings, around.sphere_rows, around.centres, around.radii),
+            around.obstacles,
+        ),
+        _collision_leaf(
+            "body_collision",
+            *(motion, settings, around.guard_rows, np.zeros((len(around.guard_rows), 3))),
+            *(around.guard_radii, ObstacleArrays(around.capsules, none)),
+        ),
+    ]
+    if around.apart is not None:
+        reports.append(_self_collision_leaf(model, motion, settings, around.apart))
+    M = np.sum([leaf.M for leaf in reports], axis=0)
+    rhs = np.sum([leaf.force for leaf in reports], axis=0)
+    most = settings.canonical_resolve.max_acceleration_norm
+    return NumpyEvaluation(resolve(M, rhs, most), M, rhs, tuple(reports))
+
+
+def _joint_leaves(
+    s: RmpflowSettings, bounds: JointBounds, goal: Goal, q: Array, qd: Array
+) -> list[LeafReport]:
+    identity = np.eye(len(q))
+    wish, weight = rmps.cspace_target(q, qd, goal.posture, s.cspace_target_rmp)
+    inertia = s.cspace_target_rmp.inertia
+    reports = [
+        LeafReport("cspace_target_rmp", weight * identity, weight * wish),
+        LeafReport("cspace_inertia", inertia * identity, np.zeros(len(q))),
+    ]
+    span = bounds.upper - bounds.lower
+    low, low_weight = rmps.joint_limit((q - bounds.lower) / span, qd / span, s.joint_limit_rmp)
+    high, high_weight = rmps.joint_limit((bounds.upper - q) / span, -qd / span, s.joint_limit_rmp)
+    reports.append(
+        LeafReport(
+            "joint_limit_rmp",
+            np.diag((low_weight + high_weight) / span**2),
+            (low_weight * low - high_weight * high) / span,
+        )
+    )
+    cap = s.joint_velocity_cap_rmp
+    slow, slow_weight = rmps.joint_velocity_cap(
+        qd, bounds.max_velocity, bounds.region, cap.damping_gain, cap.metric_weight
+    )
+    reports.append(LeafReport("joint_velocity_cap_rmp", np.diag(slow_weight), slow_weight * slow))
+    return reports
+
+
+def _tool_leaves(
+    model: RmpModel, s: RmpflowSettings, goal: Goal, motion: PointMotion
+) -> list[LeafReport]:
+    row = model.tool_row
+    x, xd, bias = motion.point(row, np.zeros(3))
+    J, J_w = motion.jacobian(row, x)
+    reports = []
+    if goal.position is not None:
+        wish, M = rmps.target(x, xd, goal.position, s.target_rmp)
+        reports.append(LeafReport("target_rmp", J.T @ M @ J, J.T @ M @ (wish - bias)))
+    if goal.rotation is not None:
+        d = None if goal.position is None else float(np.linalg.norm(goal.position - x))
+        M_q, force = np.zeros((model.active, model.active)), np.zeros(model.active)
+        w, wd = motion.w[row], motion.wd[row]
+        for k in range(3):
+            n = motion.R[row][:, k]
+            nd = np.cross(w, n)
+            J_n = np.cross(J_w.T, n).T
+            n_bias = np.cross(wd, n) + np.cross(w, nd)
+            wish, weight = rmps.axis_target(n, nd, goal.rotation[:, k], d, s.axis_target_rmp)
+            M_q += weight * J_n.T @ J_n
+            force += weight * J_n.T @ (wish - n_bias)
+        reports.append(LeafReport("axis_target_rmp", M_q, force))
+    wish, weight = rmps.damping(xd, s.damping_rmp)
+    inertia = s.damping_rmp.inertia
+    reports.append(LeafReport("damping_rmp", weight * J.T @ J, weight * J.T @ (wish - bias)))
+    reports.append(LeafReport("damping_inertia", inertia * J.T @ J, -inertia * J.T @ bias))
+    return reports
+
+
+def _collision_leaf(
+    name: str,
+    motion: PointMotion,
+    s: RmpflowSettings,
+    rows: tuple[int, ...],
+    centres: Array,
+    radii: Array,
+    obstacles: ObstacleArrays,
+) -> LeafReport:
+    n = motion.jacobian(0, np.zeros(3))[0].shape[1]
+    M, force = np.zeros((n, n)), np.zeros(n)
+    for row, centre, radius in zip(rows, centres, radii, strict=True):
+        p, v, bias = motion.point(row, centre)
+        found = distances(obstacles, p, v)
+        if not len(found.value):
+            continue
+        wish, weight = rmps.collision(found.value - radius, found.rate, s.collision_rmp)
+        J = found.direction @ motion.jacobian(row, p)[0]
+        M += J.T @ (weight[:, None] * J)
+        force += J.T @ (weight * (wish - found.direction @ bias - found.curvature))
+    return LeafReport(name, M, force)
+
+
+def _self_collision_leaf(
+    model: RmpModel, motion: PointMotion, s: RmpflowSettings, apart: SelfSpheres
+) -> LeafReport:
+    found = [motion.point(r, c) for r, c in zip(apart.rows, apart.spheres[:, :3], strict=True)]
+    p, v, bias = (np.array(part) for part in zip(*found, strict=True))
+    J = np.array([motion.jacobian(r, x)[0] for r, x in zip(apart.rows, p, strict=True)])
+    M, force = np.zeros((model.active, model.active)), np.zeros(model.active)
+    for pair in apart.pairs:
+        a, b = (k.ravel() for k in np.meshgrid(range(*pair.a), range(*pair.b), indexing="ij"))
+        offset, moved = p[a] - p[b], v[a] - v[b]
+        length = np.linalg.norm(offset, axis=1)
+        n = offset / length[:, None]
+        rate = (n * moved).sum(axis=1)
+        bend = ((moved * moved).sum(axis=1) - rate**2) / length
+        x = length - apart.spheres[a, 3] - apart.spheres[b, 3]
+        wish, weight = rmps.collision(x, rate, s.self_collision_rmp)
+        J_x = np.einsum("ki,kij->kj", n, J[a] - J[b])
+        M += J_x.T @ (weight[:, None] * J_x)
+        force += J_x.T @ (weight * (wish - bend - (n * (bias[a] - bias[b])).sum(axis=1)))
+    return LeafReport("self_collision_rmp", M, force)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a policy has to avoid: a scene, how its objects move, and where the robot's base stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, frozen
+from motion_nodes.rmpflow.attached_spheres import carried_spheres
+from motion_nodes.rmpflow.compiled_policy import Evaluator
+from motion_nodes.rmpflow.obstacle_motion import ObstacleMotion
+from motion_nodes.rmpflow.obstacles import ObstaclePacker
+from motion_nodes.scene.scene import Scene
+
+
+class MovingScene:
+    """Hands an evaluator the obstacles of a scene, in the base frame and with their twists."""
+
+    def __init__(self, robot: Robot, tool: str, evaluator: Evaluator) -> None:
+        self._robot, self._tool, self._evaluator = robot, tool, evaluator
+        self.X_WB: Array = frozen(np.eye(4))
+        """Pose of the robot's base frame in the world."""
+        self.X_BW: Array = self.X_WB
+        """Pose of the world in the base frame."""
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all objects; the base stays where it is."""
+        self.scene = Scene()
+        self._motion = ObstacleMotion()
+        self._given: dict[str, Array] = {}
+        self._twists: dict[str, Array] = {}
+        self._time = 0.0
+        self._packer = ObstaclePacker(self._evaluator.spheres.links)
+        self._evaluator.set_carried(np.empty((0, 4)))
+        self._refresh()
+
+    def set_scene(self, scene: Scene) -> None:
+        """Mind other obstacles.
+
+        Raises:
+            InvalidCommand: something is attached that cannot be minded; the scene before stays.
+        """
+        if scene.attached != self.scene.attached:
+            self._evaluator.set_carried(carried_spheres(self._robot, self._tool, scene))
+        self.scene = scene
+        self._motion.update(scene, self._time)
+        self._refresh()
+
+    def set_base(self, X_WB: Array) -> None:
+        """Say where the base is in the world, shape (4, 4)."""
+        self.X_WB, self.X_BW = X_WB, inverse(X_WB)
+        self._refresh()
+
+    def set_twists(self, twists: Mapping[str, Array]) -> None:
+        """Say how objects move in the world, shape (6,) each, instead of seeing it."""
+        self._given = dict(twists)
+        self._refresh()
+
+    def elapse(self, duration: float) -> None:
+        """Let time [s] go by; what was not seen to move any more stands still by and by."""
+        self._time += duration
+        if self._motion.someone_stops(self._time):
+            self._refresh()
+
+    @property
+    def twists(self) -> dict[str, Array]:
+        """How objects move in the world: linear [m/s], angular [rad/s], shape (6,) each."""
+        return dict(self._twists)
+
+    def _refresh(self) -> None:
+        self._twists = {**self._motion.twists(self._time), **self._given}
+        packed = self._packer.packed(self.scene, self.X_BW, self._twists)
+        self._evaluator.set_obstacles(packed)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a policy does, seen from beside it: spheres, distances, and what each leaf asks for.
+
+A policy that runs in a loop has no time to explain itself, and no other thread may touch it. It
+hands out a view, which never changes; an onlooker works on that in a thread of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.model.poses import inverse
+from motion_nodes.model.rmpflow_settings import RmpflowSettings
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array
+from motion_nodes.rmpflow.attached_spheres import carried_spheres
+from motion_nodes.rmpflow.compiled_policy import Evaluator
+from motion_nodes.rmpflow.numpy_policy import NumpyEvaluation, resolve
+from motion_nodes.rmpflow.obstacles import ObstaclePacker
+from motion_nodes.rmpflow.policy_view import PolicyView
+from motion_nodes.rmpflow.targets import JogWish, TwistWish, Wish
+from motion_nodes.scene.scene import Scene
+
+
+@dataclass(frozen=True)
+class LeafFigures:
+    """How much one leaf has to say."""
+
+    name: str
+    """As in the settings."""
+    weight: float
+    """Trace of its metric, in the space of the joints."""
+    force: float
+    """Norm of what it asks for, weighted."""
+    acceleration: float
+    """Norm of what the joints would do if it were alone [rad/s^2]."""
+    tool: Array
+    """Its part of the tool's acceleration, in the base frame [m/s^2], shape (3,)."""
+
+
+class PolicyInspector:
+    """Explains views of one robot's policy; not thread-safe."""
+
+    def __init__(
+        self, robot: Robot, active: tuple[str, ...], tool: str, settings: RmpflowSettings
+    ) -> None:
+        self._robot, self._tool = robot, tool
+        self._evaluator = Evaluator(robot, active, tool, settings)
+        self._packer = ObstaclePacker(self._evaluator.spheres.links)
+        self._scene = Scene()
+        self._view: PolicyView | None = None
+
+    def look(self, view: PolicyView) -> None:
+        """Take up another view."""
+        evaluator = self._evaluator
+        if view.settings is not evaluator.settings:
+            evaluator.set_settings(view.settings)
+        if view.scene.attached != self._scene.attached:
+            evaluator.set_carried(carried_spheres(self._robot, self._tool, view.scene))
+        self._scene = view.scene
+        X_BW = inverse(view.X_WB)
+        evaluator.set_obstacles(self._packer.packed(view.scene, X_BW, view.twists))
+        evaluator.set_goal(view.goal)
+        self._view = view
+
+    @property
+    def active_joints(self) -> tuple[str, ...]:
+        """Joints that the policy leads."""
+        return self._evaluator.active
+
+    def spheres(self) -> tuple[Array, Array]:
+        """Return spheres in the base frame, (s, 4), and their distances from obstacles, (s,)."""
+        q = self._seen.q
+        return self._evaluator.sphere_positions(q), self._evaluator.clearances(q)
+
+    def clearance(self) -> float:
+        """Return the least distance of a sphere from an obstacle [m]; inf without any."""
+        return float(self._evaluator.clearances(self._seen.q).min(initial=np.inf))
+
+    def tool_pose(self) -> Array:
+        """Return the pose of the tool in the base frame, shape (4, 4)."""
+        return self._evaluator.tool_pose(self._seen.q)
+
+    def share_of_speed(self, wish: Wish) -> float:
+        """Return which part of a wished speed the robot has; 1 where none is wished."""
+        view, n = self._seen, len(self.active_joints)
+        if isinstance(wish, JogWish):
+            return _share(view.qd[:n], wish.velocity)
+        if not isinstance(wish, TwistWish):
+            return 1.0
+        speed = self._evaluator.tool_jacobian(view.q) @ view.qd
+        part = slice(0, 3) if wish.twist[:3].any() else slice(3, 6)
+        return _share(speed[part], wish.twist[part])
+
+    def evaluation(self) -> NumpyEvaluation:
+        """Return what all leaves ask for; takes milliseconds."""
+        return self._evaluator.report(self._seen.q, self._seen.qd)
+
+    def figures(self) -> list[LeafFigures]:
+        """Return how much each leaf has to say."""
+        evaluation = self.evaluation()
+        n = len(evaluation.qdd)
+        J = self._evaluator.tool_jacobian(self._seen.q)[:3, :n]
+        return [
+            LeafFigures(
+                leaf.name,
+                leaf.weight,
+                float(np.linalg.norm(leaf.force)),
+                float(np.linalg.norm(leaf.acceleration)),
+                J @ resolve(evaluation.M, leaf.force, np.inf),
+            )
+            for leaf in evaluation.leaves
+        ]
+
+    @property
+    def _seen(self) -> PolicyView:
+        assert self._view is not None, "look at a view first"
+        return self._view
+
+
+def _share(speed: Array, wished: Array) -> float:
+    square = float(wished @ wished)
+    return 1.0 if square == 0.0 else float(speed @ wished) / square

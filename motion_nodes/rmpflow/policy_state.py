@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be seen of a policy: its joints, its state, and what follows from that."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.model.rmpflow_settings import RmpflowSettings
+from motion_nodes.model.tree import Array
+from motion_nodes.rmpflow.compiled_policy import Evaluator
+from motion_nodes.rmpflow.integration import JointMotion
+from motion_nodes.rmpflow.numpy_policy import NumpyEvaluation
+from motion_nodes.rmpflow.obstacle_scene import MovingScene
+from motion_nodes.rmpflow.policy_view import PolicyView
+from motion_nodes.rmpflow.validation import joint_numbers
+from motion_nodes.scene.scene import Scene
+
+
+class ObservedPolicy:
+    """The part of a policy that tells and changes nothing; who extends it fills in the state."""
+
+    _evaluator: Evaluator
+    _surroundings: MovingScene
+    _state: JointMotion | None
+    _sag: Array  # from the state to where leaves look: what measured joints are behind
+    _watched_q: Array
+    _watched_qd: Array
+
+    @property
+    def active_joints(self) -> tuple[str, ...]:
+        """Joints that are led, in the order of its arrays."""
+        return self._evaluator.active
+
+    @property
+    def watched_joints(self) -> tuple[str, ...]:
+        """Joints that only carry links along, in the order of its arrays."""
+        return self._evaluator.watched
+
+    @property
+    def generated(self) -> bool:
+        """Whether generated code runs."""
+        return self._evaluator.generated
+
+    @property
+    def settings(self) -> RmpflowSettings:
+        """Parameters in use."""
+        return self._evaluator.settings
+
+    @property
+    def scene(self) -> Scene:
+        """Obstacles that are minded, and what is carried."""
+        return self._surroundings.scene
+
+    def view(self) -> PolicyView | None:
+        """Return all that the next step depends on, for an onlooker; None before any state."""
+        if self._state is None:
+            return None
+        around = self._surroundings
+        return PolicyView(
+            self._whole_q(),
+            np.concatenate((self._state.qd, self._watched_qd)),
+            self._evaluator.goal,
+            around.scene,
+            around.twists,
+            around.X_WB,
+            self.settings,
+        )
+
+    def report(self) -> NumpyEvaluation | None:
+        """Return what each leaf asks for in the present state, for tuning; None before any."""
+        if self._state is None:
+            return None
+        qd = np.concatenate((self._state.qd, self._watched_qd))
+        return self._evaluator.report(self._whole_q(), qd)
+
+    def tool_pose(self, active_q: ArrayLike) -> Array:
+        """Return the pose of the tool in the world, shape (4, 4).
+
+        Raises:
+            InvalidCommand: wrong number of positions, or one that is not finite.
+        """
+        q = joint_numbers(active_q, self.active_joints, "active_q")
+        X_BT = self._evaluator.tool_pose(np.concatenate((q, self._watched_q)))
+        return np.asarray(self._surroundings.X_WB @ X_BT)
+
+    def sphere_positions(self) -> Array:
+        """Return the spheres of the policy's own state in the world, to look at, shape (s, 4)."""
+        if self._state is None:
+            return np.empty((0, 4))
+        spheres = self._evaluator.sphere_positions(self._whole_q())
+        X_WB = self._surroundings.X_WB
+        spheres[:, :3] = spheres[:, :3] @ X_WB[:3, :3].T + X_WB[:3, 3]
+        return spheres
+
+    def clearance(self) -> float:
+        """Return the least distance of a sphere from an obstacle [m]; inf without any."""
+        if self._state is None:
+            return float("inf")
+        return float(self._evaluator.clearances(self._whole_q()).min(initial=np.inf))
+
+    @property
+    def seen_positions(self) -> Array:
+        """Where leaves take the active joints to be, shape (n,)."""
+        assert self._state is not None
+        return np.asarray(self._state.q + self._sag)
+
+    def _whole_q(self) -> Array:
+        return np.concatenate((self.seen_positions, self._watched_q))

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scene, a robot and its settings as the numbers that RMPflow's code reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.errors import InvalidConfig, UnknownFrame
+from motion_nodes.kernels.kinematic_arrays import PackedArrays, pack, reroot
+from motion_nodes.kernels.rmp.rmp_memory import BOX, PARAMETERS, ROUND, ObstacleArrays, RmpModel
+from motion_nodes.model.rmpflow_settings import BodyCapsule, RmpflowSettings
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, Box, Cylinder, Sphere
+from motion_nodes.scene.body_spheres import cover
+from motion_nodes.scene.robot_spheres import link_bodies
+from motion_nodes.scene.scene import Part
+from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid
+
+_VAST = 1e3  # half size of the box that stands for a half space [m]
+_STILL = np.zeros(6)
+
+
+@dataclass(frozen=True, eq=False)
+class RobotSpheres:
+    """Spheres of a robot that the active joints move."""
+
+    links: tuple[str, ...]
+    """Link of each sphere."""
+    centres: Array
+    """In the frame of the link [m], shape (s, 3)."""
+    radii: Array
+    """Radii [m], shape (s,)."""
+
+
+def rmp_model(
+    robot: Robot, active: Sequence[str], tool: str, settings: RmpflowSettings
+) -> tuple[RmpModel, RobotSpheres]:
+    """Return what the code for a robot is written for.
+
+    Raises:
+        UnknownFrame: the tool or a controller's frame is none of the robot's.
+    """
+    watched = [name for name in robot.joint_names if name not in active]
+    arrays = pack(robot.tree.packed, [*active, *watched], {})
+    row_of = {name: row for row, name in enumerate(robot.tree.frame_names)}
+    base = row_of[robot.base_frame]
+    if base != 0:
+        arrays = reroot(arrays, base)
+    for name in (tool, *(item.name for item in settings.body_collision_controllers)):
+        if name not in row_of:
+            raise UnknownFrame(name, robot.tree.frame_names, robot.name)
+    rows = {name: arrays.frame_rows[row] for name, row in row_of.items()}
+    guards = tuple(rows[item.name] for item in settings.body_collision_controllers)
+    moved = _moved_rows(arrays, len(active))
+    bodies = [body for body in link_bodies(robot) if moved[rows[body.link]]]
+    links = tuple(body.link for body in bodies for _ in body.spheres)
+    numbers = np.concatenate([np.empty((0, 4)), *(body.spheres for body in bodies)])
+    spheres = RobotSpheres(links, numbers[:, :3].copy(), numbers[:, 3].copy())
+    sphere_rows = tuple(rows[link] for link in links)
+    return (
+        RmpModel(arrays, len(active), rows[tool], sphere_rows, spheres.centres, guards),
+        spheres,
+    )
+
+
+def _moved_rows(arrays: PackedArrays, active: int) -> list[bool]:
+    """Return of each row whether an active joint moves it."""
+    moved: list[bool] = []
+    for row, parent in enumerate(arrays.parent):
+        own = 0 <= arrays.q_index[row] < active
+        moved.append(own or (parent >= 0 and moved[parent]))
+    return moved
+
+
+def parameter_numbers(s: RmpflowSettings) -> Array:
+    """Return the numbers that the code multiplies by, in the order of the memory."""
+    c, limit, cap = s.cspace_target_rmp, s.joint_limit_rmp, s.joint_velocity_cap_rmp
+    t, a, o, d = s.target_rmp, s.axis_target_rmp, s.collision_rmp, s.damping_rmp
+    values = {
+        "cspace.metric": c.metric_scalar,
+        "cspace.gain": c.position_gain,
+        "cspace.damping": c.damping_gain,
+        "cspace.threshold": c.robust_position_term_thresh,
+        "cspace.inertia": c.inertia,
+        "limit.metric": limit.metric_scalar,
+        "limit.per_length": 1.0 / limit.metric_length_scale,
+        "limit.eps": limit.metric_exploder_eps,
+        "limit.per_gate": 1.0 / limit.metric_velocity_gate_length_scale,
+        "limit.damper": limit.accel_damper_gain,
+        "limit.potential": limit.accel_potential_gain,
+        "limit.per_potential_length": 1.0 / limit.accel_potential_exploder_length_scale,
+        "limit.potential_eps": limit.accel_potential_exploder_eps,
+        "cap.damping": cap.damping_gain,
+        "cap.metric": cap.metric_weight,
+        "target.gain": t.accel_p_gain,
+        "target.damping": t.accel_d_gain,
+        "target.eps": t.accel_norm_eps,
+        "target.alpha_exponent": 0.5 / t.metric_alpha_length_scale**2,
+        "target.least_alpha": t.min_metric_alpha,
+        "target.near": t.max_metric_scalar,
+        "target.far": t.min_metric_scalar,
+        "target.boost": t.proximity_metric_boost_scalar,
+        "target.boost_exponent": 0.5 / t.proximity_metric_boost_length_scale**2,
+        "axis.gain": a.accel_p_gain,
+        "axis.damping": a.accel_d_gain,
+        "axis.metric": a.metric_scalar,
+        "axis.boost": a.proximity_metric_boost_scalar,
+        "axis.boost_exponent": 0.5 / a.proximity_metric_boost_length_scale**2,
+        "collision.damping": o.damping_gain,
+        "collision.per_damping_length": 1.0 / o.damping_std_dev,
+        "collision.damping_eps": o.damping_robustness_eps,
+        "collision.per_gate": 1.0 / o.damping_velocity_gate_length_scale,
+        "collision.repulsion": o.repulsion_gain,
+        "collision.per_repulsion_length": 1.0 / o.repulsion_std_dev,
+        "collision.per_radius": 1.0 / o.metric_modulation_radius,
+        "collision.metric": o.metric_scalar,
+        "collision.per_metric_length": 1.0 / o.metric_exploder_std_dev,
+        "collision.metric_eps": o.metric_exploder_eps,
+        "damping.gain": d.accel_d_gain,
+        "damping.metric": d.metric_scalar,
+        "damping.inertia": d.inertia,
+        "resolve.most": s.canonical_resolve.max_acceleration_norm,
+    }
+    return np.array([values[name] for name in PARAMETERS])
+
+
+def buffered_limits(
+    lower: Array, upper: Array, settings: RmpflowSettings, names: Sequence[str]
+) -> tuple[Array, Array]:
+    """Return position limits of the active joints without their buffers.
+
+    A joint without limits gets a range of a thousand turns, in which no limit is felt.
+
+    Raises:
+        InvalidConfig: another number of buffers than joints, or buffers that leave no range.
+    """
+    buffers = np.array(settings.joint_limit_buffers)
+    if len(buffers) not in (1, len(names)):
+        raise InvalidConfig(
+            f"joint_limit_buffers has {len(buffers)} numbers; {len(names)} joints are active: "
+            f"{', '.join(names)}."
+        )
+    endless = 1e3 * 2.0 * math.pi
+    low = np.where(np.isfinite(lower), lower + buffers, -endless)
+    high = np.where(np.isfinite(upper), upper - buffers, endless)
+    for name, a, b in zip(names, low, high, strict=True):
+        if not a < b:
+            raise InvalidConfig(
+                f"joint_limit_buffers leave no range for {name}: {a:.4g} to {b:.4g}."
+            )
+    return low, high
+
+
+def pack_parts(parts: Iterable[Part]) -> ObstacleArrays:
+    """Return the shapes of an object in its own frame, at rest."""
+    boxes: list[Array] = []
+    rounds: list[Array] = []
+    for part in parts:
+        _add_solid(part.solid, part.X_OS, boxes, rounds)
+    return ObstacleArrays(
+        np.array(boxes).reshape(-1, BOX).copy(), np.array(rounds).reshape(-1, ROUND).copy()
+    )
+
+
+def placed(rows: Array, X_BO: Array, twists: Array) -> Array:
+    """Return packed shapes where their objects are, and as these move.
+
+    Args:
+        rows: boxes or round ones in the frames of their objects, from :func:`pack_parts`, (k, _).
+        X_BO: pose of each row's object, shape (k, 4, 4).
+        twists: in the axes of the frame B, velocity of each object's origin [m/s] and its angular
+            velocity [rad/s], shape (k, 6).
+    """
+    moved = rows.copy()
+    R, turns = X_BO[:, :3, :3], twists[:, 3:]
+    arms = np.einsum("kij,kj->ki", R, rows[:, 9:12])
+    moved[:, :9] = (R @ rows[:, :9].reshape(-1, 3, 3)).reshape(-1, 9)
+    moved[:, 9:12] = arms + X_BO[:, :3, 3]
+    moved[:, -6:-3] = twists[:, :3] + np.cross(turns, arms)
+    moved[:, -3:] = turns
+    return moved
+
+
+def _add_solid(solid: Solid, X: Array, boxes: list[Array], rounds: list[Array]) -> None:
+    """Add what stands for one shape."""
+    if isinstance(solid, Sphere):
+        boxes.append(_box(X, (0.0, 0.0, 0.0), solid.radius))
+    elif isinstance(solid, Capsule):
+        boxes.append(_box(X, (0.0, 0.0, 0.5 * solid.length), solid.radius))
+    elif isinstance(solid, Box):
+        boxes.append(_box(X, tuple(0.5 * x for x in solid.size), 0.0))
+    elif isinstance(solid, HalfSpace):
+        deep = X.copy()
+        deep[:3, 3] -= _VAST * X[:3, 2]
+        boxes.append(_box(deep, (_VAST, _VAST, _VAST), 0.0))
+    elif isinstance(solid, Cylinder):
+        rounds.append(_round(X, 0.5 * solid.length, solid.radius, solid.radius))
+    elif isinstance(solid, Cone):
+        rounds.append(_round(X, 0.5 * solid.height, solid.radius, 0.0))
+    else:
+        for x, y, z, radius in cover(solid).spheres:
+            place = X.copy()
+            place[:3, 3] = X[:3, :3] @ (x, y, z) + X[:3, 3]
+            boxes.append(_box(place, (0.0, 0.0, 0.0), radius))
+
+
+def _box(X: Array, half: Sequence[float], rounding: float) -> Array:
+    return np.concatenate((X[:3, :3].ravel(), X[:3, 3], half, [rounding], _STILL))
+
+
+def _round(X: Array, half: float, below: float, above: float) -> Array:
+    slant = math.hypot(2.0 * half, below - above)
+    lengths = (2.0 * below, slant, 2.0 * above)
+    squares = [1.0 / x**2 if x > 0.0 else 0.0 for x in lengths]
+    numbers = [half, below, above, 2.0 * half / slant, (below - above) / slant, *squares]
+    return np.concatenate((X[:3, :3].ravel(), X[:3, 3], numbers, _STILL))
+
+
+def pack_capsules(capsules: Iterable[BodyCapsule]) -> Array:
+    """Return the body capsules as boxes of the code, shape (c, BOX)."""
+    rows = []
+    for item in capsules:
+        a, b = np.array(item.pt1), np.array(item.pt2)
+        length = float(np.linalg.norm(b - a))
+        X = np.eye(4)
+        X[:3, 3] = 0.5 * (a + b)
+        if length > 0.0:
+            z = (b - a) / length
+            x = np.cross(z, np.eye(3)[int(np.argmin(np.abs(z)))])
+            x /= np.linalg.norm(x)
+            X[:3, :3] = np.column_stack((x, np.cross(z, x), z))
+        rows.append(_box(X, (0.0, 0.0, 0.5 * length), item.radius))
+    return np.array(rows).reshape(-1, BOX)

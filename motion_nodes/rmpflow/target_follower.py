@@ -1,0 +1,453 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who has the say over a policy, and when it moves the robot: targets, speeds, stops, hand-overs.
+
+The newest input leads. Without one nothing is told to the robot, so that others may move it. A
+motion begins where the robot is led by then, and ends with a damped stop, around obstacles.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.tree import Array, frozen
+from motion_nodes.rmpflow.escape import WaysOut
+from motion_nodes.rmpflow.follower_settings import (
+    SILENT,
+    FollowerSettings,
+    Phase,
+    RobotMotion,
+    is_near,
+)
+from motion_nodes.rmpflow.numpy_policy import Goal
+from motion_nodes.rmpflow.policy import RmpflowPolicy
+from motion_nodes.rmpflow.progress import Standstill
+from motion_nodes.rmpflow.status import Errors, error_of, errors_of
+from motion_nodes.rmpflow.targets import JogWish, PoseWish, PostureWish, TwistWish, Wish, apart
+from motion_nodes.rmpflow.validation import finite_numbers, joint_numbers
+from motion_nodes.scene.scene import checked_pose
+
+_AT_REST = 2e-3  # [rad/s or m/s]
+_SLOW = 0.05  # [rad/s or m/s] faster joints have not arrived
+_SAME = 0.01  # [rad or m] at rest, targets that differ by less need not be told
+_LET_GO = 0.3  # [s] so long after the last word at rest, who moves the robot is taken to want it
+_ELSEWHERE = 0.02  # [rad or m]
+_MOVED = 0.01  # [rad/s or m/s]
+_JUDGE_PERIOD = 0.003  # [s] faster loops judge by every few steps
+_BEHIND = 0.005  # [rad or m] a controller that is further behind has not arrived
+_LONGEST_STOP = 2.0  # [s]
+_NEW_TARGET = 0.05  # [m] a target that moved by more needs another plan
+_UNKNOWN = Errors(float("nan"), float("nan"), float("nan"))
+
+
+class Follower:
+    """Leads a policy by the newest of its inputs. No method is thread-safe.
+
+    An input that is wrong raises an error and changes nothing. Times [s] are those of one clock.
+    """
+
+    def __init__(self, policy: RmpflowPolicy, settings: FollowerSettings | None = None) -> None:
+        self.policy = policy
+        self.settings = settings or FollowerSettings()
+        self.wish: Wish | None = None
+        """What is followed, or would be if it were not paused."""
+        self.paused = False
+        """Whether :meth:`pause` holds."""
+        self._posture = policy.default_cspace_target
+        self._ways_out = WaysOut()
+        self._standstill = Standstill()
+        self._next = (Phase.IDLE, "")
+        self.phase = Phase.IDLE
+        """What it does."""
+        self.reason = ""
+        """Why, in words; often empty."""
+        self.errors = _UNKNOWN
+        """How far the robot is from its target."""
+        self.motions = 0
+        """How many motions have begun: each is a deliberate command to the joints."""
+        self._sent: Array | None = None
+        self._quiet_since: float | None = None
+        self._owed = self._stopping_for = self._behind = self._unjudged = 0.0
+
+    # ---- inputs
+
+    def follow_pose(self, X_WT: ArrayLike, at: float, *, oriented: bool = True) -> None:
+        """Bring the tool to a pose, shape (4, 4), or to its position with any orientation.
+
+        Raises:
+            InvalidCommand: it is no pose.
+        """
+        X = checked_pose(np.asarray(X_WT, np.float64), "target")
+        if not isinstance(self.wish, PoseWish):
+            self._take(PoseWish(X, at, oriented=oriented, posture=self._posture))
+            return
+        tried = self._ways_out.X_WT
+        # Many small steps make a new target, too.
+        if apart(X, self.wish.X_WT if tried is None else tried) > _NEW_TARGET:
+            self._ways_out.forget()
+            self.wish.posture = self._posture
+            if self.phase is Phase.ESCAPING:
+                self._rest(Phase.FOLLOWING)
+        self.wish.renew(X, at, oriented=oriented)
+        self._go_on()
+
+    def follow_posture(self, q: ArrayLike, at: float) -> None:
+        """Tend to a posture, shape (n,), while the tool has a target; else go there.
+
+        Raises:
+            InvalidCommand: wrong numbers, or beyond the limits of a joint.
+        """
+        names = self.policy.active_joints
+        posture = frozen(joint_numbers(q, names, "posture"))
+        limits = self.policy.robot.limits.select(names)
+        for name, x, low, high in zip(names, posture, limits.lower, limits.upper, strict=True):
+            if not low <= x <= high:
+                raise InvalidCommand(
+                    f"the posture has {name} at {x:.4g}; its limits are {low:.4g} and {high:.4g}."
+                )
+        self._posture = posture
+        if isinstance(self.wish, PoseWish):
+            self._ways_out.brought = False
+            self.wish.posture = posture
+        elif isinstance(self.wish, PostureWish):
+            self.wish.posture, self.wish.at = posture, at
+            self._go_on()
+        else:
+            self._take(PostureWish(posture, at))
+
+    def follow_twist(self, twist: ArrayLike, at: float) -> None:
+        """Move the tool: linear [m/s] and angular velocity [rad/s] in the world's axes, (6,).
+
+        Raises:
+            InvalidCommand: numbers that are not finite, or not six.
+        """
+        numbers = finite_numbers(twist, 6, "twist")
+        if isinstance(self.wish, TwistWish):
+            self.wish.twist, self.wish.at = numbers, at
+        elif not self.paused:
+            self._take(TwistWish(numbers, at))
+
+    def follow_jog(self, velocity: ArrayLike, at: float) -> None:
+        """Move the joints at speeds [rad/s or m/s], shape (n,).
+
+        Raises:
+            InvalidCommand: numbers that are not finite, or too few or many.
+        """
+        numbers = joint_numbers(velocity, self.policy.active_joints, "speed")
+        if isinstance(self.wish, JogWish):
+            self.wish.velocity, self.wish.at = numbers, at
+        elif not self.paused:
+            self._take(JogWish(numbers, at))
+
+    def clear(self, reason: str = "") -> None:
+        """Forget what is followed and come to rest."""
+        self._stop(Phase.IDLE, reason)
+
+    def end_servo(self, reason: str = "") -> None:
+        """Forget a speed and come to rest; a target stays."""
+        if self.wish is not None and self.wish.servo:
+            self.clear(reason)
+
+    def lose(self, reason: str) -> None:
+        """Come to rest because something is wrong."""
+        self._stop(Phase.STOPPED, reason)
+
+    def drop(self, reason: str) -> None:
+        """Say nothing more, at once, for the robot is not there or led by others."""
+        self.wish = None
+        self._rest(Phase.STOPPED, reason)
+
+    def give_way(self, reason: str, *, blocked: bool = False) -> None:
+        """Say nothing more, at once, for a newer command has the joints or something blocks them.
+
+        Args:
+            reason: who has them, or what stopped them.
+            blocked: whether the joints were stopped by a contact.
+        """
+        self.wish = None
+        self._rest(Phase.STOPPED if blocked else Phase.IDLE, reason)
+
+    def pause(self, on: bool) -> None:
+        """Come to rest and stay there, or go on to the target."""
+        if on == self.paused:
+            return
+        self.paused = on
+        if on:
+            target = None if self.wish is None or self.wish.servo else self.wish
+            self._stop(Phase.PAUSED)
+            self.wish = target
+        elif self.wish is not None:
+            self._go_on()
+        elif self.phase is Phase.STOPPING:
+            self._next = (Phase.IDLE, "")
+        else:
+            self._rest(Phase.IDLE)
+
+    def reset(self) -> None:
+        """Forget what is followed, the posture and the policy's state; obstacles stay."""
+        scene = self.policy.scene
+        self.policy.reset()
+        self.policy.set_scene(scene)
+        self._posture = self.policy.default_cspace_target
+        self.wish = None
+        self._rest(Phase.IDLE)
+
+    # ---- what it does
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is told to the robot."""
+        return self.phase in SILENT
+
+    @property
+    def leading(self) -> bool:
+        """Whether a motion has begun and not ended."""
+        return self._sent is not None and not self.silent
+
+    @property
+    def posture(self) -> Array:
+        """What is tended to where a target leaves it open, shape (n,)."""
+        return self._posture
+
+    @property
+    def text(self) -> str:
+        """What it does and why, in words."""
+        return f"{self.phase.value}: {self.reason}" if self.reason else self.phase.value
+
+    @property
+    def escape_target(self) -> PoseWish | None:
+        """Where a planner shall bring the tool now; the follower waits for :meth:`hand_back`."""
+        wish = self.wish
+        return wish if self.phase is Phase.ESCAPING and isinstance(wish, PoseWish) else None
+
+    def hand_back(self, now: float, trouble: str = "", *, hopeless: bool = False) -> None:
+        """Go on after an escape.
+
+        Args:
+            now: time [s].
+            trouble: why it failed; empty if it did not.
+            hopeless: whether the target itself is in collision or out of reach: then it is not
+                tried again until the target moves or :meth:`scene_changed`.
+
+        Where a planner brought the arm is its posture until the next target: back to the usual one
+        the way may be barred, and to tend there would keep the tool off its target.
+        """
+        if self.phase is Phase.ESCAPING:
+            self._rest(Phase.FOLLOWING)
+            self._ways_out.planned(self.settings, now, trouble, hopeless=hopeless)
+
+    def scene_changed(self, now: float) -> None:
+        """Allow another escape to a target that was in collision or out of reach."""
+        self._ways_out.scene_changed(self.settings, now)
+
+    # ---- steps
+
+    def step(self, robot: RobotMotion | None, dt: float, now: float) -> tuple[Array, Array] | None:
+        """Return where the active joints shall be and how fast, shape (n,) each; None: no news.
+
+        Args:
+            robot: the newest that is known of it, None where nothing came since the last step; a
+                motion does not begin without.
+            dt: time since the last step [s]; nothing moves unless it is above 0.
+            now: time [s].
+        """
+        self._look_at_age(now)
+        if robot is not None and not self.silent:
+            self._look_at_robot(robot, now)
+        if self.silent or dt <= 0.0 or (robot is None and self._sent is None):
+            self.policy.elapse(max(dt, 0.0))
+            return None
+        if self._sent is None:
+            assert robot is not None
+            self._begin(robot)
+        self._owed += dt
+        if robot is None and not self.policy.ignores_state_updates:
+            return None  # the next step begins at a state that is still to come
+        q, qd = self._compute(robot, now)
+        passed, self._owed = self._owed, 0.0
+        self._stopping_for += passed
+        return self._told(q, qd, passed, now)
+
+    def rest_at(self, dt: float) -> tuple[Array, Array] | None:
+        """End at once; return where the joints come to rest, and no speeds; None: already so.
+
+        Args:
+            dt: steps in which the stop is computed [s].
+        """
+        q = None if self.silent else self._sent
+        if q is not None:
+            policy, own = self.policy, self.policy.ignores_state_updates
+            policy.stop()
+            policy.set_ignore_state_updates(True)
+            for _ in range(int(_LONGEST_STOP / dt)):
+                q, qd = policy.compute_joint_targets(q, np.zeros(len(q)), frame_duration=dt)
+                if float(np.abs(qd).max()) < _AT_REST:
+                    break
+            policy.set_ignore_state_updates(own)
+        self.wish = None
+        self._rest(Phase.IDLE)
+        return None if q is None else (q, np.zeros(len(q)))
+
+    # ---- inside
+
+    def _take(self, wish: Wish) -> None:
+        if self.phase is Phase.ESCAPING:
+            self._rest(Phase.FOLLOWING)
+        self.wish = wish
+        self._ways_out.forget()
+        self.policy.forget_progress()
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Follow the wish, unless it is done already or somebody keeps the robot."""
+        if self.paused:
+            if self.phase in (Phase.IDLE, Phase.STOPPED):
+                self._rest(Phase.PAUSED)
+        elif self.phase in (Phase.IDLE, Phase.STOPPED, Phase.PAUSED, Phase.STOPPING):
+            self.phase, self.reason = Phase.FOLLOWING, ""
+
+    def _stop(self, after: Phase, reason: str = "", *, keep: bool = False) -> None:
+        """Come to rest, and be in a phase then."""
+        if not keep:
+            self.wish = None
+        if self.silent or self._sent is None:
+            self._rest(after, reason)
+        else:
+            self.policy.stop()
+            self._next = (after, reason)
+            self._stopping_for = 0.0
+            self.phase, self.reason = Phase.STOPPING, reason
+
+    def _rest(self, phase: Phase, reason: str = "") -> None:
+        """Say nothing more until a motion begins."""
+        idle = phase in (Phase.IDLE, Phase.STOPPED)
+        self.phase = Phase.PAUSED if idle and self.paused else phase
+        self.reason, self.errors = reason, _UNKNOWN
+        self._sent = self._quiet_since = None
+        self._owed = self._behind = 0.0
+
+    def _look_at_age(self, now: float) -> None:
+        wish, settings = self.wish, self.settings
+        if wish is None:
+            return
+        if wish.servo:
+            if now - wish.at > settings.command_timeout:
+                self.clear()
+        elif now - wish.at > settings.target_timeout:
+            self.lose(f"the target was not renewed for {settings.target_timeout:g} s")
+
+    def _look_at_robot(self, robot: RobotMotion, now: float) -> None:
+        """Let go of a robot that others lead, and of one that does not follow."""
+        own, quiet = self.policy.get_internal_robot_joint_states(), self._quiet_since
+        if self._sent is None or own is None:
+            return
+        if robot.led_q is not None:
+            self._behind = float(np.abs(robot.led_q - own[0]).max())
+        if quiet is not None and now - quiet > _LET_GO and robot.led_q is not None:
+            elsewhere = float(np.abs(robot.led_q - self._sent).max()) > _ELSEWHERE
+            if elsewhere or (
+                robot.led_qd is not None and float(np.abs(robot.led_qd).max()) > _MOVED
+            ):
+                self.wish = None
+                self._rest(Phase.IDLE, "another command leads the joints")
+                return
+        if self.policy.ignores_state_updates and self.phase is not Phase.STOPPING:
+            lag = np.abs(robot.q - own[0])
+            i = int(lag.argmax())
+            if lag[i] > self.settings.max_tracking_error:
+                self.lose(
+                    f"the robot does not follow: {self.policy.active_joints[i]} is "
+                    f"{lag[i]:.3g} from where it is led"
+                )
+
+    def _begin(self, robot: RobotMotion) -> None:
+        """Take the robot over where it is led, so that nothing jumps, else where it is."""
+        q, qd = robot.q, robot.qd
+        if robot.led_q is not None and robot.led_qd is not None:
+            q, qd = robot.led_q, robot.led_qd
+        watched = robot.watched_q, robot.watched_qd
+        self.policy.set_internal_robot_joint_states(q, qd, *watched)
+        self.policy.forget_progress()
+        self.motions += 1
+        self._sent = q
+        if self._ways_out.brought and isinstance(self.wish, PoseWish):
+            self.wish.posture = q.copy()
+        self._ways_out.brought = False
+
+    def _compute(self, robot: RobotMotion | None, now: float) -> tuple[Array, Array]:
+        policy = self.policy
+        own = policy.get_internal_robot_joint_states()
+        assert own is not None
+        state = own if robot is None else robot[:4]
+        here = own[0] if policy.ignores_state_updates else state[0]
+        if self.wish is not None and self.phase is not Phase.STOPPING:
+            goal = self.wish.lead(policy, here, self._owed, now)
+            policy.set_goal(Goal(self._posture) if self._ways_out.retreating else goal)
+        if policy.ignores_state_updates:
+            return policy.compute_joint_targets(*state, frame_duration=self._owed)
+        most = self.settings.max_tracking_error
+        return policy.compute_reference(*state, frame_duration=self._owed, most_ahead=most)
+
+    def _told(self, q: Array, qd: Array, dt: float, now: float) -> tuple[Array, Array] | None:
+        """Judge how it goes, and return what there is to be told."""
+        still = float(np.abs(qd).max()) < _AT_REST
+        if self.phase is Phase.STOPPING:
+            if still or self._stopping_for > _LONGEST_STOP:
+                self._rest(*self._next)
+                return q, np.zeros(len(q))
+        else:
+            self._unjudged += dt
+            if self._unjudged > _JUDGE_PERIOD:
+                self._judge(qd, self._unjudged, now)
+                self._unjudged = 0.0
+        assert self._sent is not None
+        if not (still and self.phase in (Phase.ARRIVED, Phase.STUCK)):
+            self._sent, self._quiet_since = q, None
+            return q, qd
+        if self._quiet_since is None or float(np.abs(q - self._sent).max()) > _SAME:
+            self._sent, self._quiet_since = q, now
+            return q, np.zeros(len(q))
+        if not self.policy.ignores_state_updates:
+            # What is not told must not add up to a jump.
+            self.policy.hold_reference(self._sent)
+        return None
+
+    def _judge(self, qd: Array, dt: float, now: float) -> None:
+        place = None if self.wish is None else self.wish.place()
+        if place is None:
+            self.errors, self.phase, self.reason = _UNKNOWN, Phase.FOLLOWING, ""
+            return
+        seen = self.policy.seen_positions
+        self.errors = errors_of(place, self.policy.tool_pose(seen), seen)
+        if self._ways_out.retreating:
+            if self._ways_out.step(self.errors.posture, self.policy.stuck, dt):
+                self.policy.forget_progress()
+            return
+        speed = float(np.abs(qd).max())
+        slow = speed < _SLOW and self._behind < _BEHIND
+        # What has arrived may be pushed a little before it counts as under way again.
+        factor = 2.0 if self.phase is Phase.ARRIVED else 1.0
+        if slow and is_near(self.errors, self.settings, factor):
+            self.phase, self.reason = Phase.ARRIVED, ""
+            self._standstill.reset()
+            return
+        stood = self._standstill.update(speed, error_of(place, self.errors), dt)
+        if self.policy.stuck or stood > self.policy.stuck_settings.patience:
+            self._note_stuck(now)
+        else:
+            self.phase, self.reason = Phase.FOLLOWING, ""
+
+    def _note_stuck(self, now: float) -> None:
+        self.phase = Phase.STUCK
+        self.reason = self._ways_out.trouble or "the target comes no nearer"
+        if not isinstance(self.wish, PoseWish):
+            return
+        X_WT = self.wish.X_WT
+        if self._ways_out.may_ask_planner(self.settings, now):
+            self._ways_out.X_WT = X_WT
+            self._stop(Phase.ESCAPING, "stuck; a planner brings the arm to the target", keep=True)
+        elif self._ways_out.retreat(self.settings):
+            self._ways_out.X_WT = X_WT
+            self.policy.forget_progress()
+            self.phase, self.reason = Phase.FOLLOWING, "stuck; back to the posture for another try"

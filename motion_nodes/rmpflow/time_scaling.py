@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slower where the policy jumps: time is scaled when accelerations change much at once.
+
+A policy at speed s is evaluated at velocity qd / s and its acceleration is multiplied by s^2: the
+same path, driven more slowly. A jump drops s, and it recovers by and by.
+Source of names and values: RmpFlowSmoothed of Isaac Sim (Cortex).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.tree import Array
+
+
+@dataclass(frozen=True)
+class SmoothingSettings:
+    """Parameters of the scaling of time."""
+
+    desired_speed_scalar: float = 1.0
+    """Speed that is returned to, as a part of the policy's own."""
+    min_speed_scalar: float = 0.2
+    """Speed after a big jump."""
+    min_time_between_jerk_reductions: float = 0.5
+    """How long after a drop no other follows [s]."""
+    big_jump: float = 10.0
+    """Change of acceleration from step to step that drops the speed [rad/s^2, norm]."""
+    medium_jump: float = 7.0
+    """Change of acceleration that is cut off [rad/s^2, norm]."""
+    recovery: float = 0.985
+    """Part of the distance from the desired speed that is left after a step."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no scaling can be made of."""
+        for name in ("desired_speed_scalar", "min_speed_scalar", "big_jump", "medium_jump"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value > 0.0):
+                raise InvalidConfig(f"smoothing.{name} is {value}; it must be above 0 and finite.")
+        if not 0.0 <= self.recovery < 1.0:
+            raise InvalidConfig(
+                f"smoothing.recovery is {self.recovery}; it must be 0 or more, below 1."
+            )
+        wait = self.min_time_between_jerk_reductions
+        if not (np.isfinite(wait) and wait >= 0.0):
+            raise InvalidConfig(
+                f"smoothing.min_time_between_jerk_reductions is {wait} s; it must be finite and "
+                f"not negative."
+            )
+
+
+class Smoothing:
+    """Scales the time of a policy."""
+
+    def __init__(self, settings: SmoothingSettings) -> None:
+        self.settings = settings
+        self.speed_scalar = settings.desired_speed_scalar
+        self._since_drop = np.inf
+
+    def reset(self) -> None:
+        """Begin anew at the desired speed."""
+        self.speed_scalar = self.settings.desired_speed_scalar
+        self._since_drop = np.inf
+
+    def acceleration(
+        self, policy: Callable[[Array], Array], qd: Array, last: Array, dt: float
+    ) -> Array:
+        """Return the acceleration of a policy, smoothed.
+
+        Args:
+            policy: from velocities to accelerations, shape (n,).
+            qd: velocities [rad/s or m/s].
+            last: acceleration of the step before [rad/s^2 or m/s^2].
+            dt: length of the step [s].
+        """
+        p = self.settings
+        wish = self._scaled(policy, qd)
+        self._since_drop += dt
+        if np.linalg.norm(wish - last) > p.big_jump and (
+            self._since_drop >= p.min_time_between_jerk_reductions
+        ):
+            self.speed_scalar = min(self.speed_scalar, p.min_speed_scalar)
+            self._since_drop = 0.0
+            wish = self._scaled(policy, qd)
+        jump = float(np.linalg.norm(wish - last))
+        if jump > p.medium_jump:
+            wish = last + (p.medium_jump / jump) * (wish - last)
+        wanted = p.desired_speed_scalar
+        self.speed_scalar = wanted + p.recovery * (self.speed_scalar - wanted)
+        return wish
+
+    def _scaled(self, policy: Callable[[Array], Array], qd: Array) -> Array:
+        s = self.speed_scalar
+        return policy(qd / s) * (s * s)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The README of a new robot: what was found, what was guessed, what to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from motion_nodes.model.robot import Robot
+from motion_nodes.robot_setup.notes import Finding, Notes
+from motion_nodes.robot_setup.self_collisions import SelfCollisions
+from motion_nodes.robot_setup.sphere_measure import Coverage
+
+_FILES = {
+    "robot.yaml": "groups, limits, named states, drives, pairs that are not checked",
+    "robot.urdf": "the URDF, with the changes below; its meshes are in `meshes/`",
+    "spheres.yaml": "collision spheres; edit them with `motion spheres`",
+    "rmpflow.yaml": "settings of the reactive policy",
+}
+_HEADINGS = {
+    "guessed": ("What was guessed", "Nothing tells these; look at them before you move a robot."),
+    "changed": ("What was changed in the URDF", ""),
+    "missing": ("What is missing", ""),
+    "measured": ("What was measured", ""),
+}
+_REASONS = {
+    "always": "touch whatever the joints do",
+    "often": "are next but one and touch in most configurations",
+    "gripper": "are fingers of one gripper",
+    "never": "never come near each other",
+    "spheres only": "spheres overlap, the geometry does not touch",
+    "default": "touch in the home state",
+}
+
+
+def report(
+    name: str,
+    file: Path,
+    robot: Robot,
+    findings: Notes,
+    coverage: Mapping[str, Coverage],
+    found: SelfCollisions,
+    free_share: float,
+) -> str:
+    """Return the text of README.md.
+
+    Args:
+        name: of the robot.
+        file: that it was made from.
+        robot: the robot.
+        findings: all that was found.
+        coverage: of the spheres, by link.
+        found: pairs of links.
+        free_share: of random configurations that are free.
+    """
+    has = {"robot.yaml", "robot.urdf"}
+    has |= {"spheres.yaml"} if coverage else set()
+    has |= {"rmpflow.yaml"} if any(item.topic == "rmpflow.yaml" for item in findings) else set()
+    lines = [
+        f"# {name}",
+        "",
+        f"Made from `{file.name}`: kind {robot.kind}, {len(robot.joint_names)} joints, base frame "
+        f"`{robot.base_frame}`"
+        + (f", tool frame `{robot.tool_frame}`." if robot.tool_frame else "."),
+        "",
+        "| file | what |",
+        "|---|---|",
+        *(f"| `{file_name}` | {what} |" for file_name, what in _FILES.items() if file_name in has),
+        "",
+    ]
+    for kind, (heading, words) in _HEADINGS.items():
+        items = [item for item in findings if item.kind == kind]
+        if items or kind == "guessed":
+            lines += [f"## {heading}", "", *([words, ""] if words else [])]
+            lines += [_line(item) for item in items] + [""]
+    if coverage:
+        lines += _spheres(coverage)
+        lines += _pairs(found, free_share)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _line(item: Finding) -> str:
+    return f"- **{item.topic}**: {item.text}"
+
+
+def _spheres(coverage: Mapping[str, Coverage]) -> list[str]:
+    lines = [
+        "## Collision spheres",
+        "",
+        "Surface and volume of the geometry that are in spheres; volume of the spheres outside it "
+        "as a part of its volume; how far they reach beyond it at most.",
+        "",
+        "| link | spheres | surface | volume | excess | reach [mm] |",
+        "|---|---|---|---|---|---|",
+    ]
+    for link, c in coverage.items():
+        lines.append(
+            f"| {link} | {c.count} | {c.surface:.1%} | {c.volume:.1%} | {c.excess_volume:.0%} | "
+            f"{1000.0 * c.reach:.0f} |"
+        )
+    return [*lines, f"| all | {sum(c.count for c in coverage.values())} | | | | |", ""]
+
+
+def _pairs(found: SelfCollisions, free_share: float) -> list[str]:
+    lines = [
+        "## Self-collisions",
+        "",
+        f"Sorted by {found.samples} random configurations; neighbours in the tree are never "
+        f"checked. {len(found.checked)} pairs are checked. {free_share:.0%} of random "
+        "configurations are free.",
+        "",
+        "| not checked, for they | pairs |",
+        "|---|---|",
+    ]
+    for reason, words in _REASONS.items():
+        pairs = [pair for pair, why in found.ignored.items() if why == reason]
+        if pairs:
+            shown = "; ".join(f"{a} - {b}" for a, b in pairs[:12])
+            rest = f"; and {len(pairs) - 12} more" if len(pairs) > 12 else ""
+            lines.append(f"| {words} | {shown}{rest} |")
+    return [*lines, ""]

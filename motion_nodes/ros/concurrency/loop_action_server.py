@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Action goals that are worked on in a node's loop.
+
+A goal is begun between two ticks. When its work has ended the loop wakes the executor, which
+answers; while there is work, the executor tells the clients how it goes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from typing import Any, Generic, Protocol, TypeVar
+
+from rclpy.clock import Clock, ClockType
+
+from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.concurrency.threaded_action_server import (
+    ActionGoal,
+    ActionOutcome,
+    GoalServer,
+)
+from motion_nodes.ros.messages.failure_responses import fill_failure
+from motion_nodes.ros.node import MotionNode
+
+
+class LoopGoal(Protocol):
+    """What the loop does for one goal."""
+
+    @property
+    def goal(self) -> ActionGoal:
+        """Whose it is."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will be done."""
+
+
+W = TypeVar("W", bound=LoopGoal)
+
+
+class LoopGoals(ABC, Generic[W]):
+    """Serves actions, all with the same kind of work."""
+
+    def __init__(
+        self,
+        node: MotionNode[Any],
+        actions: Iterable[tuple[Any, str]],
+        feedback_rate: float | None = None,
+    ) -> None:
+        """Offer actions.
+
+        Args:
+            node: that offers them.
+            actions: type and name of each.
+            feedback_rate: how often feedback goes out [Hz]; None: never.
+        """
+        self._node = node
+        self._works: list[W] = []
+        self._finishing = False
+        """Whether the executor was asked and has not come to it yet."""
+        self._jobs = ExecutorJobs(node)
+        self._timer = None
+        if feedback_rate is not None:
+            # By the wall clock: simulated time would wake the executor with each /clock.
+            steady = Clock(clock_type=ClockType.STEADY_TIME)
+            self._timer = node.create_timer(1.0 / feedback_rate, self._send_feedback, clock=steady)
+            self._timer.cancel()
+        self._servers = [
+            GoalServer(node, self._jobs, kind, name, begin=self._begin, cancel=self._cancel)
+            for kind, name in actions
+        ]
+
+    # ---- what a server fills in
+
+    @abstractmethod
+    def start(self, goal: ActionGoal) -> W | None:
+        """Have the loop begin what a goal asks for; None once it was answered that it cannot."""
+
+    @abstractmethod
+    def stop(self, work: W) -> None:
+        """End work before its time, for its client wants that; called in the loop."""
+
+    @abstractmethod
+    def answer(self, work: W) -> None:
+        """Give a goal its result: work has ended, or the servers are being taken down."""
+
+    def feedback(self, work: W) -> Any:
+        """Return how work goes, as the action's message; None for nothing to tell."""
+
+    # ---- what the node calls
+
+    def look(self) -> None:
+        """Wake the executor when work has ended; called in the loop."""
+        if not self._finishing and any(work.ended for work in self._works):
+            self._finishing = True
+            self._jobs.ask(self.finish)
+
+    def finish(self) -> None:
+        """Answer the goals whose work has ended; in the executor."""
+        self._finishing = False
+        for work in list(self._works):
+            if work.ended:
+                self._end(work)
+        self._jobs.run()
+
+    def destroy(self) -> None:
+        """Answer all goals and take the servers down."""
+        for work in list(self._works):
+            self._end(work)
+        self._jobs.destroy()
+        for server in self._servers:
+            server.destroy()
+        if self._timer is not None:
+            self._node.destroy_timer(self._timer)
+
+    # ---- in the executor
+
+    def _begin(self, goal: ActionGoal) -> None:
+        work = self.start(goal)
+        if work is None:
+            return
+        self._works.append(work)
+        if self._timer is not None:
+            self._timer.reset()
+
+    def _cancel(self, goal: ActionGoal) -> bool:
+        work = next((work for work in self._works if work.goal is goal), None)
+        if work is None:
+            return False
+        try:
+            self._node.in_loop(lambda: self.stop(work))
+        except TimeoutError:
+            return False
+        except Exception as error:
+            self._node.fault_in("canceling a goal", error)
+            return False
+        self._jobs.ask(self.finish)
+        return True
+
+    def _end(self, work: W) -> None:
+        self._works.remove(work)
+        try:
+            self.answer(work)
+        except Exception as error:
+            self._node.fault_in("answering a goal", error)
+            text = f"fault of the node: {error!r}"
+            work.goal.finish(ActionOutcome.ABORTED, fill_failure(work.goal.result, text))
+        if self._timer is not None and not self._works:
+            self._timer.cancel()
+
+    def _send_feedback(self) -> None:
+        for work in self._works:
+            try:
+                message = None if work.ended else self.feedback(work)
+            except Exception as error:
+                self._node.fault_in("feedback of a goal", error)
+                continue
+            if message is not None:
+                work.goal.feedback(message)

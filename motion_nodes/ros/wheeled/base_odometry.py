@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Odometry as nav_msgs/Odometry and on /tf, in messages that are built once."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import TransformStamped
+from nav_msgs.msg import Odometry as OdometryMessage
+from tf2_msgs.msg import TFMessage
+
+from motion_nodes.bases.odometry import Odometry
+from motion_nodes.ros import qos
+from motion_nodes.ros.joint_topics import set_stamp
+from motion_nodes.ros.node import MotionNode
+from motion_nodes.ros.transforms import frame_id, frame_prefix
+from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams
+
+_DIAGONAL = np.arange(0, 36, 7)
+"""Places of the diagonal in a 6 x 6 row-major matrix."""
+_PLANAR = np.array([(6 * row + column) for row in (0, 1, 5) for column in (0, 1, 5)])
+"""Places of x, y and yaw in it."""
+
+
+class RegularMoments:
+    """Picks out of many measurements those nearest to regular moments."""
+
+    def __init__(self, rate: float) -> None:
+        """Pick at a rate [Hz]; 0 picks all."""
+        self._period = 1e9 / rate if rate > 0.0 else 0.0
+        self._due = 0.0
+        self._last = 0
+
+    def is_due(self, stamp: int) -> bool:
+        """Return whether to publish the measurement of a time [ns]."""
+        step, self._last = stamp - self._last, stamp
+        if self._period == 0.0:
+            return True
+        early = self._due - stamp
+        if 0.5 * step < early <= self._period and step > 0:
+            return False
+        # After a gap, or where time began anew, the rhythm begins anew too.
+        regular = -step <= early <= self._period and step > 0
+        self._due = (self._due if regular else stamp) + self._period
+        return True
+
+
+class OdometryPublisher:
+    """Publishes ``~/odom`` and odom -> base on ``/tf``."""
+
+    def __init__(self, node: MotionNode[Any], params: WheeledBaseParams) -> None:
+        """Create the publishers of ``node``."""
+        self._node = node
+        self._odom_out = node.advertise(OdometryMessage, "~/odom")
+        self._tf_out = node.advertise(TFMessage, "/tf", qos.TF)
+        self.configure(params)
+
+    @property
+    def base_frame(self) -> str:
+        """The base's frame, with its prefix."""
+        return str(self._message.child_frame_id)
+
+    def configure(self, params: WheeledBaseParams) -> None:
+        """Take over frames, covariances and rate."""
+        self._with_tf = params.enable_odom_tf
+        self._moments = RegularMoments(params.publish_rate)
+        prefix = frame_prefix(self._node, params.tf_frame_prefix)
+        self._message = OdometryMessage()
+        self._message.header.frame_id = frame_id(prefix, params.odom_frame_id)
+        self._message.child_frame_id = frame_id(prefix, params.base_frame_id)
+        self._pose_covariance, twist = np.zeros(36), np.zeros(36)
+        self._pose_covariance[_DIAGONAL] = params.pose_covariance_diagonal
+        twist[_DIAGONAL] = params.twist_covariance_diagonal
+        self._message.pose.covariance = self._pose_covariance
+        self._message.twist.covariance = twist
+        transform = TransformStamped(child_frame_id=self.base_frame)
+        transform.header.frame_id = self._message.header.frame_id
+        self._tf = TFMessage()
+        self._tf.transforms = [transform]
+
+    def publish(self, odometry: Odometry, stamp: int) -> bool:
+        """Publish the state at a time [ns]; return False where the rate says it is too early."""
+        if not self._moments.is_due(stamp):
+            return False
+        message = self._message
+        position, rotation = message.pose.pose.position, message.pose.pose.orientation
+        position.x, position.y = odometry.x, odometry.y
+        rotation.z, rotation.w = math.sin(0.5 * odometry.yaw), math.cos(0.5 * odometry.yaw)
+        velocity = message.twist.twist
+        velocity.linear.x, velocity.linear.y, velocity.angular.z = odometry.twist
+        if odometry.config.errors_grow:
+            covariance = self._pose_covariance.copy()
+            covariance[_PLANAR] += odometry.covariance.ravel()
+            message.pose.covariance = covariance
+        set_stamp(message, stamp)
+        self._odom_out.publish(message)
+        if self._with_tf:
+            transform = self._tf.transforms[0]
+            place = transform.transform
+            place.translation.x, place.translation.y = odometry.x, odometry.y
+            place.rotation.z, place.rotation.w = rotation.z, rotation.w
+            set_stamp(transform, stamp)
+            self._tf_out.publish(self._tf)
+        return True

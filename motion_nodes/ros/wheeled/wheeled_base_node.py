@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the wheeled-base nodes share: twists in, wheel speeds, odometry and /tf out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar
+
+from control_msgs.srv import SetOdometry
+from geometry_msgs.msg import TwistStamped
+from sensor_msgs.msg import JointState
+
+from motion_nodes.bases.base import BaseCommand, Twist2, WheeledBase
+from motion_nodes.bases.controller import BaseController, BaseControllerConfig
+from motion_nodes.errors import InvalidCommand, UnknownJoint
+from motion_nodes.ros import qos
+from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter, set_stamp
+from motion_nodes.ros.robot_node import RobotNode
+from motion_nodes.ros.wheeled.base_commands import TwistInputs
+from motion_nodes.ros.wheeled.base_odometry import OdometryPublisher
+from motion_nodes.ros.wheeled.base_state import StateWriter, SteeringState
+from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, core_config
+
+B = TypeVar("B", bound=WheeledBaseParams)
+
+
+class WheeledBaseNode(RobotNode[B]):
+    """Drives one wheeled base."""
+
+    def make_base(self, params: B) -> WheeledBase:
+        """Return the kinematics of these parameters."""
+        raise NotImplementedError
+
+    def make_state_writer(self) -> StateWriter | None:
+        """Return what publishes ``~/controller_state``, where there is a message for it."""
+        base = self.controller.base
+        return SteeringState(self, base.wheel_radii) if base.steering_names else None
+
+    def lead_on(self, dt: float) -> None:
+        """Advance what is asked for by ``dt`` [s], where it changes by itself."""
+
+    def check(self, params: B) -> str | None:
+        """Refuse parameters that the core refuses."""
+        for name in ("pose_covariance_diagonal", "twist_covariance_diagonal"):
+            if len(getattr(params, name)) != 6:
+                return f"{name} has {len(getattr(params, name))} entries; it needs 6"
+        try:
+            base, _ = self._core_parts(params)
+            for joint in base.wheel_names + base.steering_names:
+                if joint not in self.robot.joint_names:
+                    return str(UnknownJoint(joint, self.robot.joint_names, self.robot.name))
+        except ValueError as error:
+            return str(error)
+        return None
+
+    def configure(self) -> None:
+        """Build the controller and its endpoints."""
+        params = self.params
+        self.controller = BaseController(*self._core_parts(params))
+        base = self.controller.base
+        joints, self._n_wheels = base.wheel_names + base.steering_names, len(base.wheel_names)
+        self._inputs = TwistInputs(self, stamped_cmd_vel=params.stamped_cmd_vel)
+        self._state = JointStateReader(
+            self.poll(JointState, "joint_states", qos.STATES),
+            joints,
+            by_velocity=() if params.position_feedback else base.wheel_names,
+        )
+        self._command = JointStateWriter(
+            self.advertise(JointState, "joint_command", qos.REFERENCE_STREAM),
+            joints,
+            position=bool(base.steering_names),
+        )
+        self._odometry_out = OdometryPublisher(self, params)
+        self._state_out = self.make_state_writer()
+        self._twist_out = self.advertise(TwistStamped, "~/cmd_vel_out")
+        self._out = TwistStamped()
+        self._out.header.frame_id = self._odometry_out.base_frame
+        self.serve(SetOdometry, "~/set_odometry", self._set_odometry)
+
+    def activate(self) -> None:
+        """Begin standing."""
+        self.controller.halt()
+        self._begin_measuring()
+
+    def tick(self, dt: float) -> None:
+        """Measure, command for each deadline, report."""
+        now_ns = self.input_ns()
+        now = now_ns * 1e-9
+        if self._state.update():
+            self._measure()
+        hindrance = self._hindrance()
+        for twist, given in self._inputs.take(now, self.params.cmd_vel_timeout, hindrance):
+            self._take(twist, given)
+        if hindrance:
+            self.controller.halt()
+        for stamp in self.deadlines:
+            self.lead_on(self.period)
+            self._drive(self.controller.step(stamp * 1e-9, self.period), stamp)
+        if hindrance and not self.deadlines:
+            # Time may stand; the wheels must not go on until it does.
+            self._drive(self.controller.driven, now_ns)
+
+    def halt(self) -> None:
+        """Stop the wheels."""
+        self._fill(self.controller.halt())
+        self._command.send_last(self.now_ns())
+
+    def parameters_changed(self, params: B) -> None:
+        """Take over new geometry, limits and frames without stopping."""
+        self.controller.reconfigure(*self._core_parts(params))
+        self._odometry_out.configure(params)
+        self._out.header.frame_id = self._odometry_out.base_frame
+
+    def time_jumped(self, before: float, after: float) -> None:
+        """Stop, and measure anew."""
+        self.controller.halt()
+        self._begin_measuring()
+
+    def lacks(self) -> str:
+        """Wait for the wheels' first state."""
+        return "" if self._state.received else self._state_trouble()
+
+    def diagnose(self, report: Report) -> None:
+        """Say whether commands and states come, and what is wrong with them."""
+        trouble = self._state_trouble()
+        if trouble and self._state.received:
+            report.note("ERROR", f"{trouble}; wheels stopped")
+        elif trouble:
+            report.note("WARN", trouble)
+        now = self.now()
+        command_age = self.controller.command_age(now)
+        if command_age < self.params.cmd_vel_timeout:
+            report.note("OK", "driving")
+            self._diagnose_commands(report, now)
+        elif math.isfinite(command_age):
+            report.note("OK", f"no command for {command_age:.1f} s; standing")
+        else:
+            report.note("OK", "no command yet")
+        slip, wheel = self.controller.slip.take_worst(), self.controller.slip.wheel
+        if slip > self.params.slip_threshold > 0.0:
+            report.note("WARN", f"wheels contradict each other by up to {slip:.2g} m/s ({wheel})")
+        report.value("age of joint_states [s]", self._state.age())
+        report.value("age of command [s]", command_age)
+        report.value("slip [m/s]", slip)
+
+    def _diagnose_commands(self, report: Report, now: float) -> None:
+        if self.controller.not_driven:
+            report.note("WARN", f"cannot be driven as asked: {self.controller.not_driven}")
+        rivals = self._inputs.senders.fighting(now)
+        if rivals:
+            report.note("WARN", f"several senders command by turns on {', '.join(rivals)}")
+
+    def _drive(self, command: BaseCommand, stamp: int) -> None:
+        """Send what the wheels shall do from a deadline [ns] on, and tell of it."""
+        self._fill(command)
+        self._command.send(stamp)
+        if self.params.open_loop:
+            self._odometry_out.publish(self.controller.odometry, stamp)
+        if self.params.publish_limited_velocity:
+            velocity = self._out.twist
+            velocity.linear.x, velocity.linear.y, velocity.angular.z = command.twist
+            set_stamp(self._out, stamp)
+            self._twist_out.publish(self._out)
+
+    def _fill(self, command: BaseCommand) -> None:
+        """Put speeds of wheels and angles of steering joints into the message."""
+        self._command.velocity[: self._n_wheels] = command.wheels
+        if command.steering.size:
+            self._command.position[self._n_wheels :] = command.steering
+
+    def _state_trouble(self) -> str:
+        """Say what is missing of the measured state, or nothing where it is not needed."""
+        return "" if self.params.open_loop else self._state.trouble(self.params.state_timeout)
+
+    def _hindrance(self) -> str:
+        """Say why the base must not move, or nothing."""
+        trouble = self._state_trouble()
+        if trouble and self._state.received:
+            # The wheels may be counted from zero when they come back.
+            self._begin_measuring()
+        if not trouble and self.time_stands:
+            return "time stands still, so no timeout would end it"
+        return trouble
+
+    def _core_parts(self, params: B) -> tuple[WheeledBase, BaseControllerConfig]:
+        return self.make_base(params), core_config(params)
+
+    def _take(self, twist: Twist2, given: float) -> None:
+        try:
+            self.controller.command(twist, given)
+        except InvalidCommand as error:
+            self.warn("command", f"command ignored: {error}")
+            return
+        if self.controller.not_driven:
+            self.warn("not driven", f"cannot be driven as asked: {self.controller.not_driven}")
+
+    def _begin_measuring(self) -> None:
+        self.controller.forget_wheels()
+        self._last_stamp: int | None = None
+
+    def _measure(self) -> None:
+        stamp = self._state.stamp_ns
+        last = self._last_stamp
+        if last is not None and stamp < last:
+            self._begin_measuring()
+        self._last_stamp = stamp
+        dt = 0.0 if last is None else (stamp - last) * 1e-9
+        n = self._n_wheels
+        values = self._state.position if self.params.position_feedback else self._state.velocity
+        self.controller.measure(values[:n], dt, self._state.position[n:])
+        if self.params.open_loop:
+            return
+        if self._odometry_out.publish(self.controller.odometry, stamp) and self._state_out:
+            state = self._state
+            self._state_out.publish(state.position, state.velocity, self.controller.driven, stamp)
+
+    def _set_odometry(self, request: Any, response: Any) -> Any:
+        def put() -> None:
+            self.controller.odometry.set_pose(request.x, request.y, request.yaw)
+
+        try:
+            self.in_loop(put)
+        except (InvalidCommand, TimeoutError) as error:
+            response.success, response.message = False, str(error)
+            return response
+        response.success = True
+        response.message = f"odometry is at ({request.x:g}, {request.y:g}), yaw {request.yaw:g}"
+        if request.z or request.roll or request.pitch:
+            response.message += "; z, roll and pitch are left out: it is planar"
+        return response

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameters of wheeled bases, and the core's configuration from them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
+from motion_nodes.bases.command_scaling import CommandShape
+from motion_nodes.bases.controller import BaseControllerConfig
+from motion_nodes.bases.odometry import OdometryConfig
+from motion_nodes.model.robot import Robot
+from motion_nodes.ros.core_settings import settings_from
+from motion_nodes.ros.parameters import param
+from motion_nodes.ros.robot_node import RobotParams
+
+COVARIANCE = (0.001, 0.001, 1e6, 1e6, 1e6, 0.01)
+"""Diagonal where nothing better is known: certain in the plane, unknown out of it."""
+
+_LIMITS = {
+    "max_velocity": ("", "Max velocity along this axis; 0 or NaN: unlimited."),
+    "min_velocity": (
+        "",
+        (
+            "Max velocity in the negative direction, as a magnitude (the sign is ignored); 0 or "
+            "NaN: same as max_velocity."
+        ),
+    ),
+    "max_acceleration": ("^2", "Max acceleration while speeding up; 0 or NaN: unlimited."),
+    "max_deceleration": (
+        "^2",
+        "Max deceleration while slowing down; 0 or NaN: same as max_acceleration.",
+    ),
+    "max_acceleration_reverse": (
+        "^2",
+        (
+            "Max acceleration while speeding up in the negative direction; 0 or NaN: same as "
+            "max_acceleration."
+        ),
+    ),
+    "max_deceleration_reverse": (
+        "^2",
+        (
+            "Max deceleration while slowing down from motion in the negative direction; 0 or NaN: "
+            "same as max_deceleration."
+        ),
+    ),
+    "max_jerk": ("^3", "Max jerk; 0 or NaN: unlimited."),
+    "min_jerk": (
+        "^3",
+        (
+            "Max jerk in the negative direction; the smaller of min_jerk and max_jerk is used. 0 "
+            "or NaN: same as max_jerk."
+        ),
+    ),
+}
+
+
+def _limit(name: str) -> Any:
+    """Return the field of one limit, such as ``linear.x.max_velocity``."""
+    power, doc = _LIMITS[name.rpartition(".")[2]]
+    unit = "m" if name.startswith("linear") else "rad"
+    return param(math.nan, name=name, doc=doc, unit=f"{unit}/s{power}", nan=True)
+
+
+def _error(doc: str, unit: str) -> Any:
+    """Return the field of one way in which odometry's errors grow."""
+    return param(0.0, doc=doc, unit=unit, ge=0.0, le=100.0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WheeledBaseParams(RobotParams):
+    """Parameters of every wheeled base; names as in ros2_controllers."""
+
+    cmd_vel_timeout: float = param(
+        0.5,
+        doc="Commands older than this are treated as a stop command.",
+        unit="s",
+        gt=0.0,
+        le=60.0,
+    )
+    state_timeout: float = param(
+        0.5,
+        doc="Timeout of joint_states; when it expires the wheels are stopped and an error is "
+        "reported.",
+        unit="s",
+        gt=0.0,
+        le=60.0,
+    )
+    stamped_cmd_vel: bool = param(
+        True,
+        doc="Message type of the topic cmd_vel: true for TwistStamped, false for Twist.",
+        read_only=True,
+    )
+    publish_limited_velocity: bool = param(
+        True, doc="Publish the limited twist command on ~/cmd_vel_out."
+    )
+    publish_rate: float = param(
+        0.0,
+        doc="Publish rate of odometry and /tf; 0 publishes with every state measurement.",
+        unit="Hz",
+        ge=0.0,
+        le=2000.0,
+    )
+    odom_frame_id: str = param("odom", doc="Name of the odometry frame.")
+    base_frame_id: str = param("base_link", doc="Name of the robot's base frame.")
+    tf_frame_prefix: str = param(
+        "", doc="Prefix of all frame names; '~' is replaced by the node's namespace."
+    )
+    enable_odom_tf: bool = param(
+        True, doc="Publish the transform from the odometry frame to the base frame on /tf."
+    )
+    open_loop: bool = param(
+        False,
+        doc="Compute odometry by integrating the limited commands instead of joint_states, "
+        "which are then not required.",
+        read_only=True,
+    )
+    position_feedback: bool = param(
+        True,
+        doc="Compute odometry from measured wheel positions (true) or wheel velocities (false).",
+        read_only=True,
+    )
+    velocity_rolling_window_size: int = param(
+        1, doc="Number of measurements in the rolling mean of the odometry velocity.", ge=1, le=1000
+    )
+    pose_covariance_diagonal: tuple[float, ...] = param(
+        COVARIANCE,
+        doc="Diagonal of the odometry pose covariance [m^2, rad^2]; the accumulated errors "
+        "below are added to it.",
+        ge=0.0,
+    )
+    twist_covariance_diagonal: tuple[float, ...] = param(
+        COVARIANCE, doc="Diagonal of the odometry twist covariance [(m/s)^2, (rad/s)^2].", ge=0.0
+    )
+    position_error_per_metre: float = _error(
+        "Standard deviation of the position after travelling 1 m; grows with the square "
+        "root of the distance. 0 adds no error.",
+        "m",
+    )
+    position_error_per_radian: float = _error(
+        "Standard deviation of the position after turning by 1 rad; grows with the square "
+        "root of the angle. 0 adds no error.",
+        "m",
+    )
+    yaw_error_per_metre: float = _error(
+        (
+            "Standard deviation of the heading after travelling 1 m; grows with the square root "
+            "of the distance. 0 adds no error."
+        ),
+        "rad",
+    )
+    yaw_error_per_radian: float = _error(
+        "Standard deviation of the heading after turning by 1 rad; grows with the square "
+        "root of the angle. 0 adds no error.",
+        "rad",
+    )
+    slip_threshold: float = param(
+        0.1,
+        doc="Threshold of the wheel slip estimate (residual rim speed) above which slip is "
+        "reported; 0 disables the report.",
+        unit="m/s",
+        ge=0.0,
+        le=100.0,
+    )
+    linear_x_max_velocity: float = _limit("linear.x.max_velocity")
+    linear_x_min_velocity: float = _limit("linear.x.min_velocity")
+    linear_x_max_acceleration: float = _limit("linear.x.max_acceleration")
+    linear_x_max_deceleration: float = _limit("linear.x.max_deceleration")
+    linear_x_max_acceleration_reverse: float = _limit("linear.x.max_acceleration_reverse")
+    linear_x_max_deceleration_reverse: float = _limit("linear.x.max_deceleration_reverse")
+    linear_x_max_jerk: float = _limit("linear.x.max_jerk")
+    linear_x_min_jerk: float = _limit("linear.x.min_jerk")
+    angular_z_max_velocity: float = _limit("angular.z.max_velocity")
+    angular_z_min_velocity: float = _limit("angular.z.min_velocity")
+    angular_z_max_acceleration: float = _limit("angular.z.max_acceleration")
+    angular_z_max_deceleration: float = _limit("angular.z.max_deceleration")
+    angular_z_max_acceleration_reverse: float = _limit("angular.z.max_acceleration_reverse")
+    angular_z_max_deceleration_reverse: float = _limit("angular.z.max_deceleration_reverse")
+    angular_z_max_jerk: float = _limit("angular.z.max_jerk")
+    angular_z_min_jerk: float = _limit("angular.z.min_jerk")
+    clip_axes: bool = param(
+        False,
+        doc="Limit each axis of the twist separately, which changes the curvature, instead of "
+        "scaling the whole twist.",
+    )
+    max_wheel_velocity: float = param(
+        math.nan,
+        doc="Max angular velocity of each wheel; 0 or NaN: unlimited.",
+        unit="rad/s",
+        nan=True,
+    )
+    max_wheel_acceleration: float = param(
+        math.nan,
+        doc="Max angular acceleration of each wheel; 0 or NaN: unlimited.",
+        unit="rad/s^2",
+        nan=True,
+    )
+    clip_wheels: bool = param(
+        False,
+        doc="Limit each wheel separately, which changes the curvature, instead of scaling all "
+        "wheels.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SidewaysParams:
+    """Parameters of a base that can move sideways, besides :class:`WheeledBaseParams`."""
+
+    linear_y_max_velocity: float = _limit("linear.y.max_velocity")
+    linear_y_min_velocity: float = _limit("linear.y.min_velocity")
+    linear_y_max_acceleration: float = _limit("linear.y.max_acceleration")
+    linear_y_max_deceleration: float = _limit("linear.y.max_deceleration")
+    linear_y_max_acceleration_reverse: float = _limit("linear.y.max_acceleration_reverse")
+    linear_y_max_deceleration_reverse: float = _limit("linear.y.max_deceleration_reverse")
+    linear_y_max_jerk: float = _limit("linear.y.max_jerk")
+    linear_y_min_jerk: float = _limit("linear.y.min_jerk")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShapeParams:
+    """Gains and limits of a base, beside :class:`WheeledBaseParams`; named as in Isaac Sim."""
+
+    linear_gain: float = param(
+        1.0, doc="Gain applied to the linear velocity command.", ge=0.0, le=1000.0
+    )
+    angular_gain: float = param(
+        1.0, doc="Gain applied to the angular velocity command.", ge=0.0, le=1000.0
+    )
+    max_linear_speed: float = param(
+        math.nan,
+        doc="Max norm of the linear velocity; faster commands are scaled down in their "
+        "direction. 0 or NaN: unlimited.",
+        unit="m/s",
+        nan=True,
+    )
+    max_angular_speed: float = param(
+        math.nan,
+        doc="Max yaw rate, limited separately from the linear velocity; 0 or NaN: unlimited.",
+        unit="rad/s",
+        nan=True,
+    )
+
+
+def base_defaults(robot: Robot) -> dict[str, Any]:
+    """Return the parameters that every wheeled robot's description gives."""
+    frames, spec = robot.description.frames, robot.base
+    assert spec is not None
+    linear, angular = spec.linear, spec.angular
+    defaults: dict[str, Any] = {
+        "base_frame_id": frames.base,
+        "odom_frame_id": frames.odom,
+        "max_wheel_velocity": _or_nan(spec.max_wheel_velocity),
+        "max_wheel_acceleration": _or_nan(spec.max_wheel_acceleration),
+    }
+    axes = {"linear_x": linear.x, "linear_y": linear.y or linear.x, "angular_z": angular.z}
+    for prefix, axis in axes.items():
+        for name in ("max_velocity", "max_acceleration", "max_deceleration", "max_jerk"):
+            defaults[f"{prefix}_{name}"] = _or_nan(getattr(axis, name))
+    return defaults
+
+
+def core_config(params: WheeledBaseParams) -> BaseControllerConfig:
+    """Return the core's configuration.
+
+    Raises:
+        InvalidConfig: for limits that cannot be.
+    """
+    limits = settings_from(
+        params,
+        BaseLimits,
+        x=settings_from(params, BodyAxisLimits, "linear_x_"),
+        y=settings_from(params, BodyAxisLimits, "linear_y_"),
+        yaw=settings_from(params, BodyAxisLimits, "angular_z_"),
+    )
+    return settings_from(
+        params,
+        BaseControllerConfig,
+        limits=limits,
+        shape=settings_from(params, CommandShape),
+        odometry=settings_from(params, OdometryConfig),
+    )
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A robot's bodies in the kernels' memory: spheres in the frames of the groups they move with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.kernels.collision.collision_binding import CollisionCalls
+from motion_nodes.kernels.collision.group_frames import place_function
+from motion_nodes.kernels.kinematic_arrays import PRISMATIC, pack, reroot
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, Joint, JointKind
+from motion_nodes.scene.robot_spheres import CollisionBody, rigid_links
+
+Fields = dict[str, int | NDArray[Any]]
+
+
+class RobotLayout:
+    """What of the memory depends on the robot and on which joints a configuration holds.
+
+    Raises:
+        CodeGenerationError: no code can be compiled here.
+    """
+
+    def __init__(self, robot: Robot, joints: Sequence[str], calls: CollisionCalls) -> None:
+        tree = robot.tree
+        self._others = tuple(name for name in robot.joint_names if name not in joints)
+        self._columns = robot.indices(self._others)
+        arrays = pack(tree.packed, (*joints, *self._others), {})
+        frame = {name: row for row, name in enumerate(tree.frame_names)}
+        if robot.base_frame != tree.root:
+            arrays = reroot(arrays, frame[robot.base_frame])
+        self._arrays = arrays
+        self._planned = len(joints)
+        rigid = rigid_links(tree)
+        tops = tuple(name for name in tree.frame_names if rigid[name] == name)
+        self._rows = [arrays.frame_rows[frame[name]] for name in tops]
+        self._group = {name: tops.index(rigid[name]) for name in tree.frame_names}
+        self._X_GL = _in_groups(robot)
+        self._code, self._place = place_function(arrays, self._rows, calls.lanes)
+        self._turns = np.array([_turn(robot, name) for name in joints])
+
+    def fields(
+        self,
+        bodies: tuple[CollisionBody, ...],
+        pairs: tuple[tuple[int, int], ...],
+        positions: Array,
+        clearance: float,
+        steps: Array,
+    ) -> Fields:
+        """Return the fields of ``collision_memory`` that are the robot's.
+
+        Args:
+            bodies: in the order of the memory.
+            pairs: of them, that must not touch.
+            positions: of all joints of the robot, of which only those that stand still count.
+            clearance: how near pairs may be [m].
+            steps: greatest steps on an edge, shape (n,).
+        """
+        X = [self._X_GL[body.link] for body in bodies]
+        spheres = [_moved(body.spheres, X_GL) for body, X_GL in zip(bodies, X, strict=True)]
+        around = [
+            _moved(body.bounding_sphere[None], X_GL) for body, X_GL in zip(bodies, X, strict=True)
+        ]
+        table, bounds = _stacked(spheres), _stacked(around)
+        single = np.float32
+        return {
+            "place": self._place,
+            "joints": self._planned,
+            "inputs": self._arrays.joint_count,
+            "standing": positions[self._columns].astype(single),
+            "turns": self._turns,
+            "inverse_steps": 1.0 / steps,
+            "groups": len(self._rows),
+            "bodies": len(bodies),
+            "spheres": len(table),
+            "body_groups": np.array([self._group[body.link] for body in bodies], np.int32),
+            "body_firsts": np.cumsum([0, *map(len, spheres)]).astype(np.int32),
+            "body_centres": np.ascontiguousarray(bounds[:, :3], single),
+            "body_radii": (bounds[:, 3] + clearance + 1e-6).astype(single),
+            "body_self_radii": (bounds[:, 3] + 0.5 * clearance + 1e-6).astype(single),
+            "sphere_centres": np.ascontiguousarray(table[:, :3], single),
+            "sphere_radii": (table[:, 3] + clearance).astype(single),
+            "sphere_self_radii": (table[:, 3] + 0.5 * clearance).astype(single),
+            "pairs": len(pairs),
+            "pair_bodies": np.array(pairs, np.int32).reshape(-1, 2),
+        }
+
+    def reach(self, bodies: tuple[CollisionBody, ...], positions: Array) -> float:
+        """Return how far from the base any sphere can get [m]; inf where a joint slides."""
+        arrays = self._arrays
+        farthest = np.zeros(len(arrays.parent))
+        standing = dict(enumerate(positions[self._columns], start=self._planned))
+        for row in range(1, len(farthest)):
+            slide = 0.0
+            if arrays.kind[row] == PRISMATIC:
+                value = standing.get(int(arrays.q_index[row]), math.inf)
+                slide = abs(arrays.multiplier[row] * value + arrays.offset[row])
+            step = float(np.linalg.norm(arrays.X_PJ[row, :3, 3]))
+            farthest[row] = farthest[arrays.parent[row]] + step + slide
+        most = 0.0
+        for body in bodies:
+            ball = _moved(body.bounding_sphere[None], self._X_GL[body.link])[0]
+            group = farthest[self._rows[self._group[body.link]]]
+            most = max(most, group + float(np.linalg.norm(ball[:3]) + ball[3]))
+        return most
+
+
+def _in_groups(robot: Robot) -> dict[str, Array]:
+    """Return the pose of each link in the topmost link that fixed joints join it to."""
+    poses: dict[str, Array] = {}
+    for name in robot.tree.frame_names:
+        joint = robot.tree.parent_joint.get(name)
+        fixed = joint is not None and not joint.movable
+        poses[name] = poses[joint.parent] @ joint.X_PJ if joint and fixed else np.eye(4)
+    return poses
+
+
+def _turn(robot: Robot, name: str) -> float:
+    """Return a full turn if the robot is the same after it, else 0."""
+
+    def same(joint: Joint) -> bool:
+        factor = 1.0 if joint.mimic is None else joint.mimic.multiplier
+        return joint.kind is not JointKind.PRISMATIC and factor == round(factor)
+
+    moved = [
+        joint
+        for joint in robot.tree.joints.values()
+        if joint.movable and (joint.mimic.joint if joint.mimic else joint.name) == name
+    ]
+    return 2.0 * math.pi if all(same(joint) for joint in moved) else 0.0
+
+
+def _moved(spheres: Array, X: Array) -> Array:
+    return np.column_stack((spheres[:, :3] @ X[:3, :3].T + X[:3, 3], spheres[:, 3]))
+
+
+def _stacked(spheres: list[Array]) -> Array:
+    return np.concatenate([np.empty((0, 4)), *spheres])

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How finely a straight way between two configurations is checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.kinematics import Kinematics
+from motion_nodes.model.robot import Robot
+from motion_nodes.model.tree import Array, JointKind, frozen
+from motion_nodes.scene.robot_spheres import CollisionBody
+
+TRAVEL = 0.02
+"""How far a sphere moves between two checked configurations, about [m]: less than the radius of
+the usual sphere of an arm, so that what slips between two of them hardly touches."""
+_SAMPLES = 200
+_MOST_STEPS = 10_000_000  # what a whole number in float32 can count, and more than anyone waits for
+
+
+def edge_step_count(difference: Array, steps: Array) -> int | None:
+    """Return how many configurations of a way are checked; None if it is too long or not finite.
+
+    The joints' shares add up as squares do: single joints move a sphere by no more than their step
+    stands for, and several that move at once hardly ever move it all in one direction.
+
+    Args:
+        difference: from start to end [rad or m], shape (n,).
+        steps: greatest step of each joint [rad or m], shape (n,).
+    """
+    length = float(np.linalg.norm(difference / steps))
+    if not length < _MOST_STEPS:
+        return None
+    return max(1, math.ceil(length))
+
+
+def checked_steps(
+    robot: Robot,
+    bodies: tuple[CollisionBody, ...],
+    joints: Sequence[str],
+    resolution: float | ArrayLike | None,
+) -> Array:
+    """Return the step of each joint, from a travel [m], from steps, or by default.
+
+    Raises:
+        InvalidConfig: not finite, not above 0, or a wrong number of steps.
+    """
+    given = np.asarray(TRAVEL if resolution is None else resolution, dtype=np.float64)
+    if not (np.isfinite(given).all() and (given > 0.0).all()):
+        raise InvalidConfig(f"resolution is {given}; it must be finite and above 0.")
+    if given.ndim == 0:
+        return joint_steps(robot, bodies, joints, float(given))
+    if given.shape != (len(joints),):
+        raise InvalidConfig(
+            f"resolution holds {given.size} steps for {len(joints)} joints: {', '.join(joints)}."
+        )
+    return frozen(given)
+
+
+def joint_steps(
+    robot: Robot, bodies: tuple[CollisionBody, ...], joints: Sequence[str], travel: float
+) -> Array:
+    """Return the step of each joint that moves no sphere farther than ``travel``.
+
+    How far from a joint's axis spheres get is taken from configurations all over the limits (the
+    same ones each time).
+
+    Returns:
+        Steps [rad or m], shape (n,); pi for a joint that moves no sphere.
+    """
+    tree = robot.tree
+    kinematics = Kinematics(tree)
+    rng = np.random.default_rng(0)
+    low = np.maximum(robot.limits.lower, -math.pi)
+    high = np.minimum(robot.limits.upper, math.pi)
+    Q = np.concatenate((rng.uniform(low, high, (_SAMPLES, len(low))), robot.home[None]))
+    X = kinematics.frames_batch(Q)
+    row = {name: i for i, name in enumerate(kinematics.frame_names)}
+    moved_by = _moving_joints(robot)
+    return frozen(
+        [_step(robot, bodies, joint, X, row, moved_by, travel) for joint in joints], (len(joints),)
+    )
+
+
+def _step(
+    robot: Robot,
+    bodies: tuple[CollisionBody, ...],
+    name: str,
+    X: Array,
+    row: dict[str, int],
+    moved_by: dict[str, set[str]],
+    travel: float,
+) -> float:
+    followers = [j for j in robot.tree.joints.values() if j.movable and _leader(j) == name]
+    farthest = 0.0
+    for joint in followers:
+        factor = 1.0 if joint.mimic is None else abs(joint.mimic.multiplier)
+        moved = [body for body in bodies if joint.name in moved_by[body.link]]
+        if joint.kind is JointKind.PRISMATIC:
+            farthest = max(farthest, factor if moved else 0.0)
+            continue
+        X_J = X[:, row[joint.child]]
+        axis = X_J[:, :3, :3] @ joint.axis
+        for body in moved:
+            centres = X[:, row[body.link], :3, :3] @ body.spheres[:, :3].T
+            offsets = (
+                centres.transpose(0, 2, 1) + (X[:, row[body.link], :3, 3] - X_J[:, :3, 3])[:, None]
+            )
+            arms = np.linalg.norm(np.cross(axis[:, None], offsets), axis=2)
+            farthest = max(farthest, factor * float(arms.max()))
+    return min(math.pi, travel / farthest) if farthest > 0.0 else math.pi
+
+
+def _leader(joint: object) -> str:
+    mimic = joint.mimic  # type: ignore[attr-defined]
+    return str(mimic.joint if mimic else joint.name)  # type: ignore[attr-defined]
+
+
+def _moving_joints(robot: Robot) -> dict[str, set[str]]:
+    """Return for each link the joints between it and the root."""
+    above: dict[str, set[str]] = {}
+    for link in robot.tree.frame_names:
+        joint = robot.tree.parent_joint.get(link)
+        above[link] = set() if joint is None else above[joint.parent] | {joint.name}
+    return above

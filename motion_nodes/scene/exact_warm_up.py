@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Have the checks of true shapes compiled, in a process of their own.
+
+That takes some seconds, once on a machine, in which Python's lock is held: in a process that
+controls a robot nothing else would run.
+
+``python -m motion_nodes.scene.exact_warm_up`` is that process.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+_MARK = "exact-checks"
+"""Mark in the cache: the kernels are compiled."""
+
+
+def compile_exact_checks() -> None:
+    """Compile the checks of true shapes in another process, unless they are on this machine."""
+    from motion_nodes.kernels import jit
+
+    if jit.is_compiled(_MARK) is False:
+        command = [sys.executable, "-m", "motion_nodes.scene.exact_warm_up"]
+        subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
+
+
+def main() -> None:
+    """Compile by using each kernel once, on nothing."""
+    from motion_nodes.kernels import jit
+    from motion_nodes.kernels.array_bridge import table_of
+    from motion_nodes.kernels.collision.convex_distance import separations
+    from motion_nodes.kernels.collision.path_sweep import sweep
+    from motion_nodes.kernels.collision.piece_arrays import example
+
+    if os.name == "posix":
+        os.nice(10)
+    nothing = example()
+    still = np.zeros((1, 0))
+    table_work = nothing.work._replace(
+        q=np.zeros((2, 0)), ends=np.zeros((1, 2)), lists=np.zeros((1, 2), np.int32)
+    )
+    kept = nothing._replace(work=table_work)
+    table = table_of(kept)
+    sweep(table, still, np.zeros(1), still, 0, 0.0, np.zeros((1, 3), np.int32), np.zeros(4))
+    pieces, none = nothing.bodies.pieces, np.empty((0, 2), np.int32)
+    work, out = np.zeros((6, 3)), np.empty((0, 2))
+    separations(*pieces[:2], pieces.first, pieces.points, pieces.X, none, work, out)
+    jit.mark_compiled(_MARK)
+
+
+if __name__ == "__main__":
+    main()

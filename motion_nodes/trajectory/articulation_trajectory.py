@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A trajectory as commands for the joints of a robot: one at a time, or a whole sequence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.model.limits import joint_indices
+from motion_nodes.trajectory.trajectory import Infeasible, Trajectory
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ArticulationAction:
+    """What joints of a robot are told at one time."""
+
+    joint_positions: Array
+    """[rad or m], shape (n,)."""
+    joint_velocities: Array
+    """[rad/s or m/s], shape (n,)."""
+    joint_names: tuple[str, ...]
+    joint_indices: NDArray[np.intp]
+    """Where these joints stand among the robot's, shape (n,)."""
+
+
+class ArticulationTrajectory:
+    """A trajectory for some joints of a robot.
+
+    Raises:
+        UnknownJoint: the trajectory moves a joint that the robot does not have.
+        InvalidConfig: a time step that is not finite and positive.
+    """
+
+    def __init__(
+        self, robot_joints: Sequence[str], trajectory: Trajectory, physics_dt: float = 1.0 / 60.0
+    ) -> None:
+        """Find the trajectory's joints among the robot's.
+
+        Args:
+            robot_joints: names of the robot's joints, in its order.
+            trajectory: in any order of its joints.
+            physics_dt: time step of sequences, unless another is given [s].
+        """
+        if not (math.isfinite(physics_dt) and physics_dt > 0.0):
+            raise InvalidConfig(f"physics_dt is {physics_dt} s; it must be finite and above 0")
+        self.robot_joints = tuple(robot_joints)
+        self.trajectory = trajectory
+        self._step = physics_dt
+        self._indices = joint_indices(trajectory.joint_names, self.robot_joints, "the robot")
+
+    def get_trajectory_duration(self) -> float:
+        """Return how long it takes [s]."""
+        return self.trajectory.duration
+
+    def get_active_joints_subset(self) -> tuple[str, ...]:
+        """Return the robot's joints that the trajectory moves, in the order of its actions."""
+        return self.trajectory.joint_names
+
+    def get_robot_articulation(self) -> tuple[str, ...]:
+        """Return the joints of the robot, in its order."""
+        return self.robot_joints
+
+    def get_initial_action(self) -> ArticulationAction:
+        """Return where the joints have to be before the trajectory is begun."""
+        return self.get_action_at_time(self.trajectory.start_time)
+
+    def get_action_at_time(self, time: float) -> ArticulationAction:
+        """Return what the joints are told at a time [s].
+
+        Raises:
+            Infeasible: for a time at which there is no trajectory (a ValueError).
+        """
+        start, end = self.trajectory.start_time, self.trajectory.end_time
+        if not start <= time <= end:
+            raise Infeasible(f"time is {time} s; the trajectory lasts from {start:g} to {end:g} s")
+        position, velocity = self.trajectory.joint_targets(time)
+        return ArticulationAction(position, velocity, self.trajectory.joint_names, self._indices)
+
+    def get_action_sequence(self, timestep: float | None = None) -> list[ArticulationAction]:
+        """Return actions from start to end, the end included, though the last step be shorter.
+
+        Args:
+            timestep: [s]; None: the one given at the beginning.
+
+        Raises:
+            InvalidCommand: for a step that is not finite and positive.
+        """
+        times = self.trajectory.sample_times(self._step if timestep is None else timestep)
+        return [self.get_action_at_time(time) for time in times.tolist()]

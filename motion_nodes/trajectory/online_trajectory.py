@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follow targets that may change at any moment, within velocity, acceleration and jerk limits.
+
+Each joint moves by itself, as fast as its limits allow, from its present state to its target.
+Computed by Ruckig (Berscheid and Kröger, "Jerk-limited real-time trajectory generation with
+arbitrary target states", RSS 2021) from state to state, without intermediate waypoints. Ruckig
+knows no position limits; they are kept by choosing targets from which nothing overshoots. (Longer
+than most files here: the cases of that choice belong beside each other.)
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import ruckig
+from numpy.typing import NDArray
+
+from motion_nodes.errors import MotionError
+from motion_nodes.model.bounds import JOINT_POSITION
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.joint_trajectory import TrajectorySample
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+FARTHEST = JOINT_POSITION.max
+"""[rad or m] Limits beyond this are none: Ruckig loses its footing over such distances."""
+_HORIZON = 1000.0
+"""[s] Ruckig plans at most two hours; what is further than this on the way has time."""
+_UNLIMITED_VELOCITY = 1e6
+"""[rad/s or m/s] Ruckig wants a finite velocity limit."""
+_CHASE = 0.999
+"""A goal may move at this share of the speed limit, so that it can be caught."""
+_STANDING = 1e-6
+"""[rad/s or m/s] Towards a position limit, slower than this is standing still."""
+_EXCESS = 1e-3
+"""Share by which a trajectory's sample may exceed a limit, for rounding on its way here."""
+_ACCELERATION_EXCESS = 0.01
+"""The same for accelerations, of which a trajectory of points has more between its points."""
+_ROUNDING = 1e-9
+"""[rad, m, or per second] Ruckig ends this close to its targets; the rest is rounding."""
+_ROUNDING_ACCELERATION = 1e-6
+"""[rad/s^2 or m/s^2]"""
+
+
+def stopping_speed(room: float, acceleration: float, jerk: float) -> float:
+    """Return the greatest speed [rad/s or m/s] that ends within a distance when braked.
+
+    Args:
+        room: the distance [rad or m]; 0 or less leaves no speed.
+        acceleration: limit, may be infinite [rad/s^2 or m/s^2].
+        jerk: limit, may be infinite [rad/s^3 or m/s^3].
+
+    Source: braking from v takes ``v/a + a/j`` at the mean speed v/2, or ``2 sqrt(v/j)`` where the
+    acceleration limit is not reached (v below ``a^2/j``); solved for v.
+    """
+    if room <= 0.0:
+        return 0.0
+    corner = acceleration * acceleration / jerk if math.isfinite(acceleration) else math.inf
+    by_jerk = float(np.cbrt(room * room * jerk))
+    if by_jerk <= corner:
+        return by_jerk
+    return 0.5 * (math.sqrt(corner * corner + 8.0 * acceleration * room) - corner)
+
+
+def _solvable_acceleration(limits: JointLimits) -> Array:
+    """Return acceleration limits that Ruckig masters: finite where the jerk has a limit.
+
+    Between opposite greatest velocities V the acceleration peaks at sqrt(2 V jerk); a limit of
+    twice that never binds, while with none Ruckig misses targets.
+    """
+    peak = 2.0 * np.sqrt(2.0 * np.minimum(limits.velocity, _UNLIMITED_VELOCITY) * limits.jerk)
+    return np.where(np.isinf(limits.acceleration), peak, limits.acceleration)
+
+
+class OnlineLimiter:
+    """The reference of n joints on its way to targets that may change at every step."""
+
+    def __init__(self, limits: JointLimits) -> None:
+        """Begin at zero; call :meth:`reset` with where the joints are."""
+        self._n = len(limits.names)
+        self._limits = limits
+        self._lower = np.where(limits.lower < -FARTHEST, -np.inf, limits.lower)
+        self._upper = np.where(limits.upper > FARTHEST, np.inf, limits.upper)
+        self._input = ruckig.InputParameter(self._n)
+        self._output = ruckig.OutputParameter(self._n)
+        self._solver = ruckig.Ruckig(self._n, 0.001)
+        self._input.synchronization = ruckig.Synchronization.No
+        self._acceleration_limit = _solvable_acceleration(limits)
+        self._brake = ruckig.InputParameter(self._n)
+        self._brake.control_interface = ruckig.ControlInterface.Velocity
+        self._brake.synchronization = ruckig.Synchronization.No
+        self._brake.target_velocity = [0.0] * self._n
+        self._brake.max_velocity = [_UNLIMITED_VELOCITY] * self._n
+        # No brake is needed where there are no limits: any finite one does for Ruckig.
+        self._brake.max_acceleration = self._acceleration_limit.clip(max=1e9).tolist()
+        self._brake.max_jerk = limits.jerk.tolist()
+        self._brake_solver = ruckig.Ruckig(self._n)
+        self._brake_way = ruckig.Trajectory(self._n)
+        self._sudden = np.isinf(limits.acceleration) & np.isinf(limits.jerk)
+        self._velocity_limit = np.minimum(limits.velocity, _UNLIMITED_VELOCITY)
+        self._input.max_acceleration = self._acceleration_limit.tolist()
+        self._input.max_jerk = limits.jerk.tolist()
+        self._asked: tuple[bytes, bytes, bytes] | None = None
+        """What the targets in force were made from; None when they must be made anew."""
+        self._lasting = self._resting = False
+        self._targets = (np.zeros(self._n, dtype=np.bool_), np.zeros(self._n), np.zeros(self._n))
+        """Led by velocity, goals and speeds, as they are now."""
+        self._frame: Array = np.zeros(self._n)
+        """Speeds of goals that move; 0 for others."""
+        self._fastest: Array = self._velocity_limit.copy()
+        """Speed limits on the way."""
+        self.position: Array = np.zeros(self._n)
+        """Reference positions [rad or m]."""
+        self.velocity: Array = np.zeros(self._n)
+        """Reference velocities [rad/s or m/s]."""
+        self.acceleration: Array = np.zeros(self._n)
+        """Reference accelerations [rad/s^2 or m/s^2]."""
+
+    def reset(self, position: Array) -> None:
+        """Stand at ``position`` [rad or m], shape (n,)."""
+        self.position[:] = position
+        self.velocity[:] = 0.0
+        self.acceleration[:] = 0.0
+        self._tell_state()
+        self._solver.reset()
+        self._asked = None
+
+    def follow(self, joints: Mask, position: Array) -> None:
+        """Put the reference of some joints where they are [rad or m], shape (n,); skips NaN."""
+        np.copyto(self.position, position, where=joints & np.isfinite(position))
+        self._input.current_position = self.position.tolist()
+        self._asked = None
+
+    def reachable(self, joints: Mask, sample: TrajectorySample, dt: float) -> Mask:
+        """Return which joints can be on a trajectory's sample one step from now.
+
+        Args:
+            joints: that follow the trajectory, shape (n,).
+            sample: where they shall be then, of shape (n,); NaN where there is no trajectory.
+            dt: duration of the step [s].
+
+        Positions and velocities that an acceleration within ``a`` joins in a time T lie within
+        ``(a^2 T^2 - dv^2) / 4a`` of the mean of both velocities times T: it is a for a part of the
+        time and -a for the rest. So what is put on such samples keeps the acceleration limit in
+        second differences of positions too.
+        """
+        mean = 0.5 * (self.velocity + sample.velocity)
+        reach = self._acceleration_limit * (1.0 + _ACCELERATION_EXCESS)
+        change = np.abs(sample.velocity - self.velocity)
+        # As a product, for a limit may be infinite.
+        most = 0.25 * (reach * dt - change) * (dt + change / reach)
+        return np.asarray(
+            joints
+            & (np.abs(sample.velocity) <= self._velocity_limit * (1.0 + _EXCESS))
+            & (change <= reach * dt)
+            & (np.abs(sample.position - self.position - mean * dt) <= most)
+            # A reference outside its limits may be moved back as slowly as the trajectory says.
+            & (sample.position >= np.minimum(self._lower, self.position) - _EXCESS)
+            & (sample.position <= np.maximum(self._upper, self.position) + _EXCESS)
+        )
+
+    def resting(self, by_velocity: Mask, goal: Array, speed: Array) -> Mask:
+        """Return which joints stand where they shall be; arguments as for :meth:`step`."""
+        still = (self.velocity == 0.0) & (self.acceleration == 0.0) & (speed == 0.0)
+        return np.asarray(still & (by_velocity | (self.position == goal)))
+
+    def put(self, joints: Mask, sample: TrajectorySample) -> None:
+        """Put the reference of some joints on a trajectory's sample, of shape (n,)."""
+        np.copyto(self.position, sample.position, where=joints)
+        np.copyto(self.velocity, sample.velocity, where=joints)
+        np.copyto(self.acceleration, sample.acceleration, where=joints)
+        self._tell_state()
+        self._asked = None
+
+    def step(self, by_velocity: Mask, goal: Array, speed: Array, dt: float) -> None:
+        """Advance the reference by one step.
+
+        A joint that starts within its position limits stays within; one that starts outside
+        comes back to the nearest limit, or stands where it was when it is led by velocity.
+
+        Args:
+            by_velocity: joints that follow ``speed`` alone, shape (n,), until a position limit;
+                the others go to ``goal``.
+            goal: target positions [rad or m], shape (n,), finite where used; beyond a position
+                limit they count as on it.
+            speed: target velocities [rad/s or m/s], shape (n,), finite. A goal with a speed moves
+                on at it: ``goal`` is where it is at the end of this step. It is cut to what
+                leaves room to brake before the position limits on either side.
+            dt: duration of the step [s]; nothing moves unless it is finite and above 0.
+
+        Raises:
+            MotionError: the limits and state contradict each other; nothing moved.
+        """
+        if not 0.0 < dt < math.inf:
+            return
+        asked = (by_velocity.tobytes(), goal.tobytes(), speed.tobytes())
+        if asked != self._asked:
+            self._resting = False
+            self._set_targets(by_velocity, goal, speed, dt)
+            self._asked = asked if self._lasting else None
+        if self._resting:
+            return
+        self._solver.delta_time = dt
+        try:
+            self._plan(dt)
+        except (ruckig.RuckigError, ValueError) as error:
+            self._asked = None
+            self._frame[:] = 0.0
+            self._tell_state()
+            raise MotionError(f"no way to the target within the limits: {error}") from error
+        self._output.pass_to_input(self._input)
+        self.position[:] = self._output.new_position
+        self.velocity[:] = self._frame + self._output.new_velocity
+        self.acceleration[:] = self._output.new_acceleration
+        self._round_off()
+
+    def _plan(self, dt: float) -> None:
+        """Let Ruckig compute the next state; brake where there is no way to the targets."""
+        by_velocity, goal, speed = self._targets
+        chasing = bool(self._frame.any())
+        if chasing:
+            self._tell_state(dt)
+        try:
+            self._solver.update(self._input, self._output)
+            late = self._late_to_brake() if chasing else None
+            if late is not None and late.any():
+                # A run-up turns round faster than it could stop, and so ends too near a limit.
+                self._targets = by_velocity, goal, np.where(late, 0.0, speed)
+                self._stop_chasing(late, dt)
+        except (ruckig.RuckigError, ValueError):
+            # Rounding, where a limit is met exactly: the next state will have a way.
+            self._input.per_dof_control_interface = [ruckig.ControlInterface.Velocity] * self._n
+            self._input.target_velocity = [0.0] * self._n
+            self._targets = np.ones_like(by_velocity), goal, np.zeros_like(speed)
+            self.velocity[self._sudden] = 0.0
+            self._stop_chasing(np.ones_like(by_velocity), dt)
+
+    def _stop_chasing(self, joints: Mask, dt: float) -> None:
+        """Compute the next state anew, with some joints' goals at rest."""
+        self._asked = None
+        self._frame[joints] = 0.0
+        self._tell_state(dt)
+        self._solver.update(self._input, self._output)
+
+    def _late_to_brake(self) -> Mask:
+        """Return which joints, braked from the next state, would leave their position limits."""
+        brake = self._brake
+        brake.current_position = self._output.new_position
+        brake.current_velocity = (self._frame + self._output.new_velocity).tolist()
+        brake.current_acceleration = self._output.new_acceleration
+        self._brake_solver.calculate(brake, self._brake_way)
+        extrema = self._brake_way.position_extrema
+        lowest, highest = np.array([(bound.min, bound.max) for bound in extrema]).T
+        return np.asarray((lowest < self._lower) | (highest > self._upper)) & ~self._sudden
+
+    def _set_targets(self, by_velocity: Mask, goal: Array, speed: Array, dt: float) -> None:
+        """Give Ruckig targets, and speed limits on the way, that never lead out of the limits."""
+        by_velocity, fastest = by_velocity.copy(), self._velocity_limit.copy()
+        goal = np.where(by_velocity, self.position, goal.clip(self._lower, self._upper))
+        speed = speed.clip(-fastest, fastest)
+        led_on, frame = False, np.zeros(self._n)
+        for i in np.flatnonzero(speed).tolist():
+            if not by_velocity[i] and self._sudden[i]:
+                speed[i] = 0.0  # such a joint jumps along with its goal
+                continue
+            if not by_velocity[i]:
+                bound = min(self._passing_speed(i, goal[i], abs(speed[i]), dt), _CHASE * fastest[i])
+                speed[i] = frame[i] = min(max(speed[i], -bound), bound)
+                continue
+            limit = self._upper[i] if speed[i] > 0.0 else self._lower[i]
+            if math.isinf(limit):
+                continue
+            # "At this speed, until the limit" is "to the limit, no faster than this".
+            led_on = True
+            room = (limit - self.position[i]) * math.copysign(1.0, speed[i])
+            if room > 0.0 and abs(speed[i]) >= _STANDING:
+                by_velocity[i], goal[i], fastest[i] = False, limit, abs(speed[i])
+            speed[i] = 0.0
+        reach = _HORIZON * fastest
+        near = goal.clip(self.position - reach, self.position + reach)
+        sudden = by_velocity & self._sudden
+        self._frame, self._fastest = frame, fastest
+        passing = led_on or bool(frame.any()) or bool(sudden.any())
+        self._lasting = not passing and np.array_equal(near, goal)
+        self._targets = (by_velocity, near, speed)
+        given = self._input
+        velocity, position = ruckig.ControlInterface.Velocity, ruckig.ControlInterface.Position
+        given.per_dof_control_interface = [velocity if v else position for v in by_velocity]
+        given.target_position = near.tolist()
+        given.target_velocity = np.where(by_velocity, speed, 0.0).tolist()
+        if sudden.any():
+            # Ruckig finds no way between velocities without a limit to go by; there is none.
+            np.copyto(self.velocity, speed, where=sudden)
+        self._tell_state(dt)
+
+    def _passing_speed(self, i: int, goal: float, wanted: float, dt: float) -> float:
+        """Return the speed at a goal that leaves room to brake, even one step late."""
+        room = float(min(goal - self._lower[i], self._upper[i] - goal))
+        limits = float(self._acceleration_limit[i]), float(self._limits.jerk[i])
+        return stopping_speed(room - min(wanted, stopping_speed(room, *limits)) * dt, *limits)
+
+    def _round_off(self) -> None:
+        """Put joints that have arrived exactly on their targets, so that nothing creeps."""
+        by_velocity, goal, speed = self._targets
+        near = (
+            (np.abs(self.velocity) < _ROUNDING)
+            & (np.abs(self.acceleration) < _ROUNDING_ACCELERATION)
+            & (speed == 0.0)
+            & (by_velocity | (np.abs(self.position - goal) < _ROUNDING))
+        )
+        exact = np.where(by_velocity, self.position, goal)
+        if np.any(near & ((self.velocity != 0.0) | (self.position != exact))):
+            np.copyto(self.position, exact, where=near)
+            self.velocity[near] = 0.0
+            self.acceleration[near] = 0.0
+            self._tell_state()
+        self._resting = self._asked is not None and bool(near.all())
+
+    def _tell_state(self, dt: float = 0.0) -> None:
+        """Give Ruckig the present state and the speed limits.
+
+        A goal that moves is chased in a frame that moves with it, where it stands still. The
+        frame is at its place at the end of the step of ``dt`` [s].
+        """
+        given, frame = self._input, self._frame
+        given.current_position = (self.position + frame * dt).tolist()
+        given.current_velocity = (self.velocity - frame).tolist()
+        given.current_acceleration = self.acceleration.tolist()
+        given.max_velocity = (self._fastest - frame).tolist()
+        given.min_velocity = (-self._fastest - frame).tolist()

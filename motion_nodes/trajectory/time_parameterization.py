@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a path to the fastest motion along it that respects all limits, resting at both ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from motion_nodes.errors import InvalidConfig
+from motion_nodes.kernels.timing.time_optimal import fastest_speeds
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.blended_path import CornerBlending, blended_path
+from motion_nodes.trajectory.jerk_limited import jerk_limited
+from motion_nodes.trajectory.joint_path import IndexArray, JointPath, checked_waypoints
+from motion_nodes.trajectory.timed_path import LimitUse, TimedPath
+from motion_nodes.trajectory.trajectory import Infeasible
+from motion_nodes.trajectory.trajectory_checks import POSITION_TOLERANCE, check_point_count
+
+Array = NDArray[np.float64]
+
+_SAME = 1e-9
+"""[rad or m] Waypoints nearer than this to the one before are the same."""
+_ROUNDS = 2
+"""So often intervals that exceed a limit between grid points are given tighter limits."""
+GRID_INTERVALS = 200
+"""Intervals along a path, besides the few that every piece gets."""
+
+
+def retime(
+    path: ArrayLike,
+    limits: JointLimits,
+    *,
+    velocity_scaling: float = 1.0,
+    acceleration_scaling: float = 1.0,
+    jerk_limited: bool = True,
+    blending: CornerBlending | None = None,
+) -> TimedPath:
+    """Return the fastest motion along the lines between waypoints.
+
+    Corners are rounded as ``blending`` allows; where it does not, the joints stop.
+
+    Args:
+        path: waypoints, shape (k, n); those equal to the one before are left out.
+        limits: of the n joints; velocities and accelerations must be finite.
+        velocity_scaling: share of the velocity limits to use, above 0 to 1; 0 means 1.
+        acceleration_scaling: share of the acceleration and jerk limits to use; 0 means 1.
+        jerk_limited: whether to respect jerk limits too, where there are any.
+        blending: how corners may be rounded; None: by 0.01 rad or m, unchecked.
+
+    Raises:
+        InvalidCommand: waypoints that are not a path, outside the limits or not finite.
+        InvalidConfig: a limit that is missing or not positive, a scaling out of range.
+    """
+    points = checked_waypoints(path, limits.names, least=2)
+    check_point_count(len(points))
+    check_inside(points, limits)
+    points = distinct_waypoints(points)
+    scaled = scaled_limits(limits, velocity_scaling, acceleration_scaling, jerk_limited)
+    corners = CornerBlending() if blending is None else blending
+    lines = blended_path(limits.names, points, scaled.velocity, corners)
+    return time_optimal(lines, scaled)
+
+
+def time_optimal(
+    path: JointPath, limits: JointLimits, intervals: int = GRID_INTERVALS
+) -> TimedPath:
+    """Return the fastest motion along a path from rest to rest.
+
+    Where a joint has a jerk limit, accelerations are continuous.
+
+    Args:
+        path: with continuous second derivatives between its stops.
+        limits: of its joints; those of the position are not looked at.
+        intervals: of the grid on which the speed is found; finer is a little faster.
+    """
+    if np.isfinite(limits.jerk).any():
+        return jerk_limited(path, limits, intervals)
+    grid, piece = speed_grid(path, intervals)
+    velocity = np.tile(limits.velocity, (len(piece), 1))
+    acceleration = np.tile(limits.acceleration, (len(piece), 1))
+    free = np.full(len(grid), np.inf)
+    free[[0, -1]] = 0.0
+    free[np.searchsorted(grid, path.stops)] = 0.0
+    for _ in range(_ROUNDS):
+        x, u = free.copy(), np.empty(len(piece))
+        fastest_speeds(path.breaks, path.coefficients, grid, piece, velocity, acceleration, x, u)
+        motion = _with_constant_accelerations(path, grid, piece, x, u)
+        use = motion.interval_use(limits)
+        if use.max() <= 1.0:
+            break
+        velocity /= np.maximum(use[:, 0:1], 1.0)
+        acceleration /= np.maximum(use[:, 1:2], 1.0)
+    return motion.stretched(max(1.0, LimitUse(*use.max(axis=0).tolist()).stretch))
+
+
+def speed_grid(path: JointPath, intervals: int) -> tuple[Array, IndexArray]:
+    """Return distances at which the speed is found, and the piece in which each interval lies.
+
+    Every piece has some intervals, two at least, for there may be a stop at either end of it.
+    """
+    spans = np.diff(path.breaks)
+    least = max(2, min(8, 2000 // len(spans)))
+    counts = least + np.rint(intervals * spans / path.length).astype(np.intp)
+    piece = np.repeat(np.arange(len(spans), dtype=np.int32), counts)
+    first = np.repeat(np.cumsum(counts) - counts, counts)
+    share = (np.arange(len(piece)) - first) / counts[piece]
+    grid = np.append(path.breaks[piece] + share * spans[piece], path.length)
+    return grid, piece
+
+
+def distinct_waypoints(points: Array) -> Array:
+    """Return waypoints without those that equal the one before.
+
+    Raises:
+        Infeasible: where all are equal.
+    """
+    moved = np.max(np.abs(np.diff(points, axis=0)), axis=1) > _SAME
+    if not moved.any():
+        raise Infeasible(
+            f"all {len(points)} waypoints are equal: there is nothing to move, and a motion of no "
+            "duration is not made"
+        )
+    return np.asarray(points[np.concatenate([[True], moved])], dtype=np.float64)
+
+
+def scaled_limits(
+    limits: JointLimits,
+    velocity: float,
+    acceleration: float,
+    jerk_limited: bool = True,
+    *,
+    accelerations_needed: bool = True,
+) -> JointLimits:
+    """Return limits multiplied by shares (0 means 1), checked to be of use.
+
+    Args:
+        limits: as they are.
+        velocity: share of those of the velocity.
+        acceleration: share of those of acceleration and jerk.
+        jerk_limited: whether there shall be limits of jerk.
+        accelerations_needed: whether accelerations without limit are refused.
+
+    Raises:
+        InvalidConfig: for a share outside 0 to 1, for a limit that is missing or not positive.
+    """
+    shares = []
+    for name, share in (("velocity", velocity), ("acceleration", acceleration)):
+        if not 0.0 <= share <= 1.0:
+            raise InvalidConfig(f"{name} scaling is {share}; allowed is above 0 to 1, and 0 for 1")
+        shares.append(share or 1.0)
+    _check_limit("velocity", limits.velocity, limits.names)
+    if accelerations_needed:
+        _check_limit("acceleration", limits.acceleration, limits.names)
+    jerk = limits.jerk if jerk_limited else np.full(len(limits.names), np.inf)
+    for name, value in zip(limits.names, jerk, strict=True):
+        if not value > 0.0:
+            raise InvalidConfig(f"jerk limit of joint {name} is {value}; it must be above 0")
+    return dataclasses.replace(
+        limits,
+        velocity=limits.velocity * shares[0],
+        acceleration=limits.acceleration * shares[1],
+        jerk=jerk * shares[1],
+    )
+
+
+def _check_limit(what: str, values: Array, names: tuple[str, ...]) -> None:
+    for name, value in zip(names, values, strict=True):
+        if not (math.isfinite(value) and value > 0.0):
+            raise InvalidConfig(
+                f"{what} limit of joint {name} is {value}; to time a motion it must be finite and "
+                "above 0: give it in the robot's description"
+            )
+
+
+def check_inside(points: Array, limits: JointLimits) -> None:
+    """Refuse waypoints outside the position limits.
+
+    Raises:
+        Infeasible: names the first one, its joint, value and limits.
+    """
+    low, high = limits.lower - POSITION_TOLERANCE, limits.upper + POSITION_TOLERANCE
+    wrong = np.argwhere((points < low) | (points > high))
+    if len(wrong):
+        i, j = wrong[0]
+        raise Infeasible(
+            f"waypoint {i} has joint {limits.names[j]} at {points[i, j]:.6g}; its limits are "
+            f"{limits.lower[j]:.6g} to {limits.upper[j]:.6g}"
+        )
+
+
+def _with_constant_accelerations(
+    path: JointPath, grid: Array, piece: IndexArray, x: Array, u: Array
+) -> TimedPath:
+    """Return the motion whose acceleration along the path is constant in each interval."""
+    speed = np.sqrt(x)
+    spans = 2.0 * np.diff(grid) / (speed[:-1] + speed[1:])
+    clock = np.zeros((len(piece), 6))
+    clock[:, 0], clock[:, 1], clock[:, 2] = grid[:-1], speed[:-1], 0.5 * u
+    return TimedPath(path, np.concatenate([[0.0], np.cumsum(spans)]), clock, piece)

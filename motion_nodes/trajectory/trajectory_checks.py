@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is a trajectory one that the joints can and may follow? One named check after the other.
+
+The first problem found is told with joint, point and numbers; a trajectory with one is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from motion_nodes.errors import InvalidCommand
+from motion_nodes.model.bounds import NAMES, POINTS, check_count, repeated
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+
+Array = NDArray[np.float64]
+
+MAX_POINTS = POINTS
+"""More points than this are taken for a fault of the sender."""
+
+POSITION_TOLERANCE = 1e-6
+"""[rad or m] A point this far outside a limit counts as on it."""
+
+MAX_OUTSIDE = 0.1
+"""[rad or m] A joint that is this far outside its limits may still be moved back inside."""
+
+OUTSIDE_START = 0.01
+"""[rad or m] Such a motion begins no further than this from where the joint is."""
+
+LIMIT_TOLERANCE = 1e-3
+"""Share by which velocities and accelerations may exceed their limits."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with a trajectory."""
+
+    check: str
+    """Name of the check that failed."""
+    text: str
+    """What was given, what is allowed, where."""
+
+
+def validate(trajectory: JointTrajectory, limits: JointLimits) -> Problem | None:
+    """Check a trajectory against the limits of its joints.
+
+    Args:
+        trajectory: checked for its form already, by being one.
+        limits: of the trajectory's joints, in its order.
+
+    Returns:
+        The first problem, or None.
+    """
+    for check in (_positions, _velocities, _segment_speeds, _accelerations):
+        text = check(trajectory, limits)
+        if text is not None:
+            return Problem(check.__name__.strip("_"), text)
+    return None
+
+
+def validate_joined_speeds(
+    trajectory: JointTrajectory, limits: JointLimits, slack: float
+) -> Problem | None:
+    """Check how fast a trajectory leads from where the joints are to its first point.
+
+    Args:
+        trajectory: that was joined to where they are; one that was not is in order.
+        limits: of its joints.
+        slack: by which the way may be too long [rad or m]. A client knows the measured positions,
+            not the reference, and may have timed its first point by them alone.
+    """
+    if trajectory.begin is None:
+        return None
+    way = np.abs(trajectory.positions[0] - trajectory.begin.position)
+    time = float(trajectory.times[0])
+    excess = (way - slack) / time > limits.velocity * (1.0 + LIMIT_TOLERANCE)
+    if not excess.any():
+        return None
+    j = int(np.argmax(excess))
+    return Problem(
+        "joined_speeds",
+        f"joint {trajectory.joint_names[j]} would have to move at {way[j] / time:.4g} to be at "
+        f"point 0 in {time:g} s; its velocity limit is {limits.velocity[j]:.4g}",
+    )
+
+
+def validate_start(
+    trajectory: JointTrajectory, reference: Array, tolerance: float
+) -> Problem | None:
+    """Check that a trajectory that begins at time 0 begins where the joints are.
+
+    Args:
+        trajectory: to follow.
+        reference: present positions of its joints [rad or m], shape (n,).
+        tolerance: greatest distance allowed [rad or m]; 0 for any.
+
+    Returns:
+        The problem, or None.
+    """
+    if tolerance <= 0.0 or trajectory.times[0] > 0.0:
+        return None
+    away = np.abs(trajectory.positions[0] - reference)
+    j = int(np.argmax(away))
+    if away[j] <= tolerance:
+        return None
+    return Problem(
+        "start",
+        f"the trajectory starts with joint {trajectory.joint_names[j]} at "
+        f"{trajectory.positions[0, j]:.4f}, but it is at {reference[j]:.4f}; they may differ by "
+        f"{tolerance:g}",
+    )
+
+
+def validate_return(
+    trajectory: JointTrajectory, reference: Array, limits: JointLimits
+) -> Problem | None:
+    """Check that a trajectory that begins outside limits begins where the joints are.
+
+    Without that it would not move them back inside but first further outside.
+
+    Args:
+        trajectory: that :func:`validate` accepts.
+        reference: present positions of its joints [rad or m], shape (n,).
+        limits: of its joints.
+    """
+    first = trajectory.positions[0]
+    outside = _excess(first, limits) > POSITION_TOLERANCE
+    away = np.where(outside, np.abs(first - reference), 0.0)
+    j = int(np.argmax(away))
+    if away[j] <= OUTSIDE_START:
+        return None
+    return Problem(
+        "return",
+        f"the trajectory starts with joint {trajectory.joint_names[j]} at {first[j]:.6g}, outside "
+        f"its limits {limits.lower[j]:.6g} to {limits.upper[j]:.6g}, but it is at "
+        f"{reference[j]:.6g}; from outside only a joint that is there may be moved back",
+    )
+
+
+def check_point_count(count: int) -> None:
+    """Refuse absurdly long trajectories before anything is made of them.
+
+    Raises:
+        InvalidCommand: for none or more than :data:`MAX_POINTS`.
+    """
+    if count == 0:
+        raise InvalidCommand("the trajectory has no points")
+    if count > MAX_POINTS:
+        raise InvalidCommand(f"the trajectory has {count} points; at most {MAX_POINTS} are taken")
+
+
+def _positions(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
+    q = trajectory.positions
+    excess = _excess(q, limits)
+    outside = excess > POSITION_TOLERANCE
+    if outside[0].any() and trajectory.times[0] <= 0.0:
+        # Joints that are outside may be moved back, never further outside, nor outside again.
+        inwards = (np.diff(excess, axis=0) <= POSITION_TOLERANCE).all(axis=0)
+        outside &= ~(inwards & ~outside[-1] & (excess[0] <= MAX_OUTSIDE))
+    at = _first(outside)
+    if at is None:
+        return None
+    i, j = at
+    return (
+        f"position {q[i, j]:.6g} of joint {trajectory.joint_names[j]} at point {i} is outside its "
+        f"limits {limits.lower[j]:.6g} to {limits.upper[j]:.6g}"
+    )
+
+
+def _excess(q: Array, limits: JointLimits) -> Array:
+    """Return how far positions are outside their limits [rad or m], 0 inside."""
+    return np.asarray(np.maximum(np.maximum(limits.lower - q, q - limits.upper), 0.0))
+
+
+def _velocities(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
+    return _bounded(trajectory, trajectory.velocities, limits.velocity, "velocity")
+
+
+def _accelerations(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
+    return _bounded(trajectory, trajectory.accelerations, limits.acceleration, "acceleration")
+
+
+def _segment_speeds(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
+    if len(trajectory.times) < 2:
+        return None
+    way, spans = np.abs(np.diff(trajectory.positions, axis=0)), np.diff(trajectory.times)[:, None]
+    mean = way / spans
+    at = _first(mean > limits.velocity * (1.0 + LIMIT_TOLERANCE))
+    if at is None:
+        return None
+    i, j = at
+    return (
+        f"joint {trajectory.joint_names[j]} would have to move at {mean[i, j]:.4g} between points "
+        f"{i} and {i + 1}; its velocity limit is {limits.velocity[j]:.4g}"
+    )
+
+
+def _bounded(
+    trajectory: JointTrajectory, values: Array | None, limit: Array, what: str
+) -> str | None:
+    if values is None:
+        return None
+    at = _first(np.abs(values) > limit * (1.0 + LIMIT_TOLERANCE))
+    if at is None:
+        return None
+    i, j = at
+    return (
+        f"{what} {values[i, j]:.4g} of joint {trajectory.joint_names[j]} at point {i} exceeds its "
+        f"limit {limit[j]:.4g}"
+    )
+
+
+def _first(mask: NDArray[np.bool_]) -> tuple[int, int] | None:
+    if not mask.any():
+        return None
+    i, j = np.argwhere(mask)[0]
+    return int(i), int(j)
+
+
+def joint_order(given: Sequence[str], joint_names: Sequence[str]) -> list[int]:
+    """Return the place of each given joint among the controller's.
+
+    Raises:
+        InvalidCommand: none given, one given twice.
+        UnknownJoint: for a name that is not among them.
+    """
+    from motion_nodes.model.limits import joint_indices
+
+    if not given:
+        raise InvalidCommand("the trajectory names no joints")
+    check_count(len(given), NAMES, "joint_names")
+    twice = repeated(given)
+    if twice:
+        raise InvalidCommand(f"the trajectory names joint {', '.join(twice)} more than once")
+    return [int(i) for i in joint_indices(given, joint_names)]

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectories on the articulation controller: exact where feasible, owners, handover."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from motion_nodes.control.joint_arbiter import JointArbiter
+from motion_nodes.control.joint_command import JointCommand
+from motion_nodes.control.joint_controller import ArticulationController, ControlMode
+from motion_nodes.control.tolerances import Tolerances
+from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus
+from motion_nodes.errors import InvalidCommand, MotionError, UnknownJoint
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.trajectory.joint_trajectory import JointTrajectory
+
+JOINTS = ("a", "b", "c")
+DT = 0.004
+
+
+def limits():
+    ones = np.ones(3)
+    return JointLimits(JOINTS, -3 * ones, 3 * ones, 2 * ones, 50 * ones, 8 * ones, 1000 * ones)
+
+
+@pytest.fixture
+def runner():
+    controller = ArticulationController(limits())
+    controller.reset(np.zeros(3))
+    return JointArbiter(controller)
+
+
+def smooth(names=JOINTS, end=1.0, seconds=2.0, start=None):
+    """A rest-to-rest quintic."""
+    n = len(names)
+    first = np.zeros(n) if start is None else np.asarray(start)
+    return JointTrajectory(
+        tuple(names),
+        np.array([0.0, seconds]),
+        np.array([first, first + end]),
+        np.zeros((2, n)),
+        np.zeros((2, n)),
+    )
+
+
+def goal(trajectory, path=0.0, tolerance=1e-6):
+    n = len(trajectory.joint_names)
+    return FollowGoal(
+        trajectory=trajectory,
+        path=Tolerances.uniform(n, path),
+        goal=Tolerances.uniform(n, tolerance),
+    )
+
+
+def run(runner, seconds, scaling=1.0):
+    """Step with a robot that is where it is led; return references."""
+    position, velocity = runner.controller.reference(np.arange(3))[:2]
+    path = []
+    for _ in range(round(seconds / DT)):
+        runner.step(DT, position, velocity, scaling)
+        position, velocity = runner.controller.reference(np.arange(3))[:2]
+        path.append(position)
+    return np.array(path)
+
+
+def test_a_feasible_trajectory_is_followed_to_the_bit(runner):
+    trajectory = smooth()
+    started = runner.start(goal(trajectory), "me")
+    path = run(runner, 1.999)
+    wanted = [trajectory.sample(DT * (k + 1)).position for k in range(len(path))]
+    np.testing.assert_allclose(path, wanted, atol=1e-12)
+    run(runner, 0.1)
+    assert started.follower.status is FollowStatus.SUCCEEDED
+    assert runner.runs == []
+    np.testing.assert_allclose(runner.controller.targets.positions, 1.0)
+
+
+def test_an_infeasible_one_is_led_after_within_the_limits(runner):
+    corner = JointTrajectory(JOINTS, [0.0, 1.0, 2.0], np.array([[0.0] * 3, [1.0] * 3, [0.0] * 3]))
+    runner.start(goal(corner), "me")
+    path = run(runner, 3.0)
+    speed = np.diff(path, axis=0) / DT
+    assert np.abs(speed).max() <= 2.0 + 1e-9
+    assert np.abs(np.diff(speed, axis=0) / DT).max() <= 8.0 * 1.01
+    np.testing.assert_allclose(path[-1], 0.0, atol=1e-6)
+
+
+def test_partial_joints_leave_the_others(runner):
+    runner.command(JointCommand(names=["c"], positions=[0.5]), "stream")
+    runner.start(goal(smooth(["b"])), "me")
+    path = run(runner, 2.5)
+    np.testing.assert_allclose(path[-1], [0.0, 1.0, 0.5], atol=1e-6)
+
+
+def test_a_newcomer_takes_only_what_it_needs_and_the_loser_knows_to_whom(runner):
+    first = runner.start(goal(smooth(["a", "b"])), "first")
+    other = runner.start(goal(smooth(["c"])), "other")
+    run(runner, 0.5)
+    assert runner.owner("a") == "first"
+    second = runner.start(goal(smooth(["b"], start=[0.0])), "second")
+    assert first.follower.status is FollowStatus.PREEMPTED
+    assert first.follower.text == "preempted by second"
+    assert runner.owner("a") is None
+    path = run(runner, 3.0)
+    assert second.follower.status is FollowStatus.SUCCEEDED
+    assert other.follower.status is FollowStatus.SUCCEEDED
+    assert np.ptp(path[-100:, 0]) == 0.0
+    assert 0.0 < path[-1, 0] < 1.0
+
+
+def test_a_command_preempts_a_trajectory_of_its_joint(runner):
+    first = runner.start(goal(smooth()), "first")
+    run(runner, 0.3)
+    runner.command(JointCommand(names=["a"], positions=[0.1]), "~/reference")
+    assert first.follower.text == "preempted by ~/reference"
+    path = run(runner, 3.0)
+    assert path[-1, 0] == pytest.approx(0.1)
+
+
+def test_a_refused_command_preempts_nothing(runner):
+    first = runner.start(goal(smooth()), "first")
+    with pytest.raises(InvalidCommand):
+        runner.command(JointCommand(names=["a"], positions=[99.0]), "bad")
+    assert first in runner.runs
+
+
+def test_splicing_from_a_moving_reference_does_not_jump(runner):
+    runner.start(goal(smooth()), "first")
+    run(runner, 1.0)
+    before = runner.controller.reference(np.arange(3))
+    assert before.velocity[0] > 0.5
+    late = JointTrajectory(JOINTS, [1.5], np.full((1, 3), -0.5), np.zeros((1, 3)), np.zeros((1, 3)))
+    second = runner.start(goal(late), "second")
+    path = np.vstack([before.position, run(runner, 2.0)])
+    speed = np.diff(path, axis=0) / DT
+    assert np.abs(speed[0] - before.velocity).max() <= 8.0 * DT * 1.01
+    assert np.abs(np.diff(speed, axis=0) / DT).max() <= 8.0 * 1.01
+    assert second.follower.status is FollowStatus.SUCCEEDED
+
+
+def test_cancel_brakes_within_limits_and_holds(runner):
+    first = runner.start(goal(smooth()), "first")
+    run(runner, 1.0)
+    runner.cancel(first, "taken back")
+    assert first.follower.status is FollowStatus.CANCELED
+    path = run(runner, 1.0)
+    assert np.abs(np.diff(np.diff(path, axis=0), axis=0)).max() / DT**2 <= 8.0 * 1.01
+    assert np.ptp(path[-50:], axis=0).max() == 0.0
+
+
+def test_a_robot_that_is_off_ends_it_and_stops(runner):
+    first = runner.start(goal(smooth(), path=0.05), "first")
+    for _ in range(200):
+        runner.step(DT, np.array([0.0, 0.0, 9.0]), np.zeros(3))
+    assert first.follower.status is FollowStatus.PATH_TOLERANCE_VIOLATED
+    assert "joint c" in first.follower.text
+    assert first not in runner.runs
+
+
+def test_scaling_stretches_time(runner):
+    trajectory = smooth()
+    runner.start(goal(trajectory), "me")
+    path = run(runner, 1.0, scaling=0.5)
+    np.testing.assert_allclose(path[-1], trajectory.sample(0.5).position, atol=1e-9)
+    still = run(runner, 0.5, scaling=0.0)
+    assert np.ptp(still[-20:], axis=0).max() < 1e-9
+
+
+def test_what_cannot_be_started_is_told_and_changes_nothing(runner):
+    with pytest.raises(UnknownJoint, match="joint 'd' is not known"):
+        runner.start(goal(smooth(["d"])), "me")
+    with pytest.raises(InvalidCommand, match="outside its limits"):
+        runner.start(goal(smooth(end=5.0, seconds=60.0)), "me")
+    runner.start_tolerance = 0.1
+    with pytest.raises(InvalidCommand, match="the trajectory starts with joint a at 0.5"):
+        runner.start(goal(smooth(start=[0.5] * 3, end=0.1)), "me")
+    runner.controller.switch_mode(ControlMode.VELOCITY, ["b"])
+    with pytest.raises(InvalidCommand, match="joint b is under velocity control"):
+        runner.start(goal(smooth()), "me")
+    assert runner.runs == []
+    fresh = JointArbiter(ArticulationController(limits()))
+    with pytest.raises(MotionError, match="state is not known yet"):
+        fresh.start(goal(smooth()), "me")
+
+
+def test_a_first_point_timed_by_the_measured_way_is_taken(runner):
+    """The reference is a little further away than the client can know; limits hold all the same."""
+    runner.start_tolerance = 0.1
+    seconds = 1.0
+    point = JointTrajectory(("a",), np.array([seconds]), np.array([[2.05 * seconds]]))
+    path = start_and_run(runner, point, 3.0)
+    assert path[-1] == pytest.approx(2.05)
+    assert np.abs(np.diff(path)).max() <= 2.0 * DT * (1 + 1e-6)
+    too_far = JointTrajectory(("b",), np.array([seconds]), np.array([[2.15 * seconds]]))
+    with pytest.raises(InvalidCommand, match="joint b would have to move at 2.15"):
+        runner.start(goal(too_far), "a test")
+
+
+def start_and_run(runner, trajectory, seconds):
+    """Start a trajectory of joint a and return its path."""
+    runner.start(goal(trajectory), "a test")
+    position, velocity = runner.controller.reference(np.arange(3))[:2]
+    path = [position[0]]
+    for _ in range(round(seconds / DT)):
+        runner.step(DT, position, velocity)
+        position, velocity = runner.controller.reference(np.arange(3))[:2]
+        path.append(position[0])
+    return np.array(path)
+
+
+def test_a_command_takes_only_joints_that_it_says_something_of(runner):
+    run_b = runner.start(goal(smooth(("b",))), "of b")
+    runner.command(JointCommand(positions=[0.1, np.nan, np.nan]), "of a")
+    assert not run_b.follower.status.ended
+    runner.command(JointCommand(positions=[np.nan, 0.1, np.nan]), "of b too")
+    assert run_b.follower.text == "preempted by of b too"
+
+
+def test_what_the_controller_gives_up_is_aborted_not_canceled(runner):
+    first = runner.start(goal(smooth(("a",))), "a test")
+    runner.abort_all("the robot was lost")
+    assert first.follower.status is FollowStatus.ABORTED
+    assert first.follower.text == "the robot was lost"
+
+
+def test_progress_is_of_one_moment(runner):
+    first = runner.start(goal(smooth(("a",))), "a test")
+    assert first.progress is None
+    runner.step(DT, np.array([0.5, 0.0, 0.0]), np.full(3, 0.25))
+    before = first.progress
+    assert (before.time, before.position[0], before.velocity[0]) == (DT, 0.5, 0.25)
+    np.testing.assert_array_equal(
+        before.wanted.position, first.follower.goal.trajectory.sample(DT).position
+    )
+    runner.step(DT, np.zeros(3), np.zeros(3))
+    assert before.time == DT, "a reader in another thread keeps what it took"
+
+
+def test_an_effort_bound_holds_until_somebody_takes_the_joint(runner):
+    claim = runner.claim(JointCommand(names=["b", "c"], positions=[0.1, 0.1]), "grip", 20.0)
+    np.testing.assert_array_equal(runner.effort_bounds, [np.inf, 20.0, 20.0])
+    runner.release(claim, stop=False)
+    runner.command(JointCommand(names=["a"], positions=[0.2]), "stream")
+    np.testing.assert_array_equal(runner.effort_bounds, [np.inf, 20.0, 20.0])
+    runner.command(JointCommand(names=["b"], positions=[0.2]), "stream")
+    np.testing.assert_array_equal(runner.effort_bounds, [np.inf, np.inf, 20.0])
+    runner.abort_all("the robot was lost")
+    assert runner.effort_bounds[2] == 20.0, "what is held is not crushed when something fails"
+    runner.start(goal(smooth(["c"], start=[0.0])), "me")
+    assert np.isinf(runner.effort_bounds).all()
+
+
+def test_a_refused_command_leaves_the_bounds(runner):
+    runner.claim(JointCommand(names=["b"], positions=[0.1]), "grip", 20.0)
+    with pytest.raises(InvalidCommand):
+        runner.claim(JointCommand(names=["b"], positions=[9.0]), "grip")
+    assert runner.effort_bounds[1] == 20.0
+
+
+def test_limits_are_looked_at_again_only_where_they_changed_since(runner):
+    fast = JointTrajectory(("a",), np.array([0.0, 1.0]), np.array([[0.0], [1.9]]))
+    looked = dataclasses.replace(goal(fast), within=runner.controller.limits)
+    runner.start(looked, "me")
+    tighter = dataclasses.replace(limits(), velocity=np.full(3, 0.5))
+    runner.controller.set_limits(tighter)
+    with pytest.raises(InvalidCommand, match="joint a would have to move at 1.9"):
+        runner.start(looked, "me")
+
+
+def test_joints_outside_their_limits_are_moved_back_as_slowly_as_the_trajectory_says(runner):
+    outside = np.array([3.04, 0.0, -3.03])
+    controller = runner.controller
+    controller.reset(outside)
+    back = JointTrajectory(
+        JOINTS,
+        np.array([0.0, 2.0]),
+        np.array([outside, [2.99, 0.0, -2.99]]),
+        np.zeros((2, 3)),
+        np.zeros((2, 3)),
+    )
+    started = runner.start(goal(back), "recovery")
+    path = run(runner, 2.1)
+    assert started.follower.status is FollowStatus.SUCCEEDED
+    assert np.abs(np.diff(path, axis=0)).max() / DT < 0.06
+    excess = np.maximum(np.abs(path) - 3.0, 0.0)
+    assert (np.diff(excess, axis=0) <= 1e-9).all()
+    np.testing.assert_allclose(path[-1], back.positions[-1], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [[3.04, 0.0, 0.0], [3.05, 0.0, 0.0], [2.9, 0.0, 0.0]],  # further outside
+        [[3.04, 0.0, 0.0], [2.9, 0.0, 0.0], [3.02, 0.0, 0.0]],  # outside again
+        [[3.04, 0.0, 0.0], [3.03, 0.0, 0.0], [3.02, 0.0, 0.0]],  # not inside at the end
+        [[3.2, 0.0, 0.0], [2.9, 0.0, 0.0], [2.8, 0.0, 0.0]],  # too far
+        [[2.9, 0.0, 0.0], [3.02, 0.0, 0.0], [2.9, 0.0, 0.0]],  # inside to begin with
+    ],
+)
+def test_no_other_trajectory_outside_limits_is_accepted(runner, rows):
+    runner.controller.reset(np.array(rows[0]))
+    with pytest.raises(InvalidCommand, match="limits"):
+        runner.start(goal(JointTrajectory(JOINTS, [0.0, 1.0, 2.0], np.array(rows))), "me")
+
+
+def test_a_return_from_outside_begins_where_the_joints_are(runner):
+    rows = np.array([[3.04, 0.0, 0.0], [2.9, 0.0, 0.0]])
+    runner.controller.reset(np.array([2.95, 0.0, 0.0]))
+    with pytest.raises(InvalidCommand, match="outside"):
+        runner.start(goal(JointTrajectory(JOINTS, [0.0, 1.0], rows)), "me")

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The generated collision checks as code: width of registers, numbers of lanes, loops, leaves."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+from scene.random_scenes import l_shaped_mesh, random_scene, random_solid
+
+from motion_nodes.kernels import native
+from motion_nodes.kernels.collision.collision_binding import collision_calls
+from motion_nodes.kernels.collision.collision_codegen import checks_text
+from motion_nodes.kernels.collision.collision_memory import BOX, FIELDS, PLANES, TRIANGLE
+from motion_nodes.kernels.control_flow import FunctionBuilder
+from motion_nodes.kernels.simd import Lanes
+from motion_nodes.model.loader import load_robot
+from motion_nodes.model.poses import from_xyz_rpy
+from motion_nodes.model.tree import Array, Box, Sphere
+from motion_nodes.scene.checker import CollisionChecker
+from motion_nodes.scene.collision_leaves import leaves_of
+from motion_nodes.scene.collision_world_arrays import pack_world
+from motion_nodes.scene.compiled_checks import CompiledChecks
+from motion_nodes.scene.robot_spheres import AllowedCollisions, checked_pairs, link_bodies
+from motion_nodes.scene.scene import Part, Scene, world_object
+
+
+def test_the_widest_registers_are_used() -> None:
+    cpu = native.host_cpu()
+    code = native.assembly(checks_text(cpu.lanes("float")), cpu)
+    register = {512: "zmm", 256: "ymm", 128: "xmm"}[cpu.register_bits]
+    if "x86_64" in cpu.triple:
+        assert code.count(register) > 500
+        for function in ("leaf_box", "leaf_sphere", "self_hits", "set_off"):
+            body = code[code.index(f"\n{function}:") :].split("\n.Lfunc_end")[0]
+            assert register in body, function
+
+
+def test_eight_and_sixteen_lanes_agree() -> None:
+    robot = load_robot("franka")
+    joints = robot.group("arm").joints
+    scene = random_scene(np.random.default_rng(0), 21, size=0.04)
+    bodies = link_bodies(robot)
+    pairs = checked_pairs(robot, bodies, AllowedCollisions())
+    rng = np.random.default_rng(1)
+    limits = robot.limits.select(joints)
+    Q = rng.uniform(limits.lower, limits.upper, (400, 7))
+    steps = np.full(7, 0.05)
+    verdicts, edges = [], []
+    for count in (4, 8, 16):
+        checks = CompiledChecks(robot, joints, count)
+        table = checks.table(bodies, pairs, robot.home, 0.0, steps, scene, np.eye(4))
+        assert checks.calls.lanes.count == count
+        verdicts.append(checks.calls.are_free(Q, table))
+        edges.append(
+            [
+                checks.calls.edge_free(a, b, table)
+                for a, b in zip(Q, 0.2 * Q[::-1] + 0.8 * Q, strict=True)
+            ]
+        )
+    assert 20 < verdicts[0].sum() < 380
+    for other in verdicts[1:]:
+        np.testing.assert_array_equal(other, verdicts[0])
+    assert edges[0] == edges[1] == edges[2]
+    assert 5 < sum(edges[0]) < 395
+
+
+def compiled(flow: FunctionBuilder, name: str, arguments: str) -> native.LoadedCode:
+    text = flow.function(name, "i64", arguments, "") + "declare i64 @llvm.cttz.i64(i64, i1)\n"
+    cpu = native.host_cpu()
+    return native.LoadedCode(native.compiled(text, cpu), cpu)
+
+
+def test_loops_carry_their_values() -> None:
+    flow = FunctionBuilder(Lanes("float", 8))
+    with flow.loop("%n", total=("i64", "100"), last=("i64", "-1")) as turn:
+        with flow.when(
+            flow.emit(f"icmp ne i64 {turn.index}, 2"), total=("i64", turn["total"])
+        ) as odd:
+            odd["total"] = flow.plus(odd["total"], turn.index)
+        turn["total"] = odd["total"]
+        turn["last"] = turn.index
+        flow.leave_if(turn, flow.emit(f"icmp sge i64 {turn['total']}, %limit"))
+    flow.ret("i64", flow.plus(flow.times(turn["total"], 1000), turn["last"]))
+    code = compiled(flow, "sum_up", "i64 %n, i64 %limit")
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)(code.address("sum_up"))
+    assert run(0, 10**6) == 100 * 1000 - 1
+    assert run(-5, 10**6) == 100 * 1000 - 1
+    assert run(5, 10**6) == (100 + 0 + 1 + 3 + 4) * 1000 + 4
+    assert run(50, 104) == 104 * 1000 + 3
+
+
+def test_loops_over_bits() -> None:
+    flow = FunctionBuilder(Lanes("float", 8))
+    with flow.bits("%mask", total=("i64", "0")) as bit:
+        bit["total"] = flow.plus(flow.times(bit["total"], 64), bit.index)
+    flow.ret("i64", bit["total"])
+    code = compiled(flow, "read_bits", "i64 %mask")
+    run = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(code.address("read_bits"))
+    assert run(0) == 0
+    assert run((1 << 3) | (1 << 7) | (1 << 40)) == (3 * 64 + 7) * 64 + 40
+
+
+def test_solids_become_the_leaves_that_they_need() -> None:
+    eye = np.eye(4)
+    hull = random_solid(np.random.default_rng(2), "hull")
+    kinds = leaves_of((Part(hull, eye),)).kind
+    assert (kinds == PLANES).sum() == 1
+    assert (kinds == TRIANGLE).sum() == len(kinds) - 1
+    filled = leaves_of((Part(l_shaped_mesh(0.3), eye),))
+    assert (filled.kind == TRIANGLE).sum() == 20
+    volume = (8.0 * filled.half[filled.kind == BOX].prod(axis=1)).sum()
+    assert 0.5 * 0.75 * 0.3**3 < volume < 0.75 * 0.3**3  # of the L, three quarters of a cube
+
+
+def test_what_is_out_of_reach_is_not_packed() -> None:
+    bodies = link_bodies(load_robot("franka"))
+    near = world_object("near", Box((0.1, 0.1, 0.1)), from_xyz_rpy((0.5, 0.0, 0.0)))
+    far = world_object("far", Sphere(0.1), from_xyz_rpy((9.0, 0.0, 0.0)))
+    scene = Scene({"near": near, "far": far})
+    packed = pack_world(scene, bodies, np.eye(4), 1.5, 16, {})
+    assert packed.fields["leaf_count"] == 1
+    assert pack_world(scene, bodies, np.eye(4), 12.0, 16, packed.known).fields["leaf_count"] == 2
+    assert len(packed.objects) == 2
+
+
+def test_every_field_of_the_table_is_filled() -> None:
+    checker = CollisionChecker(load_robot("ur10e"))
+    table = np.ctypeslib.as_array(
+        ctypes.cast(checker.kernel().memory, ctypes.POINTER(ctypes.c_int64)), (FIELDS.size,)
+    )
+    named = {name: int(table[place]) for name, place in FIELDS.items()}
+    assert named["joints"] == 6
+    assert named["bodies"] == 7
+    assert named["leaf_count"] == named["branches"] == 0
+    assert all(named[name] != 0 for name in ("place", "turns", "body_firsts", "pair_bodies"))
+
+
+@pytest.mark.parametrize("shape", [(0, 7), (1, 7), (15, 7), (16, 7), (17, 7), (33, 7)])
+def test_batches_of_any_length(shape: tuple[int, int]) -> None:
+    robot = load_robot("franka")
+    checker = CollisionChecker(robot, "arm")
+    Q: Array = np.tile(robot.home[:7], (shape[0], 1))
+    Q[1::2, 3] = 0.5  # beyond its limit: into itself
+    Q[1::2, 1] = 3.0
+    free = checker.are_free(Q)
+    assert free.shape == shape[:1]
+    assert free[0::2].all()
+    assert not free[1::2].any()
+    assert collision_calls() is collision_calls()

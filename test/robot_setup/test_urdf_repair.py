@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""URDFs that lack something, or say it wrongly: mended and told, or refused in words."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lxml import etree
+from robot_setup.urdf_samples import BAR, INERTIAL, LIMIT, arm, joint, link, robot
+
+from motion_nodes.errors import InvalidDescription
+from motion_nodes.model.tree import JointKind, KinematicTree
+from motion_nodes.model.urdf.urdf import read_urdf
+from motion_nodes.robot_setup.mesh_copies import sort_out
+from motion_nodes.robot_setup.notes import Notes
+from motion_nodes.robot_setup.urdf_repair import repair
+from motion_nodes.robot_setup.urdf_source import PackageSearch, read_source
+
+FILE = Path("robot.urdf")
+
+
+def mended(text: str) -> tuple[KinematicTree, list[str]]:
+    """Return the tree after a repair, and what was told."""
+    root = etree.fromstring(text)
+    findings = Notes()
+    repair(root, FILE, findings)
+    return read_urdf(etree.tostring(root, encoding="unicode")), [f.text for f in findings]
+
+
+def two_links(**changes: str) -> str:
+    """Return a robot of one joint."""
+    return robot(link("a"), link("b"), joint("j", "a", "b", **changes))
+
+
+def test_a_sound_robot_is_left_alone() -> None:
+    tree, told = mended(arm(6))
+    assert told == []
+    assert len(tree.joint_names) == 6
+
+
+@pytest.mark.parametrize(
+    ("inside", "kind", "lower", "upper", "velocity"),
+    [
+        ("", "revolute", -np.pi, np.pi, 1.0),
+        ("", "prismatic", 0.0, 0.1, 0.1),
+        ('<limit effort="5" velocity="0"/>', "revolute", -np.pi, np.pi, 1.0),
+        ('<limit lower="2" upper="-1" effort="5" velocity="3"/>', "revolute", -1.0, 2.0, 3.0),
+        ('<limit lower="-inf" upper="inf" effort="5" velocity="3"/>', "prismatic", 0.0, 0.1, 3.0),
+    ],
+)
+def test_missing_limits_are_guessed_and_told(
+    inside: str, kind: str, lower: float, upper: float, velocity: float
+) -> None:
+    tree, told = mended(two_links(inside=inside, kind=kind))
+    found = tree.joints["j"]
+    assert (found.lower, found.upper, found.velocity) == pytest.approx((lower, upper, velocity))
+    assert told
+    assert all("j" in text for text in told)
+
+
+def test_a_missing_speed_is_that_of_the_other_joints() -> None:
+    more = [link("x"), joint("jx", "link_2", "x", inside='<limit lower="-1" upper="1"/>')]
+    tree, told = mended(arm(2, *more))
+    assert tree.joints["jx"].velocity == 2.0
+    assert tree.joints["jx"].effort == 80.0
+    assert any("gives jx no speed" in text for text in told)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind"),
+    [
+        ({"kind": "floating", "inside": ""}, JointKind.FIXED),
+        ({"kind": "planar", "inside": ""}, JointKind.FIXED),
+        ({"inside": '<limit lower="1" upper="1" velocity="1" effort="1"/>'}, JointKind.FIXED),
+        (
+            {"inside": '<limit lower="-9999" upper="9999" velocity="1" effort="1"/>'},
+            JointKind.CONTINUOUS,
+        ),
+    ],
+)
+def test_a_type_that_cannot_be_used_is_changed_and_told(
+    changes: dict[str, str], kind: JointKind
+) -> None:
+    tree, told = mended(two_links(**changes))
+    assert tree.joints["j"].kind is kind
+    assert len(told) == 1
+
+
+def test_masses_that_no_body_has() -> None:
+    zero = INERTIAL.replace('value="2.0"', 'value="0"')
+    flat = INERTIAL.replace('izz="0.01"', 'izz="9"')
+    tree, told = mended(
+        robot(link("a", zero), link("b", flat), joint("j", "a", "b", kind="continuous"))
+    )
+    assert tree.links["a"].inertial is None
+    inertial = tree.links["b"].inertial
+    assert inertial is not None
+    # A ball of water: 2/5 m r^2.
+    radius = (3.0 * 2.0 / (4.0 * np.pi * 1000.0)) ** (1.0 / 3.0)
+    np.testing.assert_allclose(inertial.inertia, np.eye(3) * 0.4 * 2.0 * radius**2, rtol=1e-3)
+    assert len(told) == 2
+
+
+def test_a_chain_of_mimics_follows_its_first_joint() -> None:
+    text = robot(
+        *(link(name) for name in "abcd"),
+        joint("j1", "a", "b"),
+        joint("j2", "b", "c", inside=LIMIT + '<mimic joint="j1" multiplier="2" offset="0.1"/>'),
+        joint("j3", "c", "d", inside=LIMIT + '<mimic joint="j2" multiplier="-1" offset="1"/>'),
+    )
+    mimic = mended(text)[0].joints["j3"].mimic
+    assert mimic is not None
+    # q3 = -q2 + 1 = -(2 q1 + 0.1) + 1
+    assert (mimic.joint, mimic.multiplier, mimic.offset) == ("j1", -2.0, pytest.approx(0.9))
+
+
+def test_shapes_without_a_size_and_colours_out_of_range() -> None:
+    empty = "<collision><geometry><box size='0 0 0'/></geometry></collision>"
+    bright = (
+        "<visual><geometry><box size='1 1 1'/></geometry><material name='m'>"
+        "<color rgba='255 0 51 1'/></material></visual>"
+    )
+    tree, told = mended(robot(link("a", empty + BAR + bright), link("b"), joint("j", "a", "b")))
+    assert len(tree.links["a"].collisions) == 1
+    assert tree.links["a"].visuals[0].rgba == pytest.approx((1.0, 0.0, 0.2, 1.0))
+    assert len(told) == 2
+
+
+def test_vectors_and_geometries_that_say_too_much_or_too_little() -> None:
+    two = BAR.replace("</geometry>", '<box size="1 1 1"/></geometry>')
+    tree, told = mended(
+        robot(link("a", two), link("b"), joint("j", "a", "b", xyz="1 2", axis="0 1 0 0"))
+    )
+    assert tree.joints["j"].X_PJ[:3, 3].tolist() == [1.0, 2.0, 0.0]
+    assert tree.joints["j"].axis.tolist() == [0.0, 1.0, 0.0]
+    assert len(tree.links["a"].collisions) == 1
+    assert len(told) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (robot(link("a"), link("a")), "link 'a' stands twice, first in line 1"),
+        (robot(link("a"), link("b"), link("c"), joint("j", "a", "b"), joint("j", "b", "c")),
+         "joint 'j' stands twice"),
+        (robot("<link/>"), "a link has no name"),
+        (robot(link("a"), link("b"), joint("", "a", "b")), "a joint has no name"),
+        (robot(link("a"), joint("j", "a", "x")), "child link 'x' does not exist"),
+        (robot(link("a"), link("b"), link("c"), joint("j", "a", "c"), joint("k", "b", "c")),
+         "closed loop"),
+        (robot(link("a"), link("b"), joint("j", "a", "b"), joint("k", "b", "a")),
+         "form a closed loop"),
+        (robot(link("a"), link("b")), "2 links hang on nothing: a, b"),
+        (two_links(kind="spherical"), "type 'spherical'"),
+        (two_links(inside='<limit lower="low" upper="1"/>'), "'low'; a number is needed"),
+        (two_links(inside=LIMIT + '<mimic joint="x"/>'), "mimics 'x', which does not exist"),
+        (two_links(inside=LIMIT + '<mimic joint="j"/>'), "mimics itself"),
+    ],
+)  # fmt: skip
+def test_what_has_no_sensible_guess_is_refused_with_its_line(text: str, words: str) -> None:
+    with pytest.raises(InvalidDescription, match=words) as caught:
+        mended(text)
+    assert str(caught.value).startswith("robot.urdf")
+
+
+def test_names_need_not_be_ascii() -> None:
+    text = robot(link("Fuß"), link("Arm_β"), joint("关节", "Fuß", "Arm_β"), name="Größe")
+    tree, told = mended(text)
+    assert tree.joint_names == ("关节",)
+    assert told == []
+
+
+STL = (
+    "solid s\n" + "facet normal 0 0 0\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 1\n"
+    "endloop\nendfacet\nendsolid s\n"
+)  # fmt: skip
+
+
+def with_mesh(filename: str, scale: str = "1 1 1") -> str:
+    mesh = f'<collision><geometry><mesh filename="{filename}" scale="{scale}"/></geometry>'
+    return robot(link("a"), link("b", mesh + "</collision>"), joint("j", "a", "b"))
+
+
+def test_meshes_are_found_by_package_path_and_beside_the_urdf(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("here/meshes", "share/my_robot/meshes", "ros/share/other/meshes"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "m.stl").write_text(STL)
+    monkeypatch.setenv("AMENT_PREFIX_PATH", str(tmp_path / "ros"))
+    search = PackageSearch(tmp_path / "here", (tmp_path / "share",))
+    assert search.find("meshes/m.stl") == tmp_path / "here/meshes/m.stl"
+    assert search.find("package://my_robot/meshes/m.stl").parts[-4] == "share"
+    assert search.find("package://other/meshes/m.stl") == tmp_path / "ros/share/other/meshes/m.stl"
+    # A checkout of the package under another name: the folders above the URDF are tried.
+    assert search.find("package://renamed/meshes/m.stl") == tmp_path / "here/meshes/m.stl"
+    with pytest.raises(InvalidDescription, match="'gone' is with --package-path"):
+        search.find("package://gone/x.stl")
+
+
+@pytest.mark.parametrize(
+    ("filename", "scale", "words"),
+    [
+        ("m.stl", "1e-9 1e-9 1e-9", r"only 1e-09 m large; correct the scale"),
+        ("m.stl", "1000 1000 1000", r"1e\+03 m large; a mesh in millimetres"),
+        ("m.stl", "0 1 1", "three numbers other than 0"),
+        ("m.stl", "big", "three numbers"),
+        ("gone.stl", "1 1 1", "'gone.stl' was not found.* cannot be checked for collisions: b"),
+        ("m.glb", "1 1 1", r"are read from \.stl, \.obj, \.dae files only"),
+    ],
+)
+def test_a_mesh_that_cannot_be_used_is_named(
+    tmp_path: Path, filename: str, scale: str, words: str
+) -> None:
+    (tmp_path / "m.stl").write_text(STL)
+    (tmp_path / "m.glb").write_text("")
+    root = etree.fromstring(with_mesh(filename, scale))
+    with pytest.raises(InvalidDescription, match=words):
+        sort_out(root, PackageSearch(tmp_path), Notes(), allow_missing=False, file=FILE)
+
+
+def test_missing_meshes_may_be_left_out_and_are_told(tmp_path: Path) -> None:
+    root, findings = etree.fromstring(with_mesh("gone.stl")), Notes()
+    sort_out(root, PackageSearch(tmp_path), findings, allow_missing=True, file=FILE)
+    assert root.find("link[@name='b']/collision") is None
+    assert [f.kind for f in findings] == ["missing"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is not XML"),
+        ("<sdf/>", "starts with <robot>, this starts with <sdf>"),
+        ("<robot", "is not XML"),
+    ],
+)
+def test_what_is_no_urdf_is_refused(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "r.urdf"
+    file.write_text(text)
+    with pytest.raises(InvalidDescription, match=words):
+        read_source(file)
+
+
+def test_a_shape_of_a_nanometre_is_left_out_and_one_of_a_kilometre_refused() -> None:
+    box = '<collision><geometry><box size="{0} {0} {0}"/></geometry></collision>'
+    tree, told = mended(
+        robot(link("a", INERTIAL + box.format(1e-9)), link("b"), joint("j", "a", "b"))
+    )
+    assert not tree.links["a"].collisions
+    assert "which is nothing" in told[0]
+    with pytest.raises(InvalidDescription, match="link 'a': size of its box .* in metres"):
+        mended(robot(link("a", INERTIAL + box.format(1e3)), link("b"), joint("j", "a", "b")))
+
+
+def test_environment_variables_of_xacro_are_put_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOOL_RPY", "0 0 1.5")
+    places = 'xyz="$(optenv TOOL_XYZ 0.1 0 0.2)" rpy="$(optenv TOOL_RPY 0 0 0)"'
+    text = arm(2).replace('<origin xyz="0 0 0.3"/>', f"<origin {places}/>")
+    tree, told = mended(text)
+    X = tree.joints["tool_joint"].X_PJ
+    np.testing.assert_allclose(X[:3, 3], (0.1, 0.0, 0.2))
+    assert np.arctan2(X[1, 0], X[0, 0]) == pytest.approx(1.5)
+    assert len(told) == 2
+
+
+def test_other_expressions_of_xacro_are_refused_with_line_and_way_out() -> None:
+    text = arm(2).replace('xyz="0 0 0.3"', 'xyz="0 0 ${height}" rpy="$(env NOT_SET_ANYWHERE) 0 0"')
+    with pytest.raises(InvalidDescription) as told:
+        mended(text)
+    for words in ("line 1: xyz of <origin> holds ${height}", "$(env NOT_SET_ANYWHERE)", "pip inst"):
+        assert words in str(told.value)
+
+
+def test_of_two_twins_the_endless_one_gets_the_limits_that_it_states() -> None:
+    steering = '<limit lower="-0.6" upper="0.6" velocity="1" effort="5"/>'
+    parts = [link("a"), link("b"), link("c"), link("d")]
+    parts += [
+        joint("left_steering", "a", "b", inside=steering),
+        joint("right_steering", "a", "c", kind="continuous", inside=steering),
+        joint("wheel", "a", "d", kind="continuous", inside=LIMIT),
+    ]
+    tree, told = mended(robot(*parts))
+    assert tree.joints["right_steering"].kind is JointKind.REVOLUTE
+    assert tree.joints["wheel"].kind is JointKind.CONTINUOUS
+    assert "right_steering made revolute" in told[0]
+
+
+def test_a_xacro_needs_the_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "r.urdf.xacro"
+    file.write_text('<robot xmlns:xacro="http://www.ros.org/wiki/xacro"/>')
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InvalidDescription, match="xacro is not installed. Install it"):
+        read_source(file)
+    program = tmp_path / "xacro"
+    program.write_text(f"#!/bin/sh\nprintf '%s' '{two_links()}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert read_source(file)[0].find("joint").get("name") == "j"
+
+
+def test_a_folder_is_read_if_it_holds_one_urdf(tmp_path: Path) -> None:
+    with pytest.raises(InvalidDescription, match="name its URDF file"):
+        read_source(tmp_path)
+    (tmp_path / "only.urdf").write_text(two_links())
+    assert read_source(tmp_path)[1].name == "only.urdf"

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs that other threads hand to the executor."""
+
+from __future__ import annotations
+
+from rclpy.node import Node
+
+from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+
+
+def test_a_job_that_runs_the_others_does_not_recurse(ros):
+    """Thousands wait where the executor was busy for a while, and each may run the rest."""
+    node = Node("jobs", use_global_arguments=False)
+    jobs, done = ExecutorJobs(node), []
+
+    def job() -> None:
+        jobs.run()
+        done.append(1)
+
+    for _ in range(5000):
+        jobs.ask(job)
+    jobs.ask(lambda: 1 / 0)
+    jobs.ask(job)
+    jobs.run()
+    assert len(done) == 5001
+    jobs.destroy()
+    node.destroy_node()

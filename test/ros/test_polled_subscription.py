@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Subscriptions that a loop polls and no executor runs."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from ros_processes import wait_until
+from std_msgs.msg import Int64
+
+from motion_nodes.ros import qos
+from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
+
+
+@pytest.fixture
+def node(ros) -> Iterator[Node]:
+    node = Node("polled_test", use_global_arguments=False)
+    yield node
+    node.destroy_node()
+
+
+@pytest.fixture
+def publisher(node):
+    return node.create_publisher(Int64, "numbers", qos.STREAM)
+
+
+def connect(node, publisher, profile=qos.COMMANDS) -> PolledSubscription[Int64]:
+    polled = PolledSubscription(node, Int64, "numbers", profile)
+    wait_until(lambda: publisher.get_subscription_count() > 0, "the two to meet")
+    return polled
+
+
+def gather(polled: PolledSubscription[Int64], count: int) -> list[int]:
+    """Poll until so many messages have come."""
+    taken: list[int] = []
+    wait_until(
+        lambda: taken.extend(m.data for m in polled.all()) or len(taken) >= count, "all messages"
+    )
+    return taken
+
+
+def test_nothing_yet(node, publisher):
+    polled = connect(node, publisher)
+    assert polled.all() == []
+    assert polled.newest() is None
+    assert polled.count == 0
+    assert polled.age() == float("inf")
+    assert polled.topic == "/numbers"
+    assert polled.publishers == 1
+
+
+def test_messages_come_in_order_and_once(node, publisher):
+    polled = connect(node, publisher)
+    for i in range(5):
+        publisher.publish(Int64(data=i))
+    assert gather(polled, 5) == list(range(5))
+    assert polled.count == 5
+    assert polled.age() < 5.0
+    assert polled.all() == []
+
+
+def test_newest_drops_the_older_ones(node, publisher):
+    polled = connect(node, publisher)
+    for i in range(5):
+        publisher.publish(Int64(data=i))
+    newest = []
+    wait_until(
+        lambda: newest.extend(filter(None, [polled.newest()])) or (newest and newest[-1].data == 4),
+        "the last message",
+    )
+    assert polled.newest() is None
+
+
+def test_depth_bounds_what_waits(node, publisher):
+    polled = connect(node, publisher, qos.NEWEST)
+    deep = PolledSubscription(node, Int64, "numbers", QoSProfile(depth=20))
+    wait_until(lambda: publisher.get_subscription_count() == 2, "both subscriptions")
+    for i in range(20):
+        publisher.publish(Int64(data=i))
+    assert gather(deep, 20) == list(range(20))
+    assert [m.data for m in polled.all()] == [19]
+
+
+def test_drop_leaves_no_trace(node, publisher):
+    polled = connect(node, publisher)
+    publisher.publish(Int64(data=1))
+    wait_until(polled.drop, "the message")
+    assert polled.count == 0
+    assert polled.age() == float("inf")
+    assert polled.newest() is None
+
+
+def test_an_executor_never_runs_it(node, publisher):
+    """Though the same node's other subscriptions are served all the time."""
+    polled = connect(node, publisher)
+    served: list[int] = []
+    node.create_subscription(Int64, "numbers", lambda m: served.append(m.data), qos.STREAM)
+    wait_until(lambda: publisher.get_subscription_count() == 2, "both subscriptions")
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    for i in range(5):
+        publisher.publish(Int64(data=i))
+    end = time.monotonic() + 10.0
+    while len(served) < 5 and time.monotonic() < end:
+        executor.spin_once(timeout_sec=0.05)
+    executor.shutdown()
+    assert served == list(range(5))
+    assert gather(polled, 5) == list(range(5))
+
+
+def test_taken_in_one_thread_while_an_executor_serves_in_another(node, publisher):
+    polled = connect(node, publisher)
+    served: list[int] = []
+    node.create_subscription(Int64, "numbers", lambda m: served.append(m.data), qos.STREAM)
+    wait_until(lambda: publisher.get_subscription_count() == 2, "both subscriptions")
+    executor = SingleThreadedExecutor()
+    executor.add_node(node)
+    spinner = threading.Thread(target=executor.spin)
+    spinner.start()
+    taken: list[int] = []
+    try:
+        for i in range(300):
+            publisher.publish(Int64(data=i))
+            taken += [m.data for m in polled.all()]
+            time.sleep(0.001)
+        wait_until(lambda: len(served) >= 300, "the executor to have served all")
+        wait_until(
+            lambda: taken.extend(m.data for m in polled.all()) or 299 in taken, "the last message"
+        )
+    finally:
+        executor.shutdown()
+        spinner.join(5.0)
+    assert served == list(range(300))
+    assert taken == sorted(set(taken))
+    assert taken[-1] == 299
+    assert len(taken) > 250
+
+
+def test_destroyed(node, publisher):
+    polled = connect(node, publisher)
+    polled.destroy()
+    wait_until(lambda: publisher.get_subscription_count() == 0, "the subscription to go")

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls beside executor and loops: when they are made, and when no more."""
+
+import gc
+import threading
+import time
+
+from motion_nodes.ros.concurrency.report_thread import RegularCall
+
+
+class Caller:
+    """Counts its calls, and can be slow at them."""
+
+    def __init__(self, takes: float = 0.0) -> None:
+        self.takes, self.times, self.called = takes, [], threading.Event()
+
+    def call(self) -> None:
+        self.times.append(time.monotonic())
+        self.called.set()
+        time.sleep(self.takes)
+
+
+def wait_for_calls(caller: Caller, count: int) -> None:
+    end = time.monotonic() + 30.0
+    while len(caller.times) < count:
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_two_are_called_at_their_own_periods():
+    begin = time.monotonic()
+    often, seldom = Caller(), Caller()
+    calls = [RegularCall(often.call, 0.01), RegularCall(seldom.call, 0.1)]
+    wait_for_calls(seldom, 3)
+    for call in calls:
+        call.end()
+    assert seldom.times[0] - begin >= 0.1
+    assert len(often.times) > len(seldom.times)
+
+
+def test_nothing_is_called_after_the_end_and_all_begins_anew():
+    for _ in range(2):
+        caller = Caller()
+        call = RegularCall(caller.call, 0.01)
+        wait_for_calls(caller, 1)
+        call.end()
+        count = len(caller.times)
+        time.sleep(0.05)
+        assert len(caller.times) == count
+
+
+def test_the_end_waits_for_a_call_under_way():
+    caller = Caller(takes=0.2)
+    call = RegularCall(caller.call, 0.01)
+    assert caller.called.wait(30.0)
+    call.end()
+    assert time.monotonic() - caller.times[-1] >= 0.2
+
+
+def test_one_that_ends_itself_ends():
+    class Once(Caller):
+        def call(self) -> None:
+            super().call()
+            regular.end()
+
+    once = Once()
+    regular = RegularCall(once.call, 0.01)
+    wait_for_calls(once, 1)
+    time.sleep(0.05)
+    assert len(once.times) == 1
+
+
+def test_an_object_that_has_gone_is_called_no_more():
+    caller, other = Caller(), Caller()
+    times = caller.times
+    RegularCall(caller.call, 0.01)
+    kept = RegularCall(other.call, 0.01)
+    wait_for_calls(caller, 1)
+    del caller
+    gc.collect()
+    count = len(times)
+    wait_for_calls(other, len(other.times) + 5)
+    assert len(times) <= count + 1
+    kept.end()
+
+
+def test_what_came_late_is_not_made_up_for():
+    slow, quick = Caller(takes=0.1), Caller()
+    calls = [RegularCall(slow.call, 0.2), RegularCall(quick.call, 0.02)]
+    wait_for_calls(slow, 3)
+    for call in calls:
+        call.end()
+    # Some 25 fit into the half second of which the slow one took 0.3 s.
+    assert len(quick.times) < 30

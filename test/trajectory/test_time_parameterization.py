@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Timing of planner paths: closed forms, dense checks of limits, blends, bad input."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trajectory.retime_limits import arm_limits, excess, limits_of
+
+from motion_nodes.errors import InvalidCommand, InvalidConfig
+from motion_nodes.trajectory.blended_path import CornerBlending
+from motion_nodes.trajectory.time_parameterization import retime
+
+STOPS = CornerBlending(deviation=0.0)
+
+
+def distance_to_lines(points, waypoints):
+    """Return the distance of each point to the nearest of the lines between waypoints."""
+    best = np.full(len(points), np.inf)
+    for a, b in itertools.pairwise(waypoints):
+        along = np.clip((points - a) @ (b - a) / ((b - a) @ (b - a)), 0.0, 1.0)
+        best = np.minimum(best, np.linalg.norm(points - a - along[:, None] * (b - a), axis=1))
+    return best
+
+
+@pytest.mark.parametrize("way", [0.001, 0.1, 0.5, 3.0])
+def test_one_line_takes_the_time_of_a_trapezoid(way):
+    v, a = 1.5, 4.0
+    trajectory = retime([[0.0], [way]], limits_of(v, a))
+    expected = 2.0 * np.sqrt(way / a) if way < v * v / a else way / v + v / a
+    assert trajectory.duration == pytest.approx(expected, rel=2e-3)
+    assert trajectory.duration >= expected * (1.0 - 1e-9)
+
+
+def test_the_slowest_joint_sets_the_time_and_the_others_stay_on_the_line():
+    limits = limits_of([1.0, 2.0, 0.1], [2.0, 2.0, 2.0])
+    start, goal = np.zeros(3), np.array([0.5, -1.0, 0.2])
+    trajectory = retime([start, goal], limits)
+    # Joint 3 needs 2 s at full speed; joint 2 lets it reach that in a quarter of a second.
+    assert trajectory.duration == pytest.approx(2.0 + 0.25, rel=1e-6)
+    q, *_ = trajectory.states(np.linspace(0.0, trajectory.end_time, 500))
+    np.testing.assert_allclose(q, q[:, :1] / 0.5 * goal, atol=1e-12)
+
+
+@pytest.mark.parametrize("deviation", [0.0, 1e-4, 0.01, 0.1, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_no_limit_is_exceeded_and_one_is_used_up(seed, deviation):
+    waypoints = np.random.default_rng(seed).uniform(-2.5, 2.5, (8, 7))
+    limits = arm_limits()
+    trajectory = retime(waypoints, limits, blending=CornerBlending(deviation))
+    assert excess(trajectory, limits) <= 1e-6
+    use = trajectory.limit_use(limits)
+    assert max(use.velocity, use.acceleration) > 0.98
+    q, v, _, _ = trajectory.states([0.0, trajectory.end_time])
+    np.testing.assert_allclose(q, waypoints[[0, -1]], atol=1e-9)
+    np.testing.assert_allclose(v, 0.0, atol=1e-9)
+    off = distance_to_lines(
+        trajectory.states(np.linspace(0.0, trajectory.end_time, 3000))[0], waypoints
+    )
+    assert off.max() <= deviation + 1e-9
+
+
+@pytest.mark.parametrize("deviation", [0.0, 0.05])
+def test_velocity_and_acceleration_are_the_derivatives(deviation):
+    waypoints = np.random.default_rng(1).uniform(-2.0, 2.0, (5, 7))
+    trajectory = retime(waypoints, arm_limits(), blending=CornerBlending(deviation))
+    h = 1e-6
+    times = np.linspace(0.01, trajectory.end_time - 0.01, 300)
+    times = times[np.abs(times[:, None] - trajectory.times).min(axis=1) > 2.0 * h]
+    q, v, a, j = zip(*(trajectory.states(times + d) for d in (-h, 0.0, h)), strict=True)
+    np.testing.assert_allclose(v[1], (q[2] - q[0]) / (2 * h), atol=1e-5)
+    np.testing.assert_allclose(a[1], (v[2] - v[0]) / (2 * h), atol=1e-3)
+    np.testing.assert_allclose(j[1], (a[2] - a[0]) / (2 * h), rtol=1e-3, atol=1e-1)
+
+
+def test_more_room_at_corners_and_higher_limits_make_it_faster():
+    waypoints = np.random.default_rng(2).uniform(-2.0, 2.0, (8, 7))
+    limits = arm_limits()
+    durations = [
+        retime(waypoints, limits, blending=CornerBlending(d)).duration
+        for d in (0.0, 0.01, 0.1, 1.0)
+    ]
+    assert durations == sorted(durations, reverse=True)
+    full = retime(waypoints, limits).duration
+    slow = retime(waypoints, limits, velocity_scaling=0.5)
+    gentle = retime(waypoints, limits, acceleration_scaling=0.25)
+    assert slow.duration > full
+    assert gentle.duration > full
+    both = retime(waypoints, limits, velocity_scaling=0.5, acceleration_scaling=0.25)
+    assert both.duration == pytest.approx(2.0 * full, rel=1e-2)
+    assert retime(waypoints, limits, velocity_scaling=0.0).duration == full
+
+
+def test_a_blend_that_is_not_free_shrinks_and_then_becomes_a_stop():
+    waypoints = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+    limits = limits_of([1.0, 1.0], 2.0)
+
+    def outside_disc(radius):
+        # An obstacle on the inner side of the corner, which touches neither line.
+        return lambda q: np.linalg.norm(q - [0.75, 0.25], axis=1) > radius
+
+    def nearest(trajectory):
+        q, *_ = trajectory.states(np.linspace(0.0, trajectory.end_time, 4000))
+        return np.linalg.norm(q - [0.75, 0.25], axis=1).min()
+
+    free = retime(waypoints, limits, blending=CornerBlending(0.2, resolution=0.005))
+    assert nearest(free) < 0.24
+    avoiding = CornerBlending(0.2, outside_disc(0.24), resolution=0.005)
+    around = retime(waypoints, limits, blending=avoiding)
+    assert nearest(around) >= 0.24
+    assert len(around.path.stops) == 0
+    assert around.duration > free.duration
+    nowhere = retime(
+        waypoints, limits, blending=CornerBlending(0.2, lambda q: np.zeros(len(q), dtype=bool))
+    )
+    assert len(nowhere.path.stops) == 1
+    assert nowhere.duration == pytest.approx(retime(waypoints, limits, blending=STOPS).duration)
+
+
+def test_turning_back_keeps_the_limits():
+    limits = limits_of([1.0, 1.0], 2.0)
+    waypoints = [[0.0, 0.0], [1.0, 0.5], [0.0, 0.0], [1.0, 0.5]]
+    for blending in (CornerBlending(0.01), STOPS):
+        assert excess(retime(waypoints, limits, blending=blending), limits) <= 1e-6
+
+
+def test_points_carry_everything_and_their_times_rise():
+    waypoints = np.random.default_rng(3).uniform(-2.0, 2.0, (5, 7))
+    trajectory = retime(waypoints, arm_limits())
+    points = trajectory.points(0.01)
+    assert list(points.joint_names) == trajectory.get_active_joints()
+    assert np.all(np.diff(points.times) > 0.0)
+    assert points.start_time == 0.0
+    assert points.end_time == trajectory.end_time
+    np.testing.assert_array_equal(points.velocities[[0, -1]], 0.0)
+    np.testing.assert_allclose(points.positions[-1], waypoints[-1], atol=1e-9)
+
+
+@settings(derandomize=True, deadline=None, max_examples=100)
+@given(st.integers(2, 30), st.integers(1, 9), st.integers(0, 10_000), st.floats(-7.0, 0.5))
+def test_any_path_is_timed_within_limits(count, n, seed, size):
+    rng = np.random.default_rng(seed)
+    waypoints = 10.0**size * rng.normal(size=(count, n)).clip(-3.0, 3.0)
+    waypoints[rng.random(count) < 0.2] = waypoints[0]
+    if np.ptp(waypoints, axis=0).max() < 1e-8:
+        return
+    limits = limits_of(rng.uniform(0.1, 5.0, n), rng.uniform(0.5, 30.0, n))
+    trajectory = retime(waypoints, limits, blending=CornerBlending(rng.choice([0.0, 0.01, 0.3])))
+    assert trajectory.duration > 0.0
+    assert np.all(np.diff(trajectory.times) > 0.0)
+    assert excess(trajectory, limits) <= 1e-6
+
+
+def test_a_hundred_thousand_waypoints():
+    waypoints = np.cumsum(np.random.default_rng(4).normal(size=(100_000, 2)) * 1e-3, axis=0)
+    limits = limits_of([1.0, 1.0], 5.0)
+    trajectory = retime(waypoints, limits)
+    np.testing.assert_allclose(trajectory.sample(trajectory.end_time).position, waypoints[-1])
+    assert excess(trajectory, limits, rate=100.0) <= 1e-6
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ([[0.0, 0.0]], "at least 2"),
+        ([], "expected is one row per waypoint"),
+        ([[0.0, 0.0], [0.0, 0.0]], "nothing to move"),
+        ([[0.0, 0.0], [NAN, 1.0]], "waypoint 1 has nan for joint joint1"),
+        ([[0.0, 0.0], [1.0, np.inf]], "waypoint 1 has inf for joint joint2"),
+        ([[0.0, 0.0], [1.0]], "all of one length"),
+        ([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], "2 values: joint1, joint2"),
+        ([[0.0, 0.0], [0.0, 11.0]], "waypoint 1 has joint joint2 at 11; its limits are -10 to 10"),
+    ],
+)
+def test_paths_that_are_none_are_refused_in_words(path, words):
+    with pytest.raises(InvalidCommand, match=words):
+        retime(path, limits_of([1.0, 1.0], 2.0))
+
+
+@pytest.mark.parametrize(
+    ("limits", "arguments", "words"),
+    [
+        (limits_of([1.0, np.inf], 2.0), {}, "velocity limit of joint joint2 is inf"),
+        (limits_of([1.0, 1.0], [2.0, np.inf]), {}, "acceleration limit of joint joint2 is inf"),
+        (limits_of([0.0, 1.0], 2.0), {}, "velocity limit of joint joint1 is 0"),
+        (limits_of([1.0, 1.0], -1.0), {}, "acceleration limit of joint joint1 is -1"),
+        (limits_of([1.0, 1.0], 2.0, NAN), {}, "jerk limit of joint joint1 is nan"),
+        (limits_of([1.0, 1.0], 2.0), {"velocity_scaling": 1.1}, "velocity scaling is 1.1"),
+        (limits_of([1.0, 1.0], 2.0), {"acceleration_scaling": -0.1}, "scaling is -0.1"),
+        (limits_of([1.0, 1.0], 2.0), {"acceleration_scaling": NAN}, "scaling is nan"),
+    ],
+)
+def test_limits_of_no_use_are_refused_in_words(limits, arguments, words):
+    with pytest.raises(InvalidConfig, match=words):
+        retime([[0.0, 0.0], [1.0, 1.0]], limits, **arguments)
+
+
+@pytest.mark.parametrize("arguments", [{"deviation": -1.0}, {"deviation": NAN}, {"resolution": 0}])
+def test_blending_of_no_use_is_refused(arguments):
+    with pytest.raises(InvalidConfig):
+        CornerBlending(**arguments)
