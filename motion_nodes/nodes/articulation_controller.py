@@ -17,6 +17,7 @@ from control_msgs.srv import QueryTrajectoryState
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
+from motion_nodes.control.effort_limiter import EffortLimiter
 from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.control.joint_drive import DriveLaw
@@ -102,7 +103,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._told = ""
         self._stiffness = np.array([drive.stiffness for drive in own])
         bounds = self.runner.effort_bounds
-        self._outputs = JointOutputs(self, joints, drives, load, self._stiffness, bounds)
+        limiter = EffortLimiter(self._stiffness, self.robot.limits.select(joints))
+        self._outputs = JointOutputs(self, joints, drives, load, limiter, bounds)
         states = self.poll_bytes(JointState, "joint_states", qos.STATES)
         self._state = JointStateReader(states, joints)
         self._streams = StreamInputs(self)

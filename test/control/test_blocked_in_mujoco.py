@@ -51,7 +51,7 @@ def test_it_stops_names_the_joint_holds_gently_and_goes_on(name, by_effort):
     speeds = np.abs(np.array(arm.speeds))[round(touched / PERIOD) :, arm_joints(arm)].max(axis=1)
     assert PERIOD * int(np.argmax(speeds < 0.1)) < 0.3, "it stands"
     # Then the reference comes back, as fast as its limits of acceleration let it.
-    assert last_faster_than(arm, 0.1) - touched < (0.4 if name == "franka" else 0.6)
+    assert last_faster_than(arm, 0.1) - touched < (0.4 if name == "franka" and by_effort else 0.6)
     # The reference is where the arm stands, so that nothing is pressed on.
     chosen = arm_joints(arm)
     gap = (arm.references[-1] - arm.positions[-1])[chosen]

@@ -12,7 +12,7 @@ from control_msgs.msg import JointTrajectoryControllerState
 from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 
-from motion_nodes.control.effort_limiter import held_back
+from motion_nodes.control.effort_limiter import EffortLimiter
 from motion_nodes.control.joint_controller import JointReference
 from motion_nodes.control.joint_drive import DriveLaw, motion_load, one_step_back
 from motion_nodes.model.inverse_dynamics import InverseDynamics
@@ -63,7 +63,7 @@ class JointOutputs:
         joints: Sequence[str],
         drives: EffortDrives | None,
         load: MotionLoad | None,
-        stiffness: Array,
+        limiter: EffortLimiter,
         effort_bounds: Array,
     ) -> None:
         """Create the publishers of ``node``.
@@ -74,11 +74,11 @@ class JointOutputs:
             drives: turn references into efforts; None: the robot's own drives follow them.
             load: what is added to the efforts of ``drives``, or sent beside positions to the
                 robot's own; None: nothing, which only the robot's own drives can do with.
-            stiffness: of the robot's own drives [N m/rad or N/m], shape (n,); 0: not known.
+            limiter: of efforts where the robot's own drives follow positions.
             effort_bounds: what joints may push with, read at every message, shape (n,).
         """
         self.drives, self.load = drives, load
-        self._stiffness, self._bounds = stiffness, effort_bounds
+        self._limiter, self._bounds = limiter, effort_bounds
         self._stamp_ns = 0
         """Of the last reference."""
         self._writer = JointStateWriter(
@@ -98,6 +98,7 @@ class JointOutputs:
         """Forget where the joints were led."""
         self.led[:] = np.nan
         self._acted_on[:] = np.nan
+        self._limiter.reset()
         if self.drives is not None:
             self.drives.law.reset()
 
@@ -115,7 +116,7 @@ class JointOutputs:
         self.led[:], self.speed[:] = reference.positions, reference.velocities
         drives = self.drives
         if drives is None:
-            sent = held_back(reference, state.position, self._bounds, self._stiffness)
+            sent = self._limiter.limit(reference, state.position, self._bounds, period)
             efforts = sent.efforts if self.load is None else self._with_load(sent, state)
             self._write(sent.positions, sent.velocities, efforts, stamp_ns)
             return
@@ -161,7 +162,7 @@ class JointOutputs:
         """Let the robot's own drives hold the reference: no speed and no effort."""
         self.led[:], self.speed[:] = reference.positions, 0.0
         self._acted_on[:] = np.nan
-        sent = held_back(reference, state.position, self._bounds, self._stiffness)
+        sent = self._limiter.limit(reference, state.position, self._bounds, 0.0)
         self._fill(
             sent.positions,
             np.where(np.isnan(reference.velocities), np.nan, 0.0),

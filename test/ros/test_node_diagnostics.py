@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node reports of itself on /diagnostics."""
+
+from __future__ import annotations
+
+from diagnostic_msgs.msg import DiagnosticStatus
+from ros.probe import make, served
+from ros_processes import values_of, wait_until
+
+from motion_nodes.errors import InvalidConfig
+
+__all__ = ["make", "served"]
+
+
+def test_diagnostics_tell_rate_and_figures(served, client):
+    node = served()
+    status = client.wait_for_diagnosis("/probe", "")
+    wait_until(lambda: node.ticks > 100, "ticks")
+    client.wait(
+        lambda: (
+            values_of(client.diagnostics("/probe")).get("lifecycle state") == "active"
+            and float(values_of(client.diagnostics("/probe")).get("rate [Hz]", 0)) > 20
+        ),
+        "a report of the active node",
+    )
+    status = client.diagnostics("/probe")
+    figures = values_of(status)
+    assert status.hardware_id == "probe"
+    assert figures["nominal rate [Hz]"] == "200"
+    assert figures["gain"] == "1"
+    assert {"late ticks", "worst lateness [ms]", "busy"} <= set(figures)
+
+
+def test_diagnostics_tell_the_state_and_why_it_failed(served, client):
+    node = served("autostart:=false")
+    client.wait_for_diagnosis("/probe", "unconfigured", DiagnosticStatus.OK)
+
+    def refuse() -> None:
+        raise InvalidConfig("no such thing")
+
+    node.in_configure = refuse
+    assert not client.change_state("/probe", "configure")
+    client.wait_for_diagnosis("/probe", "no such thing", DiagnosticStatus.ERROR)
+
+
+def test_a_report_that_fails_does_not_end_the_node(served, client, capfd):
+    node = served()
+    node.diagnose = lambda report: 1 / 0  # type: ignore[method-assign]
+    wait_until(lambda: "diagnostics failed" in capfd.readouterr().err, "the complaint")
+    assert client.state("/probe") == "active"
