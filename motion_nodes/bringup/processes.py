@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from motion_nodes.ros.readiness import VARIABLE, News, read_news
+from motion_nodes.view.page_token import TOKEN_VARIABLE, page_token
 
 STOP_GRACE = 6.0
 """[s] A process that has not ended this long after SIGINT is killed."""
@@ -58,6 +59,8 @@ class ProcessGroup:
         self._say = say
         self._respawn = respawn
         self._environment = dict(os.environ if environment is None else environment)
+        # A viewer that is restarted keeps the address of its page.
+        self._environment.setdefault(TOKEN_VARIABLE, page_token())
         self._hear = hear
         self._news: tuple[int, int] | None = None
         self._unread = b""

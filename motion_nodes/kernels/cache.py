@@ -10,8 +10,9 @@ An entry's name is a hash of everything its content depends on, so an entry is n
 changes anything asks for another name. Entries are written to one side and renamed, so several
 processes may do so at once, and each holds a checksum, so a damaged one counts as missing.
 
-Who can write to the folder can have code run by whoever reads it: like Numba's cache, it is for one
-user, or for an image that is made once and then only read.
+Who can write to the folder can have code run by whoever reads it. So it must belong to this user or
+to root, and nobody else may write to it; other folders are not used, neither are Numba's files
+there.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ import functools
 import hashlib
 import logging
 import os
-import stat
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from motion_nodes.kernels.private_files import is_private
 
 _LOG = logging.getLogger(__name__)
 _SUFFIX = ".code"
@@ -69,11 +71,13 @@ def writable_folder() -> Path | None:
 @functools.cache  # so that a folder is probed, and a problem logged, once per process
 def _writable_folder(preferred: Path | None, temporary: Path) -> Path | None:
     problem = "there is no home folder" if preferred is None else _problem(preferred)
+    if preferred is not None and problem is None and not is_private(preferred):
+        problem = "others can write to it, and could have code run"
     if preferred is not None and problem is None:
         return preferred
     wanted = preferred or "~/.cache"
     advice = "set MOTION_NODES_CACHE_DIR to a folder that can be written"
-    if _problem(temporary) is None and _is_private(temporary):
+    if _problem(temporary) is None and is_private(temporary):
         _LOG.warning(
             "no cache of compiled code in %s (%s): using %s; %s", wanted, problem, temporary, advice
         )
@@ -103,26 +107,10 @@ def _problem(folder: Path) -> str | None:
         return error.strerror or str(error)
 
 
-def _is_private(folder: Path) -> bool:
-    """Return whether only this user can have put code there: all may write to /tmp itself."""
-    if not hasattr(os, "getuid"):
-        return True
-    for path in (folder.parent, folder):
-        try:
-            status = path.lstat()
-        except OSError:
-            return False
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-            return False
-        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return False
-    return True
-
-
 def _readable_folders() -> list[Path]:
-    preferred, temporary = preferred_folder(), _temporary_folder()
-    folders = [] if preferred is None else [preferred]
-    return [*folders, temporary] if _is_private(temporary) else folders
+    """Return the folders of which the content can be trusted."""
+    folders = (preferred_folder(), _temporary_folder())
+    return [folder for folder in folders if folder is not None and is_private(folder)]
 
 
 def read_entry(key: str) -> bytes | None:

@@ -20,6 +20,7 @@ from numba.core import config
 
 import motion_nodes
 from motion_nodes.kernels import cache
+from motion_nodes.kernels.numba_cache import with_checksums
 from motion_nodes.kernels.sources import ROOM
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -67,7 +68,9 @@ def _kept(function: Function, **options: bool) -> Function:
         if folder is not None:
             config.CACHE_DIR = str(folder)
         jit = numba.njit(cache=folder is not None, nogil=True, error_model="numpy", **options)
-        return cast(Function, jit(function))
+        dispatcher = jit(function)
+        with_checksums(dispatcher)
+        return cast(Function, dispatcher)
     finally:
         config.CACHE_DIR = before
 

@@ -50,6 +50,12 @@ class BrowserViewerParams(NodeParams):
         "available to the whole network.",
         read_only=True,
     )
+    require_token: bool = param(
+        True,
+        doc="Serve only requests with the token of the page's address, which is reported at the "
+        "start; set MOTION_NODES_PAGE_TOKEN to choose the token.",
+        read_only=True,
+    )
     dark: bool = param(False, doc="Use the dark theme.", read_only=True)
     shadows: bool = param(
         True, doc="Render shadows and reflections; disable on computers without a GPU.",
@@ -86,6 +92,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             rate=params.update_rate,
             dark=params.dark,
             shadows=params.shadows,
+            require_token=params.require_token,
         )
         self._diagnoses = self.poll(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
         self._wishes: deque[tuple[Any, ...]] = deque(maxlen=100)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from motion_nodes.errors import MotionError
+from motion_nodes.kernels.private_files import is_private, open_private
 
 
 class SecondInstance(MotionError):
@@ -31,11 +32,13 @@ class InstanceLock:
         path = folder / f"{domain}{full_name.replace('/', '.')}.lock"
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
-            self._file: IO[str] | None = path.open("a+", encoding="ascii")
+            if not is_private(folder):
+                raise OSError(0, "others can write to it, or it belongs to another user")
+            self._file: IO[str] | None = os.fdopen(open_private(path), "r+", encoding="ascii")
         except OSError as error:
             raise MotionError(
-                f"{folder} cannot be used for the locks that keep a node from running twice "
-                f"({error.strerror}); it must be a folder that this user may write to"
+                f"{path} cannot be used as the lock that keeps a node from running twice "
+                f"({error.strerror}). Remove {folder}, or set TMPDIR to a folder of this user."
             ) from None
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -21,6 +21,7 @@ from motion_nodes.view.health_panel import Health, HealthPanel
 from motion_nodes.view.live_robot import LiveRobot
 from motion_nodes.view.marker_view import Drawing
 from motion_nodes.view.page_server import address_of, quiet_viser, start_server
+from motion_nodes.view.page_token import page_token
 from motion_nodes.view.scene_setup import DRIVEN_RADIUS, SceneSetup
 from motion_nodes.view.stale_pages import PageWatch
 from motion_nodes.view.status_text import global_line
@@ -55,6 +56,7 @@ class BrowserViewer(Wishes):
         rate: greatest number of scene updates per second [Hz].
         dark: dark page.
         shadows: shadows and reflections; off is easier on machines without a graphics card.
+        require_token: serve only requests with the token of :attr:`url`.
 
     Raises:
         InvalidConfig: for two robots of one name, or settings that cannot be used.
@@ -72,8 +74,10 @@ class BrowserViewer(Wishes):
         rate: float = 30.0,
         dark: bool = False,
         shadows: bool = True,
+        require_token: bool = True,
     ) -> None:
         """Start the server and its threads."""
+        token = page_token() if require_token else None
         names = [robot.name for robot in robots]
         if len(set(names)) != len(names):
             raise InvalidConfig(f"Two viewed robots have one name: {', '.join(names)}.")
@@ -85,7 +89,8 @@ class BrowserViewer(Wishes):
         self._closed = threading.Event()
         self._wake = threading.Event()
         self._draw_lock = threading.Lock()
-        self._server = start_server(host, port, port_search, title, dark)
+        self._server = start_server(host, port, port_search, title, dark, token)
+        self._token = token
         self._loop = self._server.get_event_loop()
         self._intents = Intents(self._repeat_twists)
         self._status = self._server.gui.add_markdown(global_line(0, ""))
@@ -110,7 +115,7 @@ class BrowserViewer(Wishes):
     @property
     def url(self) -> str:
         """Address of the page, with the port that was really taken."""
-        return address_of(self._server)
+        return address_of(self._server, self._token)
 
     @property
     def client_count(self) -> int:

@@ -10,6 +10,7 @@ import rich
 import viser
 
 from motion_nodes.view.free_port import PortInUse, free_port
+from motion_nodes.view.page_access import PageAccess, guarded_servers
 
 
 @contextlib.contextmanager
@@ -23,7 +24,9 @@ def quiet_viser() -> Iterator[None]:
         console.quiet = before
 
 
-def start_server(host: str, port: int, search: int, title: str, dark: bool) -> viser.ViserServer:
+def start_server(
+    host: str, port: int, search: int, title: str, dark: bool, token: str | None
+) -> viser.ViserServer:
     """Start viser on a free port.
 
     Args:
@@ -32,12 +35,13 @@ def start_server(host: str, port: int, search: int, title: str, dark: bool) -> v
         search: how many ports after it may be tried.
         title: of the panel.
         dark: dark page.
+        token: that requests must bring (see :mod:`.page_access`); None: none.
 
     Raises:
         PortInUse: when no port was free.
     """
     chosen = free_port(host, port, search)
-    with quiet_viser():
+    with quiet_viser(), guarded_servers(PageAccess(token)):
         server = viser.ViserServer(host=host, port=chosen, label=title, verbose=False)
     taken = server.get_port()
     if taken != chosen and port and not port <= taken <= port + search:
@@ -57,9 +61,10 @@ def set_theme(server: viser.ViserServer, dark: bool) -> None:
     )
 
 
-def address_of(server: viser.ViserServer) -> str:
-    """Return the address of the page, with the port that was really taken."""
+def address_of(server: viser.ViserServer, token: str | None) -> str:
+    """Return the address of the page, with the port that was really taken and its token."""
     host = server.get_host()
     if host in ("", "0.0.0.0", "::"):
         host = "localhost"
-    return f"http://{f'[{host}]' if ':' in host else host}:{server.get_port()}"
+    address = f"http://{f'[{host}]' if ':' in host else host}:{server.get_port()}"
+    return address if token is None else f"{address}/?token={token}"

@@ -15,6 +15,7 @@ from motion_nodes.errors import MotionError
 from motion_nodes.model.tree import Array
 from motion_nodes.view.joint_panel import show_value
 from motion_nodes.view.page_server import address_of, quiet_viser, start_server
+from motion_nodes.view.page_token import page_token
 from motion_nodes.view.robot_view import bounding_ball
 from motion_nodes.view.scene_setup import SceneSetup
 from motion_nodes.view.sphere_picture import SpherePicture
@@ -57,7 +58,8 @@ class SphereEditor:
     ) -> None:
         """Start the server."""
         self.session = session
-        self._server = start_server(host, port, 10, f"spheres of {session.robot.name}", dark)
+        token = self._token = page_token()
+        self._server = start_server(host, port, 10, f"spheres of {session.robot.name}", dark, token)
         self._work = Intents(lambda: False)
         self._numbers = itertools.count()
         self._resized: tuple[tuple[str, int], float] | None = None
@@ -72,7 +74,7 @@ class SphereEditor:
     @property
     def url(self) -> str:
         """Address of the page."""
-        return address_of(self._server)
+        return address_of(self._server, self._token)
 
     def close(self) -> None:
         """End what is under way and free the port."""

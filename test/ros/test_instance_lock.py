@@ -71,3 +71,39 @@ def test_a_folder_that_cannot_be_written_is_one_clear_error(tmp_path):
     with pytest.raises(MotionError, match=r"motion_nodes-.*cannot be used") as caught:
         InstanceLock("/a/base")
     assert not isinstance(caught.value, SecondInstance)
+
+
+@pytest.mark.parametrize("planted", ["link to a file", "hard link", "folder", "fifo"])
+def test_planted_files_are_refused_and_what_they_point_at_stays(tmp_path, monkeypatch, planted):
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
+    folder = tmp_path / f"motion_nodes-{os.getuid()}"
+    folder.mkdir(mode=0o700)
+    lock = folder / f"{os.environ.get('ROS_DOMAIN_ID', '0')}.planted.lock"
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    if planted == "link to a file":
+        lock.symlink_to(victim)
+    elif planted == "hard link":
+        lock.hardlink_to(victim)
+    elif planted == "folder":
+        lock.mkdir()
+    else:
+        os.mkfifo(lock)
+    with pytest.raises(MotionError, match=r"planted\.lock"):
+        InstanceLock("/planted")
+    assert victim.read_text() == "precious"
+
+
+def test_a_folder_that_others_can_write_to_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
+    folder = tmp_path / f"motion_nodes-{os.getuid()}"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.raises(MotionError, match=str(folder)):
+        InstanceLock("/anyone")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    folder.rmdir()
+    folder.symlink_to(elsewhere)
+    with pytest.raises(MotionError, match=str(folder)):
+        InstanceLock("/anyone")
