@@ -28,6 +28,7 @@ from rclpy.signals import SignalHandlerOptions
 from motion_nodes.errors import MotionError
 from motion_nodes.ros import signals
 from motion_nodes.ros.concurrency.guarded_executor import GuardedExecutor
+from motion_nodes.ros.dds_security import check_security, explained
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.readiness import FAILED, tell
 
@@ -65,6 +66,7 @@ def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | N
     failed = threading.Event()
     nodes: list[MotionNode[Any]] = []
     try:
+        check_security()
         rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
         signals.nodes_exist()
         for create in make:
@@ -73,7 +75,7 @@ def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | N
             nodes.append(create())
             nodes[-1].on_crash = functools.partial(_fail, failed)
     except USER_ERRORS as error:
-        text = re.sub(r",? at /\S+:\d+", "", " ".join(str(error).split()))
+        text = explained(re.sub(r",? at /\S+:\d+", "", " ".join(str(error).split())))
         print(f"cannot start: {text}", file=sys.stderr, flush=True)
         tell(FAILED, text=text)
         _fail(failed)
