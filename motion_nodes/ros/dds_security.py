@@ -28,7 +28,7 @@ def check_security(environment: Mapping[str, str] | None = None) -> None:
     if variables.get("ROS_SECURITY_STRATEGY") != "Enforce":
         raise MotionError(
             "ROS_SECURITY_ENABLE is true, but ROS_SECURITY_STRATEGY is not 'Enforce': nodes "
-            "without keys would run unprotected. Set it to Enforce, or ROS_SECURITY_ENABLE to false."
+            "without keys would run unprotected. Set it to Enforce, or the former to false."
         )
     if not variables.get("ROS_SECURITY_KEYSTORE"):
         raise MotionError(
