@@ -21,6 +21,7 @@ from motion_nodes.control.effort_limiter import EffortLimiter
 from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.control.joint_drive import DriveLaw
+from motion_nodes.control.state_plausibility import StatePlausibility
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.robot import Robot
@@ -101,12 +102,14 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         felt = dynamics if params.contact_detection else None
         self._guard = ContactGuard(self.robot, self.runner, params, felt)
         self._told = ""
+        self._rejected = 0
         self._stiffness = np.array([drive.stiffness for drive in own])
         bounds = self.runner.effort_bounds
         limiter = EffortLimiter(self._stiffness, self.robot.limits.select(joints))
         self._outputs = JointOutputs(self, joints, drives, load, limiter, bounds)
         states = self.poll_bytes(JointState, "joint_states", qos.STATES)
-        self._state = JointStateReader(states, joints)
+        plausibility = StatePlausibility(self.robot.limits.select(joints).velocity)
+        self._state = JointStateReader(states, joints, plausibility=plausibility)
         self._streams = StreamInputs(self)
         self._status = ControllerStatus(self)
         listen_for_trajectories(self)
@@ -200,6 +203,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         self._wake_actions(0.0)
         self._silent = True
         self._outputs.forget()
+        self._state.forget()
         self._jumped_at = time.monotonic()
 
     def lacks(self) -> str:
@@ -219,12 +223,16 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             report.note("OK", f"following {', '.join(run.label for run in self.runner.runs)}")
         else:
             report.note("OK", "moving" if self.controller.moving else "holding")
+        if self._state.rejected > self._rejected:
+            self._rejected = self._state.rejected
+            report.note("ERROR", f"joint_states are not plausible: {self._state.problem}")
         fight = self._streams.fight(self.now())
         if fight:
             report.note("WARN", fight)
         for who, why in list(self._streams.refused.items()):
             report.note("WARN", f"messages of {who} are dropped: {why}")
         report.value("age of joint_states [s]", self._state.age())
+        report.value("implausible states", self._state.rejected)
         report.value("commands taken", self._streams.count)
         report.value("speed scaling", self._streams.scaling)
 

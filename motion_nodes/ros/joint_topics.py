@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rclpy.duration import Duration
 from sensor_msgs.msg import JointState
 
+from motion_nodes.control.state_plausibility import StatePlausibility
 from motion_nodes.model.bounds import JOINT_STATE, NAMES, VELOCITY
 from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.messages.cdr import InvalidMessage
@@ -36,6 +37,9 @@ _NONE: Array = np.empty(0)
 
 LAST_WORD = 0.2
 """[s] How long a stopping node waits until its last command has arrived."""
+
+MAX_STEP_TIME = 0.2
+"""[s] By stamps alone no longer motion than this is plausible."""
 
 MOST_LAYOUTS = 16
 """Orders of names that a reader remembers; publishers hardly ever change theirs."""
@@ -68,6 +72,7 @@ class JointStateReader:
         subscription: PolledSubscription[JointState] | PolledSubscription[bytes],
         joints: Sequence[str],
         by_velocity: Sequence[str] = (),
+        plausibility: StatePlausibility | None = None,
     ) -> None:
         """Read ``joints`` from the messages of a polled subscription.
 
@@ -75,7 +80,11 @@ class JointStateReader:
             subscription: where the messages come, or their bytes, which is several times cheaper.
             joints: names, in the order of the arrays.
             by_velocity: those of them whose velocity is needed instead of their position.
+            plausibility: which steps of positions are used; None: all.
         """
+        self._plausibility = plausibility
+        self.rejected = 0
+        """Number of messages with implausible positions."""
         self._subscription = subscription
         self.joint_names = tuple(joints)
         n = len(self.joint_names)
@@ -177,6 +186,10 @@ class JointStateReader:
             self.problem = f"the {what} of {joint} is {needed[first]}"
         first_of_all = not fresh.any()
         places = layout.places
+        if self._plausibility is not None:
+            possible = self._possible(places, position, sample.stamp_ns)
+            if not possible.all():
+                good, all_good = good & possible, False
         velocity = np.where(np.abs(velocity) <= VELOCITY.max, velocity, 0.0)
         if not (all_good and first_of_all):
             usable = good & ~fresh[places]
@@ -190,6 +203,29 @@ class JointStateReader:
         self.position[places], self.velocity[places] = position, velocity
         self.effort[places] = effort
         fresh[places] = True
+
+    def _possible(
+        self, places: NDArray[np.intp], position: Array, stamp_ns: int
+    ) -> NDArray[np.bool_]:
+        """Return which joints can have moved to where a message says they are."""
+        assert self._plausibility is not None
+        # Simulated time may run faster than the wall's.
+        passed = min(max((stamp_ns - self.stamp_ns) * 1e-9, 0.0), MAX_STEP_TIME)
+        dt = np.maximum(time.monotonic() - self._heard[places], passed)
+        possible = self._plausibility.possible(places, self.position[places], position, dt)
+        if not possible.all():
+            self.rejected += 1
+            i = int(np.argmin(possible))
+            joint = self.joint_names[places[i]]
+            self.problem = (
+                f"{joint} is reported at {position[i]:.4g} after {self.position[places[i]]:.4g}, "
+                "further than it can have moved; another publisher, or its encoder?"
+            )
+        return possible
+
+    def forget(self) -> None:
+        """Accept any position next, as after a jump of time."""
+        self._heard[:] = -np.inf
 
     def _layout(self, sample: JointSample) -> _Layout | None:
         """Return where a message's joints are; None for one that names too many."""

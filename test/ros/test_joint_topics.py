@@ -11,6 +11,7 @@ import pytest
 from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 
+from motion_nodes.control.state_plausibility import StatePlausibility
 from motion_nodes.ros.joint_topics import (
     MOST_LAYOUTS,
     JointStateReader,
@@ -230,3 +231,52 @@ def test_positions_are_needed_unless_said_otherwise(feed, reader):
     feed.waiting.append(JointState(name=list(JOINTS), velocity=[1.0, 2.0, 3.0]))
     assert not reader.update()
     assert "3 names, 0 positions" in reader.trouble(1.0)
+
+
+@pytest.fixture
+def careful(feed) -> JointStateReader:
+    """A reader that checks steps by velocity limits."""
+    limits = np.array([2.0, 2.0, np.inf])
+    return JointStateReader(feed, JOINTS, plausibility=StatePlausibility(limits))
+
+
+def test_a_jump_beyond_the_velocity_limit_is_not_used(feed, careful):
+    feed.send({"a": 0.1, "b": 0.2, "c": 0.3}, stamp=1.0)
+    assert careful.update()
+    # b by a wrong encoder, c without a limit: what is known of the others is used.
+    feed.send({"a": 0.11, "b": 1.2, "c": 5.0}, stamp=1.004)
+    assert careful.update()
+    assert careful.position.tolist() == [0.11, 0.2, 5.0]
+    assert careful.rejected == 1
+    assert "b is reported at 1.2" in careful.problem
+    feed.send({"a": 0.12, "b": 0.22, "c": 5.0}, stamp=1.008)
+    assert careful.update()
+    assert careful.position.tolist() == [0.12, 0.22, 5.0]
+    assert careful.problem == ""
+
+
+def test_a_joint_that_only_jumps_grows_old_and_is_accepted_after_a_while(feed, careful):
+    feed.send({"a": 0.0, "b": 0.0, "c": 0.0}, stamp=1.0)
+    careful.update()
+    careful._heard -= 0.3
+    feed.send({"a": 0.0, "b": 3.0, "c": 0.0}, stamp=1.3)
+    careful.update()
+    assert careful.position[1] == 0.0
+    assert careful.age() > 0.3
+    assert "b" in careful.trouble(0.25)
+    careful._heard -= 0.6
+    feed.send({"a": 0.0, "b": 3.0, "c": 0.0}, stamp=1.9)
+    careful.update()
+    assert careful.position[1] == 3.0
+    careful.forget()
+    feed.send({"a": 3.0, "b": -3.0, "c": 0.0}, stamp=0.0)
+    careful.update()
+    assert careful.position.tolist() == [3.0, -3.0, 0.0]
+
+
+def test_fast_motion_in_fast_simulated_time_is_plausible(feed, careful):
+    for k in range(200):
+        q = 0.1 * 2.0 * k
+        feed.send({"a": q, "b": -q, "c": 0.0}, stamp=1.0 + 0.1 * k)
+        careful.update()
+        assert careful.position.tolist() == [q, -q, 0.0]
