@@ -24,6 +24,7 @@ from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.instance_lock import InstanceLock
 from motion_nodes.ros.joint_topics import JointStateWriter, set_stamp, stamp_ns
 from motion_nodes.ros.node import MotionNode, NodeParams
 from motion_nodes.ros.parameters import param
@@ -179,10 +180,17 @@ class SimulatedRobot:
 
 S = TypeVar("S", bound=SimulationParams)
 
+_SECOND_CLOCK = (
+    "another simulation already publishes /clock in ROS domain {domain} (process {owner}); with "
+    "two clocks time would jump for both. Stop that one, run this one in another domain "
+    "(ROS_DOMAIN_ID), or set its publish_clock to false."
+)
+
 
 class SimulationNode(MotionNode[S]):
     """Runs a cell of simulated robots in real time."""
 
+    _clock_lock: InstanceLock | None = None
     truth_rate = 50.0
     """Rate of ground_truth [Hz]."""
 
@@ -192,6 +200,8 @@ class SimulationNode(MotionNode[S]):
 
     def configure(self) -> None:
         """Build the cell and its robots' endpoints."""
+        if self.params.publish_clock:
+            self._clock_lock = InstanceLock("/clock", _SECOND_CLOCK)
         places = parse_placements(self.params.robots)
         names = [p.namespace.replace("/", "_") or f"robot_{i}" for i, p in enumerate(places)]
         self.cell = self.make_cell(
@@ -240,6 +250,12 @@ class SimulationNode(MotionNode[S]):
             clock = self._clock_message.clock
             clock.sec, clock.nanosec = divmod(nanoseconds, 1_000_000_000)
             self._clock_out.publish(self._clock_message)
+
+    def release(self) -> None:
+        """Let another simulation publish /clock."""
+        if self._clock_lock is not None:
+            self._clock_lock.release()
+            self._clock_lock = None
 
     def parameters_changed(self, params: S) -> None:
         """Pace anew at another real-time factor, and resample by another latency."""

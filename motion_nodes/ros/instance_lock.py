@@ -20,8 +20,13 @@ class SecondInstance(MotionError):
 class InstanceLock:
     """Holds a node's full name for this process until released or until the process ends."""
 
-    def __init__(self, full_name: str) -> None:
+    def __init__(self, full_name: str, refusal: str = "") -> None:
         """Take the name, such as ``/robot_1/diff_drive_controller``.
+
+        Args:
+            full_name: that at most one holder may have.
+            refusal: what to report where another one has it, with ``{domain}`` and ``{owner}`` (its
+                process); empty: that a node of this name runs.
 
         Raises:
             SecondInstance: names the process that has it.
@@ -47,6 +52,8 @@ class InstanceLock:
             owner = self._file.read().strip() or "unknown"
             self._file.close()
             self._file = None
+            if refusal:
+                raise SecondInstance(refusal.format(domain=domain, owner=owner)) from None
             raise SecondInstance(
                 f"a node named {full_name} already runs in ROS domain {domain} (process {owner}). "
                 "Stop that one, or give this one another name or namespace "

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 from diagnostic_msgs.msg import DiagnosticStatus
 from ros_processes import RosClient, Suite, SuiteProcess, values_of
+from rosgraph_msgs.msg import Clock
+
+from motion_nodes.ros import qos
 
 SHIPPED = Path(__file__).parents[2] / "motion_nodes" / "robots"
 
@@ -136,6 +139,17 @@ def test_unknown_executable(suite):
     process = suite.node("diferential_base", robot="jetbot")
     assert process.exit_code() == 2
     assert "Did you mean 'differential_base'?" in process.output
+
+
+def test_a_second_clock_is_refused_before_it_is_published(suite, client: RosClient):
+    first = suite.node("mock_sim", robots=["jetbot"])
+    client.wait_for_diagnosis("/mock_sim", "")
+    times = client.listen(Clock, "/clock", qos.CLOCK)
+    second = suite.node("mujoco_sim", robots=["franka"])
+    refused(second, "/clock", f"process {first.pid}", "ROS_DOMAIN_ID")
+    client.wait(lambda: len(times.messages) > 20, "the first clock")
+    stamps = [m.clock.sec + 1e-9 * m.clock.nanosec for m in times.messages]
+    assert stamps == sorted(stamps)
 
 
 def test_a_second_instance_is_refused(suite, client: RosClient):
