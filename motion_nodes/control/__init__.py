@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controllers of joints: commands in, references out. No ROS."""
+"""Joint controllers: commands in, references out. No ROS."""

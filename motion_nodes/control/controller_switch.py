@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which controllers a request to switch them stops and starts, or why it cannot.
+"""Requests to switch controllers: which ones are deactivated and activated, or why not.
 
-A strict request is carried out whole or not at all; any other does what can be done. Source of the
+A strict request is executed completely or not at all; any other as far as possible. Source of the
 rules: controller_manager_msgs/srv/SwitchController and ros2_control's controller manager.
 """
 
@@ -17,12 +17,12 @@ INACTIVE, ACTIVE = "inactive", "active"
 
 @dataclass(frozen=True)
 class SwitchPlan:
-    """What is to be done, in this order."""
+    """Actions of a request, in this order."""
 
     deactivate: tuple[str, ...]
     activate: tuple[str, ...]
     skipped: tuple[str, ...]
-    """What was asked for and is left out, in words."""
+    """Rejected parts of the request, with reasons."""
 
 
 def plan_switch(
@@ -33,20 +33,21 @@ def plan_switch(
     *,
     strict: bool,
 ) -> SwitchPlan:
-    """Decide what a request does.
+    """Plan a request.
 
-    A controller in both lists is started anew.
+    A controller in both lists is restarted.
 
     Args:
-        states: lifecycle state of each controller there is.
-        claims: command interfaces that each takes when active; no two active ones may share one.
-        deactivate: controllers to stop.
-        activate: controllers to start.
-        strict: refuse the request when a part of it cannot be done.
+        states: lifecycle state of each existing controller.
+        claims: command interfaces claimed by each controller when active; no two active ones may
+            share one.
+        deactivate: controllers to deactivate.
+        activate: controllers to activate.
+        strict: reject the request if any part of it is impossible.
 
     Raises:
-        InvalidCommand: a strict request of which a part cannot be done, or one that names no
-            controller there is in a list that is not empty; nothing is to be done.
+        InvalidCommand: a strict request with an impossible part, or a non-empty list without any
+            existing controller; nothing is switched.
     """
     skipped: list[str] = []
     stop = _known(states, deactivate, strict, skipped)
@@ -80,7 +81,7 @@ def plan_switch(
 def _known(
     states: Mapping[str, str], names: Sequence[str], strict: bool, skipped: list[str]
 ) -> list[str]:
-    """Return the names that exist, each once; the others are told in ``skipped``."""
+    """Return the existing names, each once; the others are reported in ``skipped``."""
     known = [name for name in dict.fromkeys(names) if name in states]
     unknown = [name for name in dict.fromkeys(names) if name not in states]
     problems = [f"controller '{n}' does not exist.{did_you_mean(n, states)}" for n in unknown]

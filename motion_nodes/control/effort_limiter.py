@@ -26,43 +26,43 @@ from motion_nodes.model.limits import JointLimits
 Array = NDArray[np.float64]
 
 FILTER_TIME = 0.02
-"""[s] Time constant of the filter; some periods of the stream and of its latency."""
+"""Time constant of the filter [s]; several periods of the stream and of its latency."""
 
 
 class EffortLimiter:
-    """Keeps references within reach of their joints where efforts are limited."""
+    """Limits the distance of references from their joints where efforts are limited."""
 
     def __init__(self, stiffness: Array, limits: JointLimits) -> None:
         """Create a limiter for n joints.
 
         Args:
-            stiffness: of the drives [N m/rad or N/m], shape (n,); 0 where it is not known, and
-                nothing is limited.
+            stiffness: of the drives [N m/rad or N/m], shape (n,); 0 if unknown, then nothing is
+                limited.
             limits: of the joints; a filtered position stays within those of position and velocity,
-                whatever a state message claims.
+                whatever a state message contains.
         """
         self._stiffness, self._limits = stiffness, limits
         self._filtered: Array | None = None
         self._last: Array = np.full(len(stiffness), np.nan)
-        """Last positions of joints that were not at their references, NaN for the others."""
+        """Last filtered positions of joints not at their references, NaN for the others."""
 
     def reset(self) -> None:
-        """Forget the filtered positions."""
+        """Reset the filtered positions."""
         self._filtered = None
         self._last[:] = np.nan
 
     def limit(
         self, reference: JointReference, position: Array, max_effort: Array, dt: float
     ) -> JointReference:
-        """Return a reference that a drive follows with no more than the given efforts.
+        """Return a reference that the drives follow within the given efforts.
 
         Args:
             reference: of n joints.
-            position: measured [rad or m], shape (n,).
-            max_effort: [N m or N], shape (n,); infinite for no limit.
+            position: measured positions [rad or m], shape (n,).
+            max_effort: effort limits [N m or N], shape (n,); infinite for no limit.
             dt: time since the last call [s].
         """
-        # Kept up to date without limits too: a false state must not become a jump with the first.
+        # Updated without limits too: a false state must not cause a jump when a limit begins.
         near = self._filter(position, dt)
         if np.isinf(max_effort).all() and np.isnan(self._last).all():
             return reference
@@ -76,7 +76,7 @@ class EffortLimiter:
         step = self._limits.velocity * dt
         away = ~np.isnan(self._last)
         last = np.where(away, self._last, reference.positions)
-        # Joints without a limit follow their references, however fast these move.
+        # Joints without a limit follow their references at any velocity.
         slow = np.isfinite(reach) | away
         positions = np.where(slow, goal.clip(last - step, last + step), goal)
         limited = (positions != reference.positions) & ~np.isnan(reference.positions)

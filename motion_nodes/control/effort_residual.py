@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What joints push with beyond what their motion takes: the mark of a contact.
+"""Effort residual: measured joint efforts minus the robot's model, an indicator of contacts.
 
     r' = (tau - M(q) a - h(q, v) - r) / T
 
-The measured effort less that of the robot's model, through a low-pass filter of time constant T;
-accelerations are differences of measured velocities, which the filter smooths together with the
-efforts. Source: the residual of De Luca et al., "Collision detection and safe reaction with the
-DLR-III lightweight manipulator arm", IROS 2006, with differences in place of momenta.
+The residual passes a low-pass filter of time constant T; accelerations are differences of measured
+velocities, which the filter smooths together with the efforts. Source: the residual of De Luca et
+al., "Collision detection and safe reaction with the DLR-III lightweight manipulator arm", IROS
+2006, with differences in place of momenta.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from motion_nodes.model.inverse_dynamics import InverseDynamics
 Array = NDArray[np.float64]
 
 TIME_CONSTANT = 0.02
-"""[s] Of the filter."""
+"""Time constant of the filter [s]."""
 LONGEST = 0.02
-"""[s] Over longer gaps between measurements no difference is taken."""
+"""Max gap between measurements for which a difference is computed [s]."""
 
 
 @dataclass(frozen=True, eq=False)
 class Ripple:
-    """What drives that are led in steps push with at one moment, more or less than in the mean.
+    """Max deviation of drive efforts from their mean, caused by the sampling of references.
 
-    Within a step of T the reference stands while the joint goes on: ``(kp |v| + kd |a|) T / 2``.
+    Within a sampling period T the reference is constant while the joint moves: ``(kp |v| + kd |a|)
+    T / 2``.
     """
 
     by_speed: Array
@@ -39,26 +40,33 @@ class Ripple:
     by_acceleration: Array
     """[N m s^2/rad or N s^2/m], shape (n,)."""
     acceleration: Array
-    """The greatest that counts [rad/s^2 or m/s^2], shape (n,); a blow has more."""
+    """Max acceleration that is considered [rad/s^2 or m/s^2], shape (n,); an impact exceeds it."""
 
     @classmethod
     def of(cls, stiffness: Array, damping: Array, acceleration: Array, period: float) -> Ripple:
-        """Return that of drives with these gains, whose references come at a period [s]."""
+        """Return the ripple of drives with these gains.
+
+        Args:
+            stiffness: position gains [N m/rad or N/m], shape (n,).
+            damping: velocity gains [N m s/rad or N s/m], shape (n,).
+            acceleration: max acceleration considered [rad/s^2 or m/s^2], shape (n,).
+            period: sampling period of the references [s].
+        """
         half = 0.5 * period
         return cls(half * stiffness, half * damping, acceleration)
 
 
 class EffortResidual:
-    """The filtered residual of n joints."""
+    """Filtered effort residual of n joints."""
 
     def __init__(
         self, dynamics: InverseDynamics, ripple: Ripple, time_constant: float = TIME_CONSTANT
     ) -> None:
-        """Begin with no residual.
+        """Start with zero residual.
 
         Args:
             dynamics: of the joints.
-            ripple: of their drives; so much of a residual does not count.
+            ripple: of their drives; subtracted from the residual.
             time_constant: of the filter [s].
         """
         self._dynamics, self._ripple, self._time_constant = dynamics, ripple, time_constant
@@ -70,19 +78,19 @@ class EffortResidual:
         self._before: tuple[float, Array] | None = None
 
     def reset(self) -> None:
-        """Forget what was measured."""
+        """Reset the filter."""
         for values in (self.value, self._filtered, self._doubt):
             values[:] = 0.0
         self._before = None
 
     def update(self, time: float, q: Array, v: Array, effort: Array) -> Array | None:
-        """Take a measurement and return the residual; None where efforts are not measured.
+        """Process a measurement and return the residual; None if efforts are not measured.
 
         Args:
             time: of the measurement [s].
             q: positions [rad or m], shape (n,).
             v: velocities [rad/s or m/s], shape (n,).
-            effort: of the drives [N m or N], shape (n,); a joint without a finite one has no
+            effort: of the drives [N m or N], shape (n,); a joint without a finite value has no
                 residual.
         """
         known = np.isfinite(effort)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inputs of an articulation controller in a dataflow graph, and the command they make.
+"""Inputs of an articulation controller in a dataflow graph, and the resulting command.
 
-Each input keeps its value until it is given another; whoever executes the graph asks for the
-command then. Source: Isaac Sim, OmniGraph node "Articulation Controller" (its inputs), with a
-selection of joint index 0 alone taken as what it says.
+Each input keeps its value until it is set again; executing the graph evaluates the command. Source:
+Isaac Sim, OmniGraph node "Articulation Controller" (its inputs), except that a selection of joint
+index 0 alone is taken literally.
 """
 
 from __future__ import annotations
@@ -27,28 +27,29 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class GraphInputs:
-    """The values of the inputs; empty means not given."""
+    """Values of the inputs; empty means not given."""
 
     robot_path: str = ""
-    """Which robot, by its namespace; wins over ``target_prim``."""
+    """Robot, by its namespace; takes precedence over ``target_prim``."""
     target_prim: str = ""
-    """Likewise."""
+    """Robot, by its namespace."""
     joint_names: tuple[str, ...] = ()
-    """Which joints; wins over ``joint_indices``. Neither: all of them, in order."""
+    """Joints by name; takes precedence over ``joint_indices``. If both are empty: all joints, in
+    order."""
     joint_indices: tuple[int, ...] = ()
-    """Which joints, by their place among the robot's."""
+    """Joints by index in the robot's order."""
     position_command: tuple[float, ...] = ()
-    """One for each chosen joint, NaN for none [rad or m]."""
+    """Position per selected joint, NaN for none [rad or m]."""
     velocity_command: tuple[float, ...] = ()
-    """Likewise [rad/s or m/s]."""
+    """Velocity per selected joint, NaN for none [rad/s or m/s]."""
     effort_command: tuple[float, ...] = ()
-    """Likewise [N m or N]."""
+    """Effort per selected joint, NaN for none [N m or N]."""
 
     def target(self, robots: Mapping[str, T]) -> T:
-        """Return the robot that the inputs name, by its namespace; the only one if they name none.
+        """Return the robot named by the inputs; without a name, the only robot.
 
         Raises:
-            InvalidCommand: no robot of that namespace; none named where there are several.
+            InvalidCommand: no robot with that namespace; or no name, and several robots.
         """
         named = self.robot_path or self.target_prim
         if not named and len(robots) == 1:
@@ -59,20 +60,20 @@ class GraphInputs:
         shown = [f"/{name}" for name in known]
         if not named:
             raise InvalidCommand(
-                f"neither robot_path nor target_prim says which robot is meant: {', '.join(shown)}"
+                f"give robot_path or target_prim; the robots are: {', '.join(shown)}"
             )
         which = "robot_path" if self.robot_path else "target_prim"
         raise InvalidCommand(f"{which} '{named}' is no robot here.{did_you_mean(named, shown)}")
 
     def command(self, limits: JointLimits) -> CheckedCommand | None:
-        """Return what is asked of all joints of a robot, or None where nothing is.
+        """Return the command to all joints of a robot, or None if there is none.
 
         Args:
-            limits: of the robot's joints, which also name them.
+            limits: of the robot's joints, which also define their names.
 
         Raises:
-            InvalidCommand: whatever is wrong with any of the inputs; there is no command then.
-            UnknownJoint: for a name that is not among the joints.
+            InvalidCommand: any input is invalid; then there is no command.
+            UnknownJoint: a name is not among the joints.
         """
         checked = check_command(
             JointCommand(

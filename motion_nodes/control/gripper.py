@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A gripper closing or opening: has it arrived, or has something stopped it?"""
+"""Gripper motion with detection of arrival and stall."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 
 class GripStatus(enum.Enum):
-    """How a grip goes."""
+    """Status of a gripper motion."""
 
     MOVING = "moving"
     REACHED = "reached"
     STALLED = "stalled"
-    """It stands short of its goal: it holds something, or something is in the way."""
+    """At rest short of its goal: it holds an object, or is blocked."""
     TIMED_OUT = "timed out"
 
 
 @dataclass(frozen=True, kw_only=True)
 class GripperConfig:
-    """What counts as arrived and as stopped; names as in ros2_controllers' gripper controllers."""
+    """Criteria for arrival and stall; names as in ros2_controllers' gripper controllers."""
 
     lower: float
-    """Least position [m or rad]."""
+    """Lower position limit [m or rad]."""
     upper: float
-    """Greatest position [m or rad]."""
+    """Upper position limit [m or rad]."""
     goal_tolerance: float = 0.002
-    """[m or rad]"""
+    """Position tolerance at the goal [m or rad]."""
     stall_velocity_threshold: float = 0.001
-    """Slower than this counts as standing [m/s or rad/s]."""
+    """Velocity below which the gripper counts as at rest [m/s or rad/s]."""
     stall_timeout: float = 0.3
-    """Standing this long short of the goal is a stall [s]."""
+    """Time at rest short of the goal that counts as a stall [s]."""
     timeout: float = 10.0
-    """A grip that takes longer than this is given up [s]."""
+    """Timeout of a motion [s]."""
 
     def __post_init__(self) -> None:
-        """Check every number."""
+        """Validate the numbers."""
         if not (math.isfinite(self.lower) and math.isfinite(self.upper)) or self.lower > self.upper:
             raise InvalidConfig(f"gripper limits {self.lower} to {self.upper} are no range")
         for name in ("goal_tolerance", "stall_velocity_threshold", "stall_timeout", "timeout"):
@@ -48,13 +48,17 @@ class GripperConfig:
 
 
 class GripperMove:
-    """One move of a gripper to a position."""
+    """One motion of a gripper to a position."""
 
     def __init__(self, goal: float, config: GripperConfig) -> None:
-        """Begin a move to ``goal`` [m or rad].
+        """Begin a motion to ``goal`` [m or rad].
+
+        Args:
+            goal: target position [m or rad].
+            config: limits and criteria.
 
         Raises:
-            InvalidCommand: not finite, or outside the limits by more than the goal's tolerance.
+            InvalidCommand: not finite, or outside the limits by more than the goal tolerance.
         """
         if not math.isfinite(goal):
             raise InvalidCommand(f"gripper position is {goal}; give a finite number")
@@ -71,7 +75,7 @@ class GripperMove:
         self._elapsed = 0.0
 
     def judge(self, position: float, velocity: float, dt: float) -> GripStatus:
-        """Take a measurement and return how the move goes.
+        """Process a measurement and return the status.
 
         Args:
             position: of the fingers [m or rad].

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who moves which joints: trajectories, streams and direct commands, in the order they were given.
+"""Arbitration of joint commands: trajectories, streams and direct commands, in order of arrival.
 
-The newest deliberate command has the joints that it needs; a trajectory that loses one of its
-joints ends, and its text says to whom. A stream is as old as its first message
-(:mod:`.joint_streams`), so what it goes on to say of joints that a newer command took is dropped.
-Ending a trajectory, a grip or a stream never takes joints. What no trajectory follows is where its
-last command put it.
+The newest deliberate command gets the joints it needs; a trajectory that loses one of its joints
+ends, and its text names the preempting command. A stream is as old as its first message
+(:mod:`.joint_streams`), so its later values for joints that a newer command took are dropped. The
+end of a trajectory, a grip or a stream never takes joints. Joints without a trajectory stay where
+their last command put them.
 """
 
 from __future__ import annotations
@@ -43,100 +43,100 @@ Array = NDArray[np.float64]
 
 
 class TrajectoryProgress(NamedTuple):
-    """Where a trajectory stood at one moment; replaced as a whole, so any thread may read it."""
+    """Snapshot of a trajectory's progress; replaced as a whole, so any thread may read it."""
 
     time: float
-    """Within the trajectory [s]."""
+    """Time within the trajectory [s]."""
     wanted: TrajectorySample
-    """The reference then in force."""
+    """Current reference."""
     position: Array
-    """Measured, that it was compared with [rad or m]."""
+    """Measured positions at that time [rad or m]."""
     velocity: Array
-    """Likewise [rad/s or m/s]."""
+    """Measured velocities at that time [rad/s or m/s]."""
 
 
 @dataclass(eq=False)
 class TrajectoryRun:
-    """A trajectory under way."""
+    """An active trajectory."""
 
     label: str
-    """Whose it is, for messages to others."""
+    """Name of its sender, for messages to others."""
     follower: TrajectoryFollower
     joints: NDArray[np.intp]
-    """Where its joints stand among the controller's."""
+    """Indices of its joints in the controller."""
     sample: TrajectorySample | None = None
-    """The reference now in force, None before the start."""
+    """Current reference, None before the start."""
     progress: TrajectoryProgress | None = None
-    """As of the last step, None before the start."""
+    """Progress at the last step, None before the start."""
 
 
 RESYNC_TOLERANCE = 0.05
-"""[rad or m] Where a joint has no tolerance, its reference may be so far away after a stop."""
+"""Joints without a tolerance: max distance of their references after a stop [rad or m]."""
 
 
 @dataclass(eq=False)
 class Claim:
-    """Joints that somebody commands and watches, without a trajectory."""
+    """Joints that are commanded and monitored without a trajectory."""
 
     label: str
     joints: NDArray[np.intp]
     lost: str = ""
-    """To whom the joints were lost, in words; empty while they are held."""
+    """Command that took the joints, as text; empty while they are held."""
 
 
 class JointArbiter:
     """Moves the joints of an :class:`ArticulationController` by trajectories and commands."""
 
     def __init__(self, controller: ArticulationController, start_tolerance: float = 0.0) -> None:
-        """Begin with no trajectory.
+        """Create an arbiter without trajectories.
 
         Args:
             controller: of all joints.
-            start_tolerance: how far a trajectory that begins at once may begin from where the
-                joints are [rad or m]; 0 for any distance.
+            start_tolerance: max distance between the start of an immediate trajectory and the
+                joints [rad or m]; 0 for any distance.
         """
         self.controller = controller
         self.start_tolerance = start_tolerance
         self.runs: list[TrajectoryRun] = []
-        """Trajectories that have not ended."""
+        """Active trajectories."""
         self.claims: list[Claim] = []
-        """Joints held without one."""
+        """Joints held without a trajectory."""
         n = len(controller.joint_names)
         self.effort_bounds: Array = np.full(n, np.inf)
-        """What joints may push with [N m or N] until somebody else takes them, shape (n,)."""
+        """Effort limits until another command takes the joint [N m or N], shape (n,)."""
         self._count = 0
-        """How many commands were given; each one's count is its place in their order."""
+        """Number of commands; the count of a command is its position in their order."""
         self._orders: NDArray[np.int64] = np.zeros(n, np.int64)
-        """Place of the command that has each joint, shape (n,)."""
+        """Order of the command that has each joint, shape (n,)."""
         self._labels = [""] * n
-        """Whose that command is."""
+        """Label of that command."""
         self.guard: JointGuard | None = None
-        """Notices blocked joints, where that is wanted."""
+        """Detects blocked joints, if enabled."""
         self.describe: Callable[[Blocked], str] = self._plain_words
-        """Says in words which joint is blocked, and where."""
+        """Describes which joint is blocked, and where."""
         self.trouble = ""
-        """What stopped the joints by a contact, until they are commanded anew."""
+        """Contact that stopped the joints, until the next command."""
         self.resync = Resync(n)
-        """Brings references to where joints stand after a stop."""
+        """Moves references to the measured joint positions after a stop."""
         self._gripping = np.zeros(n, np.bool_)
-        """Joints that may push against something until somebody else takes them, shape (n,)."""
+        """Joints that may push against objects until another command takes them, shape (n,)."""
         self._measured: tuple[Array, Array] | None = None
-        """Positions and speeds at the last step."""
+        """Positions and velocities at the last step."""
 
     def start(self, goal: FollowGoal, label: str, delay: float = 0.0) -> TrajectoryRun:
-        """Begin a trajectory, taking its joints from whoever moves them.
+        """Begin a trajectory, taking its joints from earlier commands.
 
         Args:
-            goal: what to follow; a trajectory whose first point lies ahead is joined to where the
-                joints are.
-            label: whose it is.
+            goal: the trajectory; if its first point lies ahead, it is connected to the current
+                state.
+            label: name of its sender.
             delay: time until it begins [s]; negative: it began that long ago.
 
         Raises:
-            MotionError: the robot's state is not known.
+            MotionError: the robot's state is unknown.
             UnknownJoint: a joint that the controller does not have.
-            InvalidCommand: a joint that is not under position control, limits exceeded, or a start
-                too far away; nothing changes.
+            InvalidCommand: a joint is not under position control, limits are exceeded, or the start
+                is too far away; nothing changes.
         """
         controller = self.controller
         names = goal.trajectory.joint_names
@@ -152,7 +152,7 @@ class JointArbiter:
                 )
         present = controller.reference(joints)
         spliced = goal.trajectory.starting_from(present)
-        # The reference itself may be slightly beyond a limit; what is asked for may not.
+        # The reference itself may slightly exceed a limit; commands may not.
         limits = controller.limits.select(names)
         problem = (
             (validate(goal.trajectory, limits) if goal.within is not controller.limits else None)
@@ -169,9 +169,9 @@ class JointArbiter:
         return run
 
     def command(self, command: JointCommand, label: str) -> None:
-        """Apply a command, taking its joints from the trajectories that move them.
+        """Apply a command, taking its joints from active trajectories.
 
-        Joints of which it says nothing (NaN in all channels) stay with whom they are.
+        Joints with NaN in all channels are not affected.
 
         Raises:
             MotionError: see :meth:`ArticulationController.apply`; nothing changes.
@@ -182,8 +182,8 @@ class JointArbiter:
         """Return a stream, as the newest command; its first message takes joints.
 
         Args:
-            label: whose it is.
-            sender: name that its sender gives itself.
+            label: name of its sender, for messages to others.
+            sender: name in its messages.
         """
         self._count += 1
         return Stream(label, sender, self._count)
@@ -191,8 +191,12 @@ class JointArbiter:
     def follow_stream(self, command: JointCommand, stream: Stream) -> NDArray[np.intp]:
         """Apply a message of a stream to the joints that no newer command has taken.
 
+        Args:
+            command: the message.
+            stream: its stream.
+
         Returns:
-            Indices of the joints that it does not get, see :attr:`holders`.
+            Indices of the joints it does not get, see :attr:`holders`.
 
         Raises:
             MotionError: see :meth:`ArticulationController.apply`; nothing changes.
@@ -207,13 +211,13 @@ class JointArbiter:
         return np.flatnonzero(refused)
 
     def claim(self, command: JointCommand, label: str, max_effort: float = np.inf) -> Claim:
-        """Apply a command and hold its joints until somebody else takes one of them.
+        """Apply a command and hold its joints until another command takes one of them.
 
         Args:
             command: to apply.
-            label: whose it is.
-            max_effort: what its joints may push with [N m or N], also after the claim is released
-                and until somebody takes them.
+            label: name of its sender.
+            max_effort: effort limit of its joints [N m or N], valid until another command takes
+                them, even after release.
 
         Raises:
             MotionError: see :meth:`command`; nothing changes.
@@ -226,18 +230,18 @@ class JointArbiter:
         return claim
 
     def release(self, claim: Claim, *, stop: bool) -> None:
-        """Give claimed joints back; they keep their targets, or come to rest."""
+        """Release claimed joints; they keep their targets, or stop."""
         if claim in self.claims:
             self.claims.remove(claim)
             if stop:
                 self._stop(claim.joints)
 
     def cancel(self, run: TrajectoryRun, text: str) -> None:
-        """End a trajectory and bring its joints to rest."""
+        """End a trajectory and stop its joints."""
         self._end(run, FollowStatus.CANCELED, text)
 
     def abort_all(self, text: str) -> None:
-        """End all trajectories and claims from this side, and bring their joints to rest."""
+        """Abort all trajectories and claims, and stop their joints."""
         for run in list(self.runs):
             self._end(run, FollowStatus.ABORTED, text)
         for claim in self.claims:
@@ -254,17 +258,17 @@ class JointArbiter:
         fresh: bool = True,
         residual: Array | None = None,
     ) -> JointReference:
-        """Advance by ``dt`` [s] and return what the drives shall follow.
+        """Advance by ``dt`` [s] and return the reference of the drives.
 
         Args:
             dt: time since the last step [s].
             position: measured, of all joints [rad or m], shape (n,).
             velocity: measured [rad/s or m/s], shape (n,).
-            scaling: share of its speed at which trajectories run, 0 or above.
+            scaling: speed scaling factor of trajectories, 0 or above.
             fresh: whether position and velocity were measured since the last step.
             residual: efforts beyond the robot's model [N m or N], shape (n,); None: not measured.
         """
-        # What goes back from a contact still pushes for a moment.
+        # A joint that retreats from a contact still pushes for a moment.
         if self.guard is not None and fresh and not self.trouble:
             blocked = self.guard.look(position, self._tolerances(), self._gripping, residual)
             if blocked is not None:
@@ -290,7 +294,7 @@ class JointArbiter:
         return reference
 
     def take(self, joints: Sequence[str], label: str) -> None:
-        """Take joints from whoever moves them; they come to rest.
+        """Take joints from other commands; they stop.
 
         Raises:
             UnknownJoint: for a joint that the controller does not have.
@@ -300,13 +304,13 @@ class JointArbiter:
         self._stop(indices)
 
     def reference_in(self, ahead: float) -> TrajectorySample:
-        """Return the reference of all joints some time from now, as far as it is known.
+        """Return the predicted reference of all joints at a time from now.
 
         Args:
             ahead: time from now [s], negative for the past; speed scaling is taken as 1.
 
         Returns:
-            Samples of shape (n,): of trajectories where they are then, of the other joints now.
+            Samples of shape (n,): trajectories at that time, other joints now.
         """
         everything = np.arange(len(self.controller.joint_names))
         present = self.controller.reference(everything)
@@ -322,14 +326,14 @@ class JointArbiter:
         return tuple(self._labels)
 
     def owner(self, joint: str) -> str | None:
-        """Return whose trajectory moves a joint, or None."""
+        """Return the label of the trajectory that moves a joint, or None."""
         i = self.controller.joint_names.index(joint)
         return next((run.label for run in self.runs if i in run.joints), None)
 
     def _take(
         self, joints: Sequence[int] | NDArray[np.intp], label: str, order: int | None = None
     ) -> None:
-        """Give joints to a command, the newest where it has no place in the order yet."""
+        """Assign joints to a command, the newest one if it has no order yet."""
         if order is None:
             self._count += 1
             order = self._count
@@ -360,14 +364,14 @@ class JointArbiter:
             self._stop(run.joints)
 
     def _stop(self, joints: NDArray[np.intp]) -> None:
-        """Bring joints to rest, and later their references to where they then stand."""
+        """Stop joints, and later move their references to the positions where they stop."""
         self.controller.stop(joints)
         self.resync.request(joints)
 
     def _start(self, goal: FollowGoal, joints: NDArray[np.intp]) -> Array:
-        """Return where a trajectory may begin: at the reference, or at joints that stand still.
+        """Return the allowed start of a trajectory: the reference, or the measured joints at rest.
 
-        After a jam these are apart for a moment, and planners know the joints only.
+        After a blocked motion these differ for a moment, and planners know the joints only.
         """
         led = self.controller.reference(joints).position
         if self._measured is None:
@@ -378,7 +382,7 @@ class JointArbiter:
         return np.where(nearer, q, led)
 
     def _tolerances(self) -> Array:
-        """Return the guard's tolerances, those of trajectories that bring their own in place."""
+        """Return the tolerances of the guard, replaced by those of trajectories that define them."""
         assert self.guard is not None
         tolerances = self.guard.settings.tolerance
         for run in self.runs:
@@ -390,14 +394,14 @@ class JointArbiter:
         return tolerances
 
     def _stop_blocked(self, blocked: Blocked, position: Array) -> None:
-        """Stop all joints that are looked at, and go back to where they were found blocked."""
+        """Stop all guarded joints, and retreat to the positions where they were found blocked."""
         text = self.describe(blocked)
         for run in list(self.runs):
             if blocked.guarded[run.joints].any():
                 self._end(run, FollowStatus.PATH_TOLERANCE_VIOLATED, text)
         joints = np.flatnonzero(blocked.guarded)
         self._take(joints, text)
-        # Joints that are under another control than of positions come to rest.
+        # Joints that are not under position control stop.
         self.controller.stop(joints)
         self.controller.lead_back(joints, position + self.resync.sag)
         self.resync.request(joints, contact=True)
@@ -406,7 +410,7 @@ class JointArbiter:
         self.trouble = text
 
     def _resync(self, dt: float, position: Array, velocity: Array) -> None:
-        """Begin to bring references to where joints have come to rest apart from them."""
+        """Begin to move references to joints that stopped apart from them."""
         everything = np.arange(len(self.controller.joint_names))
         led = self.controller.reference(everything)
         leading = (led.velocity != 0.0) | self._gripping | ~self.controller.positioned

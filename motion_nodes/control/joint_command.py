@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command to some joints, and the checks that it passes as a whole or not at all."""
+"""Joint commands, and their validation as a whole."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ Channel = Sequence[float | None] | Array
 
 CHANNELS = ("positions", "velocities", "efforts")
 POSITION_TOLERANCE = 1e-6
-"""[rad or m] A position this far outside its limit counts as on it."""
+"""[rad or m] A position this far outside its limit is clamped to it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class JointCommand:
-    """What some joints shall do.
+    """Command to some joints.
 
-    A channel that is None, and an element that is None or NaN, leaves the earlier target of that
+    A channel that is None, and an element that is None or NaN, leaves the previous target of that
     joint and channel in force. Zero is a target like any other.
     """
 
     positions: Channel | None = None
-    """[rad or m]"""
+    """Positions [rad or m]."""
     velocities: Channel | None = None
-    """[rad/s or m/s]"""
+    """Velocities [rad/s or m/s]."""
     efforts: Channel | None = None
-    """[N m or N]"""
+    """Efforts [N m or N]."""
     names: Sequence[str] | None = None
-    """Joints by name; wins over ``indices``. Neither: all joints in order."""
+    """Joints by name; takes precedence over ``indices``. If both are None: all joints in order."""
     indices: Sequence[int] | None = None
-    """Joints by their place in the controller's order."""
+    """Joints by index in the controller's order."""
 
 
 @dataclass(frozen=True, eq=False)
 class CheckedCommand:
-    """A command that passed: one full-length array per channel, NaN where nothing was said."""
+    """A validated command: one full-length array per channel, NaN where no value is given."""
 
     positions: Array
     velocities: Array
@@ -59,12 +59,12 @@ class CheckedCommand:
 
     @property
     def given(self) -> NDArray[np.bool_]:
-        """Which joints are given a target, shape (n,)."""
+        """Joints with a target, shape (n,)."""
         said = ~(np.isnan(self.positions) & np.isnan(self.velocities) & np.isnan(self.efforts))
         return np.asarray(said)
 
     def without(self, joints: NDArray[np.bool_]) -> CheckedCommand:
-        """Return the command without what it says of some joints, shape (n,)."""
+        """Return the command without some joints, mask of shape (n,)."""
         return CheckedCommand(
             np.where(joints, np.nan, self.positions),
             np.where(joints, np.nan, self.velocities),
@@ -73,7 +73,11 @@ class CheckedCommand:
 
 
 def select_joints(command: JointCommand, joint_names: Sequence[str]) -> NDArray[np.intp]:
-    """Return which joints a command addresses, as indices into ``joint_names``.
+    """Return the addressed joints as indices into ``joint_names``.
+
+    Args:
+        command: the command.
+        joint_names: joints of the controller.
 
     Raises:
         InvalidCommand: a joint is addressed twice, or an index is out of range.
@@ -110,18 +114,18 @@ def _checked_index(index: object, count: int) -> int:
 
 
 def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
-    """Check a command as a whole.
+    """Validate a command as a whole.
 
     Args:
-        command: what was asked for.
-        limits: of all joints of the controller, which also name them.
+        command: the command.
+        limits: of all joints of the controller, which also define their names.
 
     Returns:
-        The command spread over all joints.
+        The command expanded to all joints.
 
     Raises:
-        InvalidCommand: wrong length, infinite value, position outside its limits or absurdly far,
-            or effort together with position or velocity on one joint.
+        InvalidCommand: wrong length, infinite value, position outside its limits, or effort
+            together with position or velocity on one joint.
         UnknownJoint: for a name that is not among the joints.
     """
     chosen = select_joints(command, limits.names)
@@ -133,7 +137,7 @@ def check_command(command: JointCommand, limits: JointLimits) -> CheckedCommand:
             f"joint {_list(limits.names, mixed)} is given an effort together with a position or "
             "velocity; give either the effort, or position and velocity"
         )
-    # Comparisons with NaN are false: what was not given is not outside.
+    # Comparisons with NaN are false, so joints without a value pass.
     outside = (positions < limits.lower - POSITION_TOLERANCE) | (
         positions > limits.upper + POSITION_TOLERANCE
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The joints of one robot under command: targets in, limited references out."""
+"""Joint controller of one robot: targets in, limited references out."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from motion_nodes.trajectory.online_trajectory import OnlineLimiter
 Array = NDArray[np.float64]
 
 STREAM_GAP = 0.1
-"""[s] For so long a position target that came with a velocity moves on at that velocity. A stream
-of targets is followed smoothly when its period is shorter; when it ends, the joint comes to rest
-at its last position target."""
+"""[s] Timeout after which a position target with a velocity stops moving at that velocity. A stream
+with a shorter period is followed smoothly; when it ends, the joint stops at its last position
+target."""
 
 _UNKNOWN_STATE = "the robot's state is not known yet; command it after it is"
 
 
 class ControlMode(enum.Enum):
-    """What the drive of a joint follows."""
+    """Control mode of a joint's drive."""
 
     POSITION = "position"
     VELOCITY = "velocity"
@@ -36,10 +36,10 @@ class ControlMode(enum.Enum):
 
     @classmethod
     def named(cls, name: str) -> ControlMode:
-        """Return the mode of a name.
+        """Return the mode with a name.
 
         Raises:
-            InvalidCommand: lists the names there are.
+            InvalidCommand: unknown name; lists the modes.
         """
         try:
             return cls(name)
@@ -52,10 +52,10 @@ class ControlMode(enum.Enum):
 
 @dataclass(frozen=True, eq=False)
 class JointReference:
-    """What leaves for the drives: one value per joint and channel, NaN where there is none.
+    """References of the drives: one value per joint and channel, NaN where there is none.
 
-    A position joint has position and velocity, a velocity joint has a velocity, both with an
-    acceleration for drives that compute what it takes; an effort joint has an effort.
+    A joint in position mode has position and velocity, in velocity mode a velocity, both with an
+    acceleration for feedforward; a joint in effort mode has an effort.
     """
 
     positions: Array
@@ -65,24 +65,24 @@ class JointReference:
 
 
 class ArticulationController:
-    """Takes commands to joints, keeps their targets, and leads the reference there within limits.
+    """Accepts joint commands, stores their targets, and moves the reference there within limits.
 
-    Before the first :meth:`reset` (the measured state) every command is refused. After it the
-    joints hold where they are. A position target is approached under the joint's velocity,
-    acceleration and jerk limits; a velocity target, cut to the velocity limit, under its
-    acceleration and jerk limits, until a position limit; an effort is cut to the effort limit.
+    Before the first :meth:`reset` (the measured state) every command is rejected. After it the
+    joints hold their positions. A position target is approached under the joint's velocity,
+    acceleration and jerk limits; a velocity target, clamped to the velocity limit, under its
+    acceleration and jerk limits, until a position limit; an effort is clamped to the effort limit.
     A velocity beside a position makes it a moving target, see :data:`STREAM_GAP`.
     """
 
     def __init__(self, limits: JointLimits, modes: Mapping[str, ControlMode] | None = None) -> None:
-        """Build over the joints that ``limits`` names, in that order.
+        """Create a controller of the joints in ``limits``, in that order.
 
         Args:
             limits: of every joint.
-            modes: control mode by joint; position where none is given.
+            modes: control mode by joint; default: position.
 
         Raises:
-            UnknownJoint: ``modes`` names a joint that is not there.
+            UnknownJoint: ``modes`` names an unknown joint.
         """
         self.limits = limits
         self.joint_names = limits.names
@@ -120,7 +120,7 @@ class ArticulationController:
         return self._by_mode(self._positions, self._velocities, self._efforts, none)
 
     def reset(self, measured: Array) -> None:
-        """Forget all commands and hold the measured positions [rad or m], shape (n,).
+        """Clear all commands and hold the measured positions [rad or m], shape (n,).
 
         Raises:
             InvalidCommand: wrong length, or a position that is not finite; nothing changes.
@@ -141,13 +141,13 @@ class ArticulationController:
         self._ready = True
 
     def apply(self, command: JointCommand) -> NDArray[np.intp]:
-        """Take a command, whole or not at all.
+        """Accept a command, completely or not at all.
 
-        A position without a velocity means: arrive and stand there. Joints that :meth:`stop`
-        brakes go on braking unless the command gives them a target.
+        A position without a velocity is a target at rest. Joints stopped by :meth:`stop` continue
+        to brake unless the command contains a target for them.
 
         Returns:
-            Indices of the joints that it gave a target.
+            Indices of the joints with a new target.
 
         Raises:
             MotionError: before the first :meth:`reset`.
@@ -158,7 +158,7 @@ class ArticulationController:
         return self.take(self.check(command))
 
     def check(self, command: JointCommand) -> CheckedCommand:
-        """Check a command as :meth:`apply` does, and change nothing.
+        """Validate a command as :meth:`apply` does, without changes.
 
         Raises:
             MotionError: see :meth:`apply`.
@@ -185,10 +185,10 @@ class ArticulationController:
         return np.flatnonzero(given)
 
     def set_limits(self, limits: JointLimits) -> None:
-        """Take over other limits; what moves goes on from where it is, under the new ones.
+        """Replace the limits; active motions continue under the new ones.
 
         Raises:
-            InvalidCommand: for limits of other joints; nothing changes.
+            InvalidCommand: limits of other joints; nothing changes.
         """
         if limits.names != self.joint_names:
             raise InvalidCommand(
@@ -204,13 +204,13 @@ class ArticulationController:
         np.copyto(self._positions, self._positions.clip(limits.lower, limits.upper))
 
     def track(self, joints: NDArray[np.intp], sample: TrajectorySample) -> None:
-        """Have joints under position control be on a trajectory's sample after the next step.
+        """Set joints under position control to a trajectory sample after the next step.
 
-        Where their limits do not let them, they are led after it. Counts for one step.
+        If their limits prevent that, they follow it with a lag. Valid for one step.
 
         Args:
             joints: indices of the joints, shape (k,).
-            sample: where they shall be, of shape (k,).
+            sample: their references, shape (k,).
         """
         for kept, new in zip(self._tracked, sample, strict=True):
             kept[joints] = new
@@ -223,17 +223,21 @@ class ArticulationController:
         self._stopping[joints] = False
 
     def reference(self, joints: NDArray[np.intp]) -> TrajectorySample:
-        """Return where the reference of some joints is, copies of shape (k,)."""
+        """Return the reference of some joints, copies of shape (k,)."""
         limiter = self._limiter
         return TrajectorySample(
             limiter.position[joints], limiter.velocity[joints], limiter.acceleration[joints]
         )
 
     def switch_mode(self, mode: ControlMode, joints: Sequence[str] | None = None) -> None:
-        """Change the control mode of some joints (all where none are named).
+        """Change the control mode of some joints (default: all).
 
-        Their targets are forgotten: a joint at rest stays where it is, a moving one is braked.
-        Under effort control it gets no effort until one is commanded.
+        Their targets are cleared: a joint at rest holds its position, a moving one stops. In effort
+        mode it gets no effort until one is commanded.
+
+        Args:
+            mode: the new mode.
+            joints: names of joints.
 
         Raises:
             UnknownJoint: for a name that is not among the joints; nothing changes.
@@ -252,17 +256,17 @@ class ArticulationController:
         self._mask_modes()
 
     def stop(self, joints: NDArray[np.intp] | None = None) -> None:
-        """Bring joints (all where none are given) to rest as fast as they may, and hold there."""
+        """Stop joints (default: all) within their limits, and hold there."""
         chosen = slice(None) if joints is None else joints
         self._velocities[chosen] = 0.0
         self._efforts[chosen] = 0.0
         self._stopping[chosen] = True
 
     def lead_back(self, joints: NDArray[np.intp], positions: Array) -> None:
-        """Bring the reference of joints under position control to positions, within the limits.
+        """Move the reference of joints under position control to positions, within the limits.
 
         Args:
-            joints: indices; those under another control come to rest.
+            joints: indices; those in another mode stop.
             positions: of all joints [rad or m], shape (n,).
         """
         chosen = joints[self._position[joints]]
@@ -274,7 +278,7 @@ class ArticulationController:
 
     @property
     def positioned(self) -> NDArray[np.bool_]:
-        """Which joints are under position control, shape (n,)."""
+        """Joints under position control, shape (n,)."""
         return self._position
 
     @property
@@ -283,7 +287,7 @@ class ArticulationController:
         return bool(np.any(self._limiter.velocity != 0.0))
 
     def step(self, dt: float, measured: Array | None = None) -> JointReference:
-        """Advance by ``dt`` [s] and return what the drives shall follow.
+        """Advance by ``dt`` [s] and return the reference of the drives.
 
         Args:
             dt: time since the last step [s]; nothing moves unless it is finite and above 0.
@@ -302,7 +306,7 @@ class ArticulationController:
         goals = self._moved_targets(dt)
         resting = self._limiter.resting(by_velocity, goals, self._velocities)
         if not (on_way | resting).all():
-            # What is on its way is overwritten below; the others are led there.
+            # Joints on a trajectory are overwritten below; the others approach their targets here.
             self._limiter.step(by_velocity, goals, self._velocities, dt)
         if on_way.any():
             self._limiter.put(on_way, self._tracked)
@@ -313,7 +317,7 @@ class ArticulationController:
         return self._by_mode(limiter.position, limiter.velocity, efforts, limiter.acceleration)
 
     def _moved_targets(self, dt: float) -> Array:
-        """Return where position targets are at the end of this step; ends those that lapsed."""
+        """Return the position targets at the end of this step; ends those that timed out."""
         if not self._velocities.any() or not 0.0 < dt < math.inf:
             return self._positions
         self._age += dt
@@ -322,7 +326,7 @@ class ArticulationController:
         return np.asarray(self._positions + ahead)
 
     def _end_stops(self) -> None:
-        """Let joints that have been braked to rest hold there."""
+        """Let joints that have stopped hold their positions."""
         still = self._stopping & (self._limiter.velocity == 0.0)
         if still.any():
             held = self._limiter.position.clip(self.limits.lower, self.limits.upper)

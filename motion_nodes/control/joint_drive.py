@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The drives of joints whose efforts the suite computes itself, with modes as gain switches.
+"""Joint drives with efforts computed by the suite, and control modes as gain switches.
 
     tau = kp (q* - q) + I + kd (v* - v) + effort + load,   |tau| <= max_effort
 
-The load is what the motion itself takes by the robot's model (gravity, inertia), so that the gains
-only have to make up for what the model does not know.
+The load is the feedforward of the robot's model (gravity, inertia), so that the gains only
+compensate model errors.
 
 Position mode uses all stored gains, velocity mode kd alone, effort mode none, and no load. Gains
 set in any mode change the stored ones, so switching back restores them. The integral I (ki, usually
@@ -34,18 +34,18 @@ EFFORT_MODES = ("force", "acceleration")
 
 @dataclass(frozen=True, eq=False)
 class DriveGains:
-    """Stored gains of n joints; each a number for all or one per joint."""
+    """Stored gains of n joints; each a scalar for all or one per joint."""
 
     kp: ArrayLike
-    """[N m/rad]"""
+    """Position gain [N m/rad]."""
     kd: ArrayLike
-    """[N m s/rad]"""
+    """Velocity gain [N m s/rad]."""
     ki: ArrayLike = 0.0
-    """[N m/(rad s)]"""
+    """Integral gain [N m/(rad s)]."""
 
 
 class DriveLaw:
-    """Gains, modes and effort limits of n joints, and the efforts that follow from them."""
+    """Gains, modes and effort limits of n joints, and the resulting efforts."""
 
     def __init__(
         self,
@@ -54,11 +54,17 @@ class DriveLaw:
         max_effort: ArrayLike,
         modes: Mapping[str, ControlMode] | None = None,
     ) -> None:
-        """Store gains and effort limits [N m]; position mode for joints without one.
+        """Create the drives.
+
+        Args:
+            joint_names: names of the n joints.
+            gains: gains.
+            max_effort: effort limits [N m or N].
+            modes: mode by joint; default: position.
 
         Raises:
-            InvalidCommand: lengths that do not fit, numbers that are negative or not finite.
-            UnknownJoint: ``modes`` names a joint that is not there.
+            InvalidCommand: wrong lengths, or values that are negative or not finite.
+            UnknownJoint: ``modes`` names an unknown joint.
         """
         self.joint_names = tuple(joint_names)
         n = len(self.joint_names)
@@ -81,7 +87,7 @@ class DriveLaw:
 
     @property
     def acting_gains(self) -> DriveGains:
-        """The gains that act in the present modes."""
+        """Gains in effect in the current modes."""
         acting = self._pid.config
         return DriveGains(acting.kp, acting.kd, acting.ki)
 
@@ -96,7 +102,7 @@ class DriveLaw:
         return tuple(self._effort_modes)
 
     def reset(self) -> None:
-        """Forget the integral."""
+        """Reset the integral."""
         self._pid.reset()
 
     def set_gains(
@@ -105,7 +111,7 @@ class DriveLaw:
         kd: ArrayLike | None = None,
         ki: ArrayLike | None = None,
     ) -> None:
-        """Replace stored gains; None leaves that array.
+        """Replace stored gains; None keeps the stored ones.
 
         Raises:
             InvalidCommand: see the constructor; nothing changes.
@@ -117,7 +123,7 @@ class DriveLaw:
         self._pid.set_config(self._acting())
 
     def set_max_efforts(self, values: ArrayLike, joints: Sequence[str] | None = None) -> None:
-        """Replace the effort limits of some joints (all where none are named) [N m].
+        """Replace the effort limits of some joints (default: all) [N m or N].
 
         Raises:
             InvalidCommand: see the constructor; nothing changes.
@@ -128,10 +134,10 @@ class DriveLaw:
         self._pid.set_config(self._acting())
 
     def switch_mode(self, mode: ControlMode | str, joints: Sequence[str] | None = None) -> None:
-        """Change the mode of some joints (all where none are named).
+        """Change the mode of some joints (default: all).
 
         Raises:
-            InvalidCommand: for a mode that is not known.
+            InvalidCommand: unknown mode.
             UnknownJoint: for a name that is not among the joints; nothing changes.
         """
         mode = ControlMode.named(mode) if isinstance(mode, str) else mode
@@ -140,10 +146,10 @@ class DriveLaw:
         self._pid.set_config(self._acting())
 
     def set_effort_mode(self, mode: str, joints: Sequence[str] | None = None) -> None:
-        """Say whether effort targets are forces or accelerations.
+        """Select whether effort targets are forces or accelerations.
 
         Raises:
-            InvalidCommand: for a mode that is not known.
+            InvalidCommand: unknown mode.
             UnknownJoint: for a name that is not among the joints; nothing changes.
         """
         if mode not in EFFORT_MODES:
@@ -162,16 +168,17 @@ class DriveLaw:
         inertia: ArrayLike = 1.0,
         load: ArrayLike = 0.0,
     ) -> Array:
-        """Return the efforts of all joints [N m], saturated, shape (n,).
+        """Return the efforts of all joints [N m or N], saturated, shape (n,).
 
         Args:
-            reference: what the joints shall follow; NaN where a channel does not count.
+            reference: of the joints; NaN for unused channels.
             position: measured q [rad or m], shape (n,).
             velocity: measured v [rad/s or m/s], shape (n,).
             dt: time since the last call [s], above 0.
-            inertia: felt at each joint [kg m^2], for effort targets that are accelerations.
-            load: what the motion takes by the robot's model [N m], see :func:`motion_load`; joints
-                in effort mode get what is commanded and nothing more.
+            inertia: reflected inertia of each joint [kg m^2], for effort targets that are
+                accelerations.
+            load: feedforward of the robot's model [N m], see :func:`motion_load`; not used for
+                joints in effort mode.
         """
         scale = np.where([m == "acceleration" for m in self._effort_modes], inertia, 1.0)
         wanted = np.where(np.isnan(reference.positions), position, reference.positions)
@@ -187,7 +194,7 @@ class DriveLaw:
             kp=np.where(position, self._gains["kp"], 0.0),
             ki=np.where(position, self._gains["ki"], 0.0),
             kd=np.where(effort, 0.0, self._gains["kd"]),
-            # A limit of 0 is a joint that may not push; the PID wants it above 0.
+            # The PID requires a limit above 0, but a joint may have 0.
             limit=np.maximum(self._max_effort, np.finfo(float).tiny),
         )
 
@@ -197,16 +204,16 @@ class DriveLaw:
 
 
 def one_step_back(reference: JointReference, step: float) -> JointReference:
-    """Return where the joints shall be now, from where they shall be a step from now.
+    """Return the reference at the current time, given the reference one step ahead.
 
-    A reference is a step ahead of the clock, as drives that lag like it. A law that compares it
-    with what is measured now would lead the joints by that step.
+    A reference is one step ahead of the clock, for drives with that lag. A control law that
+    compares it with the current measurement would move the joints ahead by that step.
 
     Args:
-        reference: where they shall be a step from now.
-        step: its duration [s].
+        reference: reference one step from now.
+        step: duration of the step [s].
 
-    Source: Taylor series about the end of the step; what is left out is jerk * step^3 / 6.
+    Source: Taylor series about the end of the step; the remainder is jerk * step^3 / 6.
     """
     acceleration = np.nan_to_num(reference.accelerations)
     velocities = reference.velocities - acceleration * step
@@ -225,19 +232,18 @@ def motion_load(
     gravity: bool,
     inertia: bool,
 ) -> Array:
-    """Return the efforts that leading the joints along a reference takes [N m], shape (n,).
+    """Return the feedforward efforts along a reference [N m or N], shape (n,).
 
-    Taken where the joints are, not where they shall be: what holds them against gravity is then
-    right for a joint that was pushed away, and follows no step of the reference.
+    Evaluated at the measured positions, not at the reference: gravity compensation is then correct
+    for a joint that was pushed away, and does not follow steps of the reference.
 
     Args:
         dynamics: of the joints, in their order.
-        reference: gives velocities and accelerations; where it has none, a joint is taken to go on
-            as measured.
+        reference: velocities and accelerations; where it has none, the measured velocity is used.
         position: measured [rad or m], shape (n,).
         velocity: measured [rad/s or m/s], shape (n,).
-        gravity: include the efforts against gravity.
-        inertia: include those of accelerations and speeds: inertia, Coriolis, damping.
+        gravity: include gravity.
+        inertia: include inertia, Coriolis terms and damping.
     """
     still = np.zeros_like(position)
     if not inertia:
@@ -262,9 +268,9 @@ def _checked(what: str, values: ArrayLike, n: int, *, infinite: bool = False) ->
 
 
 def per_degree(gain: float, *, revolute: bool) -> float:
-    """Return a gain per radian as one per degree, as files of simulators keep it.
+    """Return a gain per radian as one per degree, as in files of simulators.
 
-    A prismatic joint's gain has no angle in it and stays.
+    The gain of a prismatic joint contains no angle and is unchanged.
     """
     return gain * np.pi / 180.0 if revolute else gain
 

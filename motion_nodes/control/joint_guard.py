@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notices joints that something blocks: they do not follow, or push more than their motion takes.
+"""Detection of blocked joints, by tracking errors and effort residuals.
 
-A joint follows where its measured position is near to any reference of the last moments: drives
-lag, and messages take time, but a blocked joint stays behind all of them. Where efforts are
-measured, what exceeds the model of the robot (:mod:`.effort_residual`) tells a contact sooner.
-Looked at while the reference moves and a little after; a joint that is pushed at rest is no blocked
-one.
+A joint follows if its measured position is close to any reference of the last moments: drives lag,
+and messages are delayed, but a blocked joint stays behind all of them. If efforts are measured, the
+residual of the robot's model (:mod:`.effort_residual`) detects a contact earlier. Joints are
+checked while the reference moves and shortly after; a joint that is pushed at rest is not blocked.
 """
 
 from __future__ import annotations
@@ -22,23 +21,23 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 SETTLES = 0.5
-"""[s] So long after the reference came to rest joints are still looked at."""
+"""Time after the reference stops during which joints are still checked [s]."""
 CONFIRMED = 0.04
-"""[s] So long a joint is away from its references before it counts as blocked."""
+"""Min duration of a tracking error before a joint counts as blocked [s]."""
 _ROWS = 256
-"""References that are kept at most."""
+"""Max number of stored references."""
 
 
 @dataclass(frozen=True, eq=False)
 class GuardSettings:
-    """What counts as blocked, for n joints; infinite where a joint is not looked at."""
+    """Thresholds for n joints; infinite for unchecked joints."""
 
     tolerance: Array
-    """Of positions [rad or m], shape (n,)."""
+    """Position error threshold [rad or m], shape (n,)."""
     effort_margin: Array
-    """What a joint may push with beyond the model [N m or N], shape (n,)."""
+    """Effort residual threshold [N m or N], shape (n,)."""
     lag: float
-    """How late drives may follow [s]."""
+    """Max lag of the drives [s]."""
 
     def __post_init__(self) -> None:
         """Freeze the arrays."""
@@ -48,30 +47,30 @@ class GuardSettings:
 
 @dataclass(frozen=True, eq=False)
 class Blocked:
-    """A joint that is blocked."""
+    """A blocked joint."""
 
     joint: int
-    """Its index."""
+    """Index of the joint."""
     error: float
-    """Distance from the nearest reference of the last moments [rad or m]."""
+    """Distance from the closest recent reference [rad or m]."""
     tolerance: float
-    """That it was compared with [rad or m]."""
+    """Position error threshold [rad or m]."""
     effort: float
-    """What it pushes with beyond the model [N m or N]; NaN where that is not known."""
+    """Effort residual [N m or N]; NaN if unknown."""
     margin: float
-    """That it was compared with [N m or N]."""
+    """Effort residual threshold [N m or N]."""
     by_effort: bool
-    """Whether the effort told it."""
+    """Whether the effort exceeded its threshold."""
     guarded: Mask
-    """Joints that are looked at, shape (n,)."""
+    """Checked joints, shape (n,)."""
 
     def text(self, name: str, *, revolute: bool, place: str = "") -> str:
-        """Say what is blocked.
+        """Return a description.
 
         Args:
             name: of the joint.
-            revolute: whether it turns.
-            place: where, in words.
+            revolute: whether it is a revolute joint.
+            place: description of the place.
         """
         length, push = ("rad", "N m") if revolute else ("m", "N")
         parts = [f"is {self.error:.3g} {length} from its reference"]
@@ -88,14 +87,14 @@ class Blocked:
 
 
 class JointGuard:
-    """Compares measured joints with the references of the last moments."""
+    """Compares measured joints with recent references."""
 
     def __init__(self, settings: GuardSettings, period: float) -> None:
-        """Begin with nothing known.
+        """Create a guard without references.
 
         Args:
-            settings: what counts.
-            period: between two references [s].
+            settings: thresholds.
+            period: period of the references [s].
         """
         self.settings = settings
         self._period = period
@@ -104,7 +103,7 @@ class JointGuard:
         self.reset()
 
     def reset(self) -> None:
-        """Forget the references."""
+        """Clear the references."""
         self._rows[:] = np.nan
         self._at = self._known = 0
         self._unmeasured = self._extra = 0
@@ -112,12 +111,12 @@ class JointGuard:
         self._behind: NDArray[np.intp] = np.zeros(self._rows.shape[1], np.intp)
 
     def note(self, reference: Array, speed: Array, dt: float) -> None:
-        """Keep a reference of all joints.
+        """Store a reference of all joints.
 
         Args:
-            reference: positions [rad or m], shape (n,), NaN where a joint follows none.
-            speed: of it [rad/s or m/s], shape (n,), NaN likewise.
-            dt: time since the last [s].
+            reference: positions [rad or m], shape (n,), NaN for joints without one.
+            speed: its velocity [rad/s or m/s], shape (n,), NaN likewise.
+            dt: time since the last one [s].
         """
         self._rows[self._at] = reference
         self._at = (self._at + 1) % _ROWS
@@ -134,15 +133,18 @@ class JointGuard:
         free: Mask,
         residual: Array | None = None,
     ) -> Blocked | None:
-        """Compare what was just measured; call it once for each measurement.
+        """Check a measurement; call it once per measurement.
 
         Args:
             position: measured [rad or m], shape (n,).
-            tolerance: in force [rad or m], shape (n,).
-            free: joints that may push against something, such as fingers that grip, shape (n,).
-            residual: efforts beyond the model [N m or N], shape (n,); None where not measured.
+            tolerance: current threshold [rad or m], shape (n,).
+            free: joints that may push against objects, such as gripping fingers, shape (n,).
+            residual: effort residual [N m or N], shape (n,); None if not measured.
+
+        Returns:
+            The blocked joint, or None.
         """
-        # Where measurements were missing, what comes after them may be as old as the gap.
+        # Measurements after a gap may be delayed by as much as the gap.
         self._extra = max(self._extra, self._unmeasured)
         self._unmeasured = 0
         if self._moved > self.settings.lag + SETTLES or not self._known:
@@ -151,7 +153,7 @@ class JointGuard:
         bound = np.where(free, np.inf, tolerance)
         error = self._error(position)
         far = error / bound
-        # A burst of late messages is over after a few; a blocked joint stays where it is.
+        # A burst of delayed messages ends after a few; a blocked joint stays.
         self._behind = np.where(far > 1.0, self._behind + 1, 0)
         far = np.where(self._behind * self._period > CONFIRMED, far, np.minimum(far, 1.0))
         push = np.zeros_like(far) if residual is None else np.abs(residual) / margin
@@ -170,7 +172,7 @@ class JointGuard:
         )
 
     def _error(self, position: Array) -> Array:
-        """Return the distances from the references of the last moments, 0 within them."""
+        """Return the distances from the recent references, 0 within their range."""
         count = min(1 + math.ceil(self.settings.lag / self._period) + self._extra, self._known)
         first = self._at - count
         rows = self._rows[first : self._at] if first >= 0 else self._rows

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Streams of joint commands: which messages belong to one deliberate command.
+"""Streams of joint commands: assignment of messages to one deliberate command.
 
-A stream begins with a message after a pause; that message is a command like any other and takes
-its joints. What follows without a pause goes on with it and takes nothing: joints that a newer
-command has taken meanwhile stay with that one until the stream pauses and begins anew. So a sender
-that comes to rest, or does not know that it was preempted, never takes joints back.
+A stream begins with a message after a pause; that message is a command like any other and takes its
+joints. Messages that follow without a pause continue it and take nothing: joints that a newer
+command has taken meanwhile stay with that one until the stream pauses and begins again. A sender
+that comes to rest, or does not know that it was preempted, thus never takes joints back.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 STREAM_PAUSE = 0.15
-"""[s] A sender that was silent for so long begins a new stream with its next message."""
+"""[s] After a pause of this length the next message of a sender begins a new stream."""
 SESSION_MARK = "#"
-"""A sender's name that holds it names one stream: such a stream never begins anew by a pause."""
+"""A sender name that contains it identifies one stream, which never begins again after a pause."""
 _LOST_MESSAGES = 100
-"""So many messages of a sender may be lost in a row for it to count as the same one."""
+"""Max number of consecutive lost messages of a sender; beyond it, it counts as another one."""
 _KEPT = 32
-"""So many senders are remembered."""
+"""Max number of remembered senders."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """One deliberate command that comes in many messages."""
+    """One deliberate command that consists of many messages."""
 
     label: str
-    """Whose it is, for messages to others."""
+    """Name of its sender, for messages to others."""
     sender: str
-    """Name that its sender gives itself; may be empty."""
+    """Name in its messages; may be empty."""
     order: int
-    """Its place among all commands."""
+    """Its position in the order of all commands."""
 
 
 @dataclass(eq=False)
@@ -44,28 +44,28 @@ class _Sender:
 
 
 class StreamSenders:
-    """Tells which stream a message belongs to."""
+    """Assigns messages to streams."""
 
     def __init__(self, begin: Callable[[str, str], Stream]) -> None:
-        """Begin without a sender.
+        """Create without senders.
 
         Args:
-            begin: makes a stream of a label and a sender's name, with the newest order.
+            begin: creates a stream from a label and a sender's name, with the newest order.
         """
         self._begin = begin
         self._senders: list[_Sender] = []
 
     def stream_of(self, topic: str, name: str, number: int | None, sent: float) -> Stream:
-        """Return the stream of a message, a new one where it begins one.
+        """Return the stream of a message; a new one if the message begins one.
 
-        Messages that bear no name are told apart by their publishers' counts: one that does not
-        grow, or jumps, is another publisher's.
+        Messages without a sender name are distinguished by their publishers' sequence numbers: one
+        that does not increase, or jumps, belongs to another publisher.
 
         Args:
-            topic: where it came.
-            name: of its sender, as the message has it.
-            number: its publisher's count of messages; None where the middleware has none.
-            sent: when it was sent [s], by the sender's clock.
+            topic: topic of the message.
+            name: name of its sender in the message.
+            number: its publisher's sequence number; None if the middleware has none.
+            sent: time of sending [s], by the sender's clock.
         """
         known = self._known(topic, name, number)
         if known is None or (
@@ -88,7 +88,7 @@ class StreamSenders:
 
 
 def _gap(sender: _Sender, topic: str, name: str, number: int | None) -> int:
-    """Return how many messages lie between a sender's last one and this; many for another's."""
+    """Return the number of messages between a sender's last one and this; large for another's."""
     another = _LOST_MESSAGES + 1
     if (sender.topic, sender.name) != (topic, name):
         return another

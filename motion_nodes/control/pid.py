@@ -26,11 +26,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class PidConfig:
-    """Gains of n joints; each field is a number for all of them or one number per joint.
+    """Gains of n joints; each field is a scalar for all of them or one number per joint.
 
     Raises:
-        InvalidConfig: lengths that differ, numbers that are not finite (but ``limit``, which may be
-            infinite), negative gains, or times and corners that are not positive.
+        InvalidConfig: inconsistent lengths, values that are not finite (except ``limit``, which may
+            be infinite), negative gains, or times and corner frequencies that are not positive.
     """
 
     kp: ArrayLike
@@ -40,15 +40,15 @@ class PidConfig:
     kd: ArrayLike = 0.0
     """Derivative gain [N m s/rad]."""
     limit: ArrayLike = np.inf
-    """Output limit [N m]; the output stays within +- limit."""
+    """Output limit [N m]; the output is clamped to +- limit."""
     derivative_corner: ArrayLike = 100.0
     """Corner frequency N of the derivative's filter [rad/s]."""
     tracking_time: ArrayLike = 0.0
-    """Time constant Tt of the anti-windup [s]; 0 chooses sqrt(Ti Td), or Ti/2 where kd is 0, with
-    Ti = kp/ki and Td = kd/kp, or 1 s where kp is 0."""
+    """Time constant Tt of the anti-windup [s]; 0 selects sqrt(Ti Td), or Ti/2 if kd is 0, with Ti =
+    kp/ki and Td = kd/kp, or 1 s if kp is 0."""
 
     def __post_init__(self) -> None:
-        """Check every number and bring all fields to one length."""
+        """Validate the values and broadcast all fields to one length."""
         arrays = {}
         for field in fields(self):
             try:
@@ -79,7 +79,7 @@ class PidConfig:
         return len(np.asarray(self.kp))
 
     def anti_windup_time(self) -> Array:
-        """Return Tt of every joint [s], with the default filled in."""
+        """Return Tt of every joint [s], with the default inserted."""
         kp, ki, kd, given = (
             np.asarray(v, float) for v in (self.kp, self.ki, self.kd, self.tracking_time)
         )
@@ -95,13 +95,13 @@ class Pid:
     """PID control of n joints."""
 
     def __init__(self, config: PidConfig) -> None:
-        """Begin without memory."""
+        """Create a controller in its reset state."""
         self.config = config
         self._tt = config.anti_windup_time()
         self.reset()
 
     def reset(self) -> None:
-        """Forget integral, derivative and the last measurement."""
+        """Reset integral, derivative and the last measurement."""
         n = self.config.size
         self._integral = np.zeros(n)
         self._derivative = np.zeros(n)
@@ -109,11 +109,11 @@ class Pid:
 
     @property
     def integral(self) -> Array:
-        """The integral's share of the output [N m], a copy."""
+        """The integral term of the output [N m], a copy."""
         return self._integral.copy()
 
     def set_config(self, config: PidConfig) -> None:
-        """Take over other gains without a jump of the integral's share.
+        """Replace the gains without a jump of the integral term.
 
         Raises:
             InvalidConfig: for another number of joints; nothing changes.
@@ -133,23 +133,24 @@ class Pid:
     ) -> Array:
         """Return the output for one sample.
 
-        The first sample after a reset has no derivative: nothing is known of the speed yet. The
-        saturation of a sample acts on the integral of the next.
+        The first sample after a reset has no derivative term, because the velocity is unknown. The
+        saturation of a sample affects the integral of the next.
 
         Args:
-            reference: wanted positions [rad], shape (n,).
+            reference: reference positions [rad], shape (n,).
             measured: measured positions [rad], shape (n,).
             dt: time since the last sample [s], above 0.
-            feed_forward: added to the output, such as gravity [N m], shape (n,) or a number.
-            velocity: measured velocities [rad/s], shape (n,); where they are known the derivative
-                is taken from them instead of from the filtered differences.
+            feed_forward: added to the output, e.g. gravity compensation [N m], shape (n,) or a
+                scalar.
+            velocity: measured velocities [rad/s], shape (n,); if given, the derivative term uses
+                them instead of filtered differences.
 
         Returns:
             Outputs within the limits [N m], shape (n,).
 
         Raises:
-            InvalidCommand: wrong lengths, numbers that are not finite, or dt not above 0; the
-                controller stays as it was.
+            InvalidCommand: wrong lengths, values that are not finite, or dt not above 0; the
+                controller's state is unchanged.
         """
         n = self.config.size
         r, y = np.asarray(reference, dtype=np.float64), np.asarray(measured, dtype=np.float64)

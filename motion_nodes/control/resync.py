@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""After a stop: brings the reference to where the joints stand, once they rest.
+"""After a stop: moves the reference to the measured joint positions, once they are at rest.
 
-Planners begin where a robot is measured, controllers where they lead it; after a jam these are far
-apart. What drives sag under a load that they do not know is no such distance: it is remembered from
-when the joints last rested freely and left alone, so that it never adds up.
+Planners start at the measured state, controllers at their reference; after a blocked motion these
+differ. The steady-state error of drives under an unknown load is not such a difference: it is
+stored from when the joints last rested freely and excluded, so that it never accumulates.
 """
 
 from __future__ import annotations
@@ -18,49 +18,49 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 REST_SPEED = 0.02
-"""[rad/s or m/s] Slower than this a joint rests."""
+"""Velocity below which a joint is at rest [rad/s or m/s]."""
 REST_TIME = 0.15
-"""[s] It must have rested for so long."""
+"""Min time at rest [s]."""
 AFTER_CONTACT = 1e-3
-"""[rad or m] After a contact smaller distances are left: they press with little force."""
+"""Differences below this are ignored after a contact: the contact force is small [rad or m]."""
 CONTACT_PASSES = 2
-"""Times that a reference is brought to joints that something held: they spring back a little."""
+"""Number of corrections after a contact: the joints spring back a little."""
 SHARE = 0.2
-"""Of the limits of velocity and acceleration at which the reference is brought back."""
+"""Fraction of the velocity and acceleration limits used for the correction."""
 SHORTEST = 0.1
-"""[s]"""
+"""Min duration of a correction [s]."""
 
 
 class Resync:
-    """Which joints of n are to be brought together with their references, and when."""
+    """Joints to be resynchronized with their references, and when."""
 
     def __init__(self, n: int) -> None:
-        """Begin with none."""
+        """Create without requests."""
         self._passes: NDArray[np.int64] = np.zeros(n, np.int64)
         self._contact: Mask = np.zeros(n, np.bool_)
         self._sag: Array = np.zeros(n)
         self._rested: Array = np.zeros(n)
         self.never: Mask = np.zeros(n, np.bool_)
-        """Joints that go on pushing, such as fingers, shape (n,)."""
+        """Joints that keep pushing, such as fingers, shape (n,)."""
 
     @property
     def sag(self) -> Array:
-        """How far behind their references joints stood when they last rested freely, shape (n,)."""
+        """Steady-state errors when the joints last rested freely [rad or m], shape (n,)."""
         return self._sag
 
     def request(self, joints: NDArray[np.intp], *, contact: bool = False) -> None:
-        """Have joints looked at, once they rest.
+        """Request the correction of joints, once they are at rest.
 
         Args:
             joints: indices, shape (k,).
-            contact: whether something held them.
+            contact: whether they were blocked.
         """
         self._passes[joints] = CONTACT_PASSES if contact else 1
         self._contact[joints] = contact
         self._rested[joints] = 0.0
 
     def drop(self, joints: NDArray[np.intp]) -> None:
-        """Forget joints that are commanded anew."""
+        """Cancel the requests of joints with a new command."""
         self._passes[joints] = 0
         self._contact[joints] = False
         self._rested[joints] = 0.0
@@ -68,10 +68,10 @@ class Resync:
     def look(
         self, dt: float, error: Array, speed: Array, leading: Mask, normal: Array
     ) -> NDArray[np.intp]:
-        """Return joints whose reference is to be brought to where they stand, shape (k,).
+        """Return joints whose reference must be moved to their measured positions, shape (k,).
 
         Args:
-            dt: time since the last look [s].
+            dt: time since the last call [s].
             error: reference minus measured [rad or m], shape (n,).
             speed: measured [rad/s or m/s], shape (n,).
             leading: joints whose reference moves or may not be moved, shape (n,).
@@ -99,14 +99,14 @@ def way_back(
 ) -> JointTrajectory:
     """Return a slow, smooth motion of a reference from rest to rest.
 
-    A quintic's greatest speed is 15/8 of the mean, its acceleration 10/sqrt(3) d/T^2, its jerk
+    The max velocity of a quintic is 15/8 d/T, its max acceleration 10/sqrt(3) d/T^2, its max jerk
     60 d/T^3.
 
     Args:
         names: of the joints.
-        start: [rad or m], shape (k,).
-        end: likewise.
-        limits: of these joints, of which a part is used.
+        start: start positions [rad or m], shape (k,).
+        end: end positions [rad or m], shape (k,).
+        limits: of these joints, of which a fraction is used.
     """
     d = np.abs(end - start)
     times = (

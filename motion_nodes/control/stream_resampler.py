@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stamped stream of references, played back smoothly at any rate and a fixed latency.
+"""Resampling of a stamped stream of references at any rate with a fixed latency.
 
-A driver needs a reference at its own moments, 500 to 1000 times a second; messages come at another
-rate, late, in bunches. Their stamps say when each counts. Played back ``latency`` later, the
-reference is a cubic (Hermite) between two stamps, by their positions and velocities:
+A driver needs a reference at its own times, 500 to 1000 times a second; messages arrive at another
+rate, delayed, in bursts. Their stamps define when each is valid. With a delay of ``latency``, the
+reference is a cubic Hermite polynomial between two stamps, from their positions and velocities:
 
     q(s0 + u h) = (2u^3 - 3u^2 + 1) q0 + (u^3 - 2u^2 + u) h v0 + (3u^2 - 2u^3) q1 + (u^3 - u^2) h v1
 
-which misses a smooth reference by at most ``h^4 / 384`` times its fourth derivative. Where the next
-message has not come in time, the reference goes on at its velocity for a while and is then braked;
-what has to be made good when messages come again is blended in, so it never jumps.
+whose error for a smooth reference is at most ``h^4 / 384`` times its fourth derivative. If the next
+message is late, the reference is extrapolated at its velocity for a limited time and then braked;
+when messages resume, the difference is blended out, so it never jumps.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ class StreamSample(NamedTuple):
     """One value per joint and channel, NaN where there is none."""
 
     position: Array
-    """[rad or m], shape (n,)."""
+    """Positions [rad or m], shape (n,)."""
     velocity: Array
-    """[rad/s or m/s], shape (n,)."""
+    """Velocities [rad/s or m/s], shape (n,)."""
     effort: Array
-    """[N m or N], shape (n,)."""
+    """Efforts [N m or N], shape (n,)."""
 
 
 @dataclass(frozen=True)
 class ResamplerSettings:
-    """How a stream is played back.
+    """Settings of the resampling.
 
     Raises:
-        InvalidConfig: for a time that is negative or not finite.
+        InvalidConfig: a time is negative or not finite.
     """
 
     latency: float = 0.008
-    """[s] From a stamp to the moment at which its sample is in force. Two periods of the stream let
-    a message be late by one."""
+    """[s] Delay between a stamp and the time its sample is applied. Two periods of the stream
+    tolerate a message that is late by one."""
     extrapolation: float = 0.02
-    """[s] Without a message the reference moves on so long, then is braked for as long."""
+    """[s] Max extrapolation without a message; then the reference is braked for the same time."""
     longest_gap: float = 0.05
-    """[s] Stamps further apart than this are not joined by a cubic."""
+    """[s] Max distance of stamps that are connected by a cubic."""
     blending: float = 0.05
-    """[s] Within which the reference returns to the stream after messages were missing."""
+    """[s] Duration in which the reference returns to the stream after missing messages."""
 
     def __post_init__(self) -> None:
-        """Check the times."""
+        """Validate the times."""
         for name in ("latency", "extrapolation", "longest_gap", "blending"):
             value = getattr(self, name)
             if not 0.0 <= value < math.inf:
@@ -85,12 +85,12 @@ class _Knot:
     stamp_ns: int
     sample: StreamSample
     piece: _Piece | None = None
-    """From the knot before to this one; None where they are not joined."""
+    """From the previous knot to this one; None if they are not connected."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Blend:
-    """What is still added to the stream after messages were missing."""
+    """Offset to the stream that decays after missing messages."""
 
     begin_ns: int
     position: Array
@@ -98,17 +98,17 @@ class _Blend:
 
 
 class StreamResampler:
-    """Plays one stream back; every sample speaks of the same joints."""
+    """Resamples one stream; all samples contain the same joints."""
 
     def __init__(self, settings: ResamplerSettings | None = None) -> None:
-        """Begin without a sample."""
+        """Create without samples."""
         self.settings = settings or ResamplerSettings()
         self._knots: deque[_Knot] = deque()
         self._blend: _Blend | None = None
         self._played: int | None = None
-        """Moment in the stream that was played last [ns]."""
+        """Last stream time that was evaluated [ns]."""
         self.extrapolated = 0
-        """How many samples were asked for before the message came that they lie before."""
+        """Number of samples that had to be extrapolated."""
 
     @property
     def newest_ns(self) -> int | None:
@@ -116,15 +116,14 @@ class StreamResampler:
         return self._knots[-1].stamp_ns if self._knots else None
 
     def push(self, stamp_ns: int, sample: StreamSample) -> bool:
-        """Take a message.
+        """Add a message.
 
         Args:
-            stamp_ns: when it counts [ns].
+            stamp_ns: time at which it is valid [ns].
             sample: NaN where the stream does not command a channel.
 
         Returns:
-            False for one that is older than the newest and is passed over; one of the same stamp
-            takes its place.
+            False if it is older than the newest and ignored; one with the same stamp replaces it.
         """
         newest = self.newest_ns
         if newest is not None and stamp_ns < newest:
@@ -142,7 +141,7 @@ class StreamResampler:
         return True
 
     def sample(self, time_ns: int) -> StreamSample | None:
-        """Return the reference at a time [ns], which must not go back; None before the first."""
+        """Return the reference at a time [ns], which must not decrease; None before the first."""
         play = time_ns - round(self.settings.latency * 1e9)
         knots = self._knots
         if not knots or play < knots[0].stamp_ns:
@@ -151,7 +150,7 @@ class StreamResampler:
             left = knots.popleft()
             new = self._played is None or knots[0].stamp_ns > self._played
             if knots[0].piece is None and new:
-                # Messages were missing: from where the reference had come to, back to the stream.
+                # Messages were missing: blend from the extrapolated reference back to the stream.
                 at = knots[0].stamp_ns
                 before = self._blended(self._tail(left, at), at)
                 self._blend = None
@@ -164,10 +163,10 @@ class StreamResampler:
         return self._blended(self._curve(play), play)
 
     def _curve(self, play: int) -> StreamSample:
-        """Return the stream by what is known of it."""
+        """Return the stream without the blending offset."""
         knots = self._knots
         if len(knots) > 1 and knots[1].stamp_ns <= play:
-            # Only just after a message that came too late.
+            # Only shortly after a message that came too late.
             newest = knots[-1]
             return self._tail(newest, play) if newest.stamp_ns <= play else self._between(play)
         if len(knots) > 1 and knots[1].piece is not None:
@@ -183,7 +182,7 @@ class StreamResampler:
         return self._tail(self._knots[-1], play)
 
     def _tail(self, knot: _Knot, play: int) -> StreamSample:
-        """Return what follows a message when no other comes: on at its velocity, then to rest."""
+        """Return the extrapolation after the last message: constant velocity, then to rest."""
         held, away = self.settings.extrapolation, (play - knot.stamp_ns) * 1e-9
         position, velocity, effort = knot.sample
         braking = min(max(away - held, 0.0), held)
@@ -201,7 +200,7 @@ class StreamResampler:
         return _hermite(last, sample, h) if 0.0 < h <= self.settings.longest_gap else None
 
     def _blend_from(self, before: StreamSample, after: StreamSample, at: int) -> None:
-        """Let the difference of two references at a moment [ns] fade out."""
+        """Let the difference of two references at a time [ns] decay."""
         apart = np.nan_to_num(before.position - after.position)
         faster = np.where(np.isnan(after.position), 0.0, before.velocity - after.velocity)
         faster = np.nan_to_num(faster)
@@ -227,10 +226,10 @@ class StreamResampler:
 
 
 def _hermite(last: _Knot, sample: StreamSample, h: float) -> _Piece:
-    """Return what joins two samples ``h`` [s] apart.
+    """Return the interpolation of two samples ``h`` [s] apart.
 
-    Positions with velocities: the cubic; without: a line. Velocities alone: a line. A channel that
-    only one of them has: what the first says, until the second counts.
+    Positions with velocities: the cubic; without: linear. Velocities alone: linear. A channel that
+    only one of them has: the value of the first, until the second is valid.
     """
     (q0, v0, e0), (q1, v1, e1) = last.sample, sample
     zero = np.zeros_like(q0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far joints may be from their trajectory, with the special values that clients send.
+"""Tracking tolerances of joints, with the special values of control_msgs.
 
-Source: control_msgs/JointTolerance: 0 means "not given, take the default", -1 means "none". Its
-accelerations are not compared: joint_states carry none, and differences of velocities are noise.
+Source: control_msgs/JointTolerance: 0 means "not given, use the default", -1 means "none". Its
+accelerations are not checked: joint_states contain none, and differences of velocities are noise.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ToleranceRequest:
-    """What a client asks for one joint; 0: the default, negative: none."""
+    """Tolerance requested for one joint; 0: the default, negative: none."""
 
     joint: str
     position: float = 0.0
-    """[rad or m]"""
+    """Position tolerance [rad or m]."""
     velocity: float = 0.0
-    """[rad/s or m/s]"""
+    """Velocity tolerance [rad/s or m/s]."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tolerances:
-    """Bounds of n joints, infinite where there is none."""
+    """Tolerances of n joints, infinite where there is none."""
 
     position: Array
-    """[rad or m], shape (n,)."""
+    """Position tolerances [rad or m], shape (n,)."""
     velocity: Array
-    """[rad/s or m/s], shape (n,)."""
+    """Velocity tolerances [rad/s or m/s], shape (n,)."""
 
     def __post_init__(self) -> None:
         """Freeze the arrays."""
@@ -46,20 +46,24 @@ class Tolerances:
 
     @classmethod
     def of(cls, position: ArrayLike, velocity: ArrayLike = 0.0) -> Tolerances:
-        """Return bounds given one per joint, velocity also as one for all; 0 or less: none."""
+        """Return tolerances, one per joint (velocity also as a scalar); 0 or less: none."""
         q = np.asarray(position, dtype=np.float64)
         v = np.broadcast_to(np.asarray(velocity, dtype=np.float64), q.shape)
         return cls(np.where(q > 0.0, q, np.inf), np.where(v > 0.0, v, np.inf))
 
     @classmethod
     def uniform(cls, n: int, position: float, velocity: float = 0.0) -> Tolerances:
-        """Return the same bounds for n joints; 0 or less means none."""
+        """Return the same tolerances for n joints; 0 or less means none."""
         return cls.of(np.full(n, position), velocity)
 
     def requested(
         self, requests: Iterable[ToleranceRequest], joint_names: Sequence[str]
     ) -> Tolerances:
-        """Return these bounds with a client's wishes in their place.
+        """Return these tolerances, overridden by a client's requests.
+
+        Args:
+            requests: tolerances of joints by name.
+            joint_names: names of the n joints.
 
         Raises:
             UnknownJoint: for a joint that is not among ``joint_names``.
@@ -80,7 +84,7 @@ class Tolerances:
     def violation(
         self, position_error: Array, velocity_error: Array, joint_names: Sequence[str]
     ) -> str | None:
-        """Say which joint is too far away, or None.
+        """Return which joint exceeds its tolerance, as text, or None.
 
         Args:
             position_error: reference minus measured [rad or m], shape (n,).

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follows one trajectory in time and judges how it goes."""
+"""Execution of one trajectory in time, with supervision of its tolerances."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 class FollowStatus(enum.Enum):
-    """How a trajectory goes."""
+    """Status of a trajectory."""
 
     WAITING = "waiting"
     """Its start time lies ahead."""
@@ -29,38 +29,38 @@ class FollowStatus(enum.Enum):
     PREEMPTED = "preempted"
     """Another command took one of its joints."""
     CANCELED = "canceled"
-    """Whoever gave it took it back."""
+    """Canceled by its sender."""
     ABORTED = "aborted"
-    """The controller gave it up: the robot was lost, time jumped, the controller was stopped."""
+    """Aborted by the controller: robot state lost, time jumped, or controller deactivated."""
 
     @property
     def ended(self) -> bool:
-        """True when nothing more will happen."""
+        """True in a final status."""
         return self not in (FollowStatus.WAITING, FollowStatus.RUNNING)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FollowGoal:
-    """A trajectory and what counts as having followed it."""
+    """A trajectory and its tolerances."""
 
     trajectory: JointTrajectory
     path: Tolerances
-    """On the way."""
+    """Path tolerances."""
     goal: Tolerances
-    """At the end."""
+    """Goal tolerances."""
     goal_time: float = 0.0
-    """How long after the end the goal may still be reached [s]; 0: as long as it takes."""
+    """Max time after the end in which the goal may still be reached [s]; 0: unlimited."""
     guard: Array | None = None
-    """How far a joint may be from its reference before it counts as blocked [rad or m], shape (n,):
-    infinite for any distance, NaN for what holds otherwise; None: as all are."""
+    """Distance of a joint from its reference beyond which it counts as blocked [rad or m], shape
+    (n,): infinite to disable, NaN for the default; None: default for all."""
     within: JointLimits | None = None
-    """Limits of all joints that the trajectory was found to keep; None: it was not looked at."""
+    """Limits of all joints that the trajectory was validated against; None: not validated."""
 
 
 class TrajectoryFollower:
-    """The progress of one goal.
+    """Progress of one goal.
 
-    Time advances by ``dt`` times the speed scaling, so slowing down keeps the path.
+    Time advances by ``dt`` times the speed scaling, so slowing down preserves the path.
     """
 
     def __init__(self, goal: FollowGoal, delay: float = 0.0) -> None:
@@ -68,7 +68,7 @@ class TrajectoryFollower:
         self.goal = goal
         self.status = FollowStatus.WAITING if delay > 0.0 else FollowStatus.RUNNING
         self.text = ""
-        """What went wrong, in words."""
+        """Error description."""
         self._time = -delay
         self._over = 0.0
 
@@ -83,7 +83,7 @@ class TrajectoryFollower:
         return self._time
 
     def advance(self, dt: float, scaling: float = 1.0) -> TrajectorySample | None:
-        """Advance by ``dt`` [s] and return where the joints shall be; None before the start."""
+        """Advance by ``dt`` [s] and return the reference; None before the start."""
         self._time += dt if self.status is FollowStatus.WAITING else dt * scaling
         if self._time < 0.0:
             return None
@@ -97,13 +97,13 @@ class TrajectoryFollower:
         return sample
 
     def judge(self, sample: TrajectorySample, position: Array, velocity: Array, dt: float) -> None:
-        """Compare the reference with what was measured; may end the goal.
+        """Compare the reference with a measurement; may end the goal.
 
         Args:
-            sample: the reference now in force.
+            sample: the current reference.
             position: measured, of the trajectory's joints [rad or m], shape (n,).
             velocity: measured [rad/s or m/s], shape (n,).
-            dt: time since the last look [s].
+            dt: time since the last call [s].
         """
         if self.status is not FollowStatus.RUNNING:
             return
@@ -126,7 +126,7 @@ class TrajectoryFollower:
             )
 
     def end(self, status: FollowStatus, text: str) -> None:
-        """End it, once, for a reason."""
+        """Set the final status and its reason, once."""
         if self.status.ended:
             return
         self.status, self.text = status, text

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fast numerical code: generated per robot, or compiled by Numba for every robot.
+"""Numerical kernels: generated per robot with LLVM, or compiled once by Numba.
 
-The straight-line code of one robot comes to be in four steps, one file each:
+The straight-line code of one robot is generated in four steps, one module each:
 
-1. :mod:`~motion_nodes.kernels.kinematic_arrays`: the robot as plain arrays; fix joints, choose
-another base. 2. :mod:`~motion_nodes.kernels.expression_graph`,
-:mod:`~motion_nodes.kernels.kinematics_codegen`: run the textbook
-   formulas on symbols instead of numbers and write down each multiplication that is really needed.
-3. :mod:`~motion_nodes.kernels.llvm_text`: write that list as LLVM code for one configuration, or
-   for 4, 8 or 16 side by side in the wide registers of the CPU.
-4. :mod:`~motion_nodes.kernels.native`, :mod:`~motion_nodes.kernels.cache`: machine code, kept on
-   disk, so that the next start only loads it.
+1. :mod:`~motion_nodes.kernels.kinematic_arrays`: the robot as plain arrays, with fixed joints and
+   another root frame where requested.
+2. :mod:`~motion_nodes.kernels.expression_graph`, :mod:`~motion_nodes.kernels.kinematics_codegen`:
+   evaluate the textbook formulas on symbols and record the operations that are needed.
+3. :mod:`~motion_nodes.kernels.llvm_text`: write these operations as LLVM code, for one
+   configuration or for 4, 8 or 16 side by side in SIMD registers.
+4. :mod:`~motion_nodes.kernels.native`, :mod:`~motion_nodes.kernels.cache`: compile to machine code
+   and cache it on disk, so that the next start only loads it.
 
-:mod:`~motion_nodes.kernels.robot_codegen` ties the steps together.
-:mod:`~motion_nodes.kernels.numpy_kinematics` computes the same from the arrays with plain loops:
-the oracle of the tests and the fallback.
+:mod:`~motion_nodes.kernels.robot_codegen` combines these steps.
+:mod:`~motion_nodes.kernels.numpy_kinematics` computes the same from the arrays with plain loops; it
+is the oracle of the tests and the fallback.
 
-What is generated or compiled for one purpose has a folder of its own: ``collision``, ``rmp``,
-``ik``, ``search`` (trees and paths of the planners) and ``timing``. Importing
-this package imports neither Numba nor LLVM.
+Code for one purpose has its own folder: ``collision``, ``rmp``, ``ik``, ``search`` (trees and paths
+of the planners) and ``timing``. Importing this package imports neither Numba nor LLVM.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pass many arrays to a Numba kernel as one address.
 
-Numba takes each array of a call apart, which costs a third of a microsecond apiece. A named tuple
-of arrays and numbers that is written down once, as a table of addresses, shapes and numbers, is
-read by the kernel in no time.
+Numba unpacks each array argument of a call separately, which costs a third of a microsecond per
+array. Here a named tuple of arrays and scalars is written once to a table of addresses, shapes and
+values, which the kernel reads at almost no cost.
 """
 
 from __future__ import annotations
@@ -25,10 +25,14 @@ _WORD = 8
 
 
 def table_of(item: tuple[Any, ...]) -> NDArray[np.int64]:
-    """Return the table of a named tuple, which may hold others, in their order.
+    """Return the table of a named tuple; nested tuples are flattened in order.
 
     Args:
-        item: arrays without gaps, whole numbers and floats. Whoever uses the table keeps it.
+        item: contiguous arrays, integers and floats. The caller keeps it alive while the table is
+            in use.
+
+    Returns:
+        The table, int64.
     """
     words: list[int] = []
     _write(item, words)
@@ -49,12 +53,13 @@ def _write(item: Any, words: list[int]) -> None:
 
 
 def reader(example: Item) -> Callable[[int], Item]:
-    """Return a function for kernels: from the address of a table to the tuple that was written.
+    """Return a function for kernels that maps the address of a table to the tuple written there.
 
-    What it returns is not counted by Numba: it may be used only while its owner keeps it.
+    Numba does not count references to the arrays of that tuple: use it only while its owner keeps
+    them alive.
 
     Args:
-        example: of the same types; what is in it does not matter.
+        example: a tuple of the same types; its values are not used.
     """
     kind = numba.typeof(example)
 
@@ -70,7 +75,7 @@ def reader(example: Item) -> Callable[[int], Item]:
 
 
 def _read(context: Any, builder: Any, kind: Any, words: Any, at: int) -> tuple[Any, int]:
-    """Return a value, and where the next one begins."""
+    """Return a value and the index of the next table entry."""
 
     def word(place: int) -> Any:
         return builder.load(builder.gep(words, [ir.Constant(ir.IntType(64), place)]))

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled code on disk: where it lies, how it is read and written.
+"""Cache of compiled code on disk.
 
 The folder is ``$MOTION_NODES_CACHE_DIR/kernels`` if that variable is set, else
-``$XDG_CACHE_HOME/motion_nodes/kernels``, else ``~/.cache/motion_nodes/kernels``. Where nothing can
-be written there, new entries go to a private folder of the user below the system's temporary
-folder, or nowhere; what lies in the first folder is used all the same.
+``$XDG_CACHE_HOME/motion_nodes/kernels``, else ``~/.cache/motion_nodes/kernels``. If it is not
+writable, new entries go to a private folder of the user in the system's temporary folder, or are
+not stored; existing entries of the first folder are still used.
 
-An entry's name is a hash of everything its content depends on, so an entry is never stale: whoever
-changes anything asks for another name. Entries are written to one side and renamed, so several
-processes may do so at once, and each holds a checksum, so a damaged one counts as missing.
+The key of an entry is a hash of everything its content depends on, so entries never become stale.
+Entries are written to a temporary file and renamed, so several processes may write concurrently;
+each holds a checksum, and a damaged entry counts as missing.
 
-Who can write to the folder can have code run by whoever reads it. So it must belong to this user or
-to root, and nobody else may write to it; other folders are not used, neither are Numba's files
-there.
+Anyone who can write to the folder can run code as its readers. It must therefore belong to this user
+or to root and be writable by nobody else; other folders are not used, Numba's files included.
 """
 
 from __future__ import annotations
@@ -37,25 +36,25 @@ _MAX_ENTRIES = 2000
 
 @dataclass(frozen=True)
 class CacheState:
-    """What the cache of compiled code looks like now."""
+    """State of the cache of compiled code."""
 
     folder: Path | None
-    """Where new entries are written; None where no folder can be written."""
+    """Folder of new entries; None if no folder is writable."""
     preferred: Path | None
-    """Where they would be written if that were possible; None without a home."""
+    """Preferred folder of new entries; None without a home folder."""
     entries: int
-    """How many pieces of compiled code there are, in both folders."""
+    """Number of compiled entries in both folders."""
     size: int
-    """What they take, Numba's files included [byte]."""
+    """Total size, Numba's files included [byte]."""
 
 
 def preferred_folder() -> Path | None:
-    """Return the folder that the environment asks for, whether it exists or not."""
+    """Return the folder requested by the environment, whether it exists or not."""
     own = os.environ.get("MOTION_NODES_CACHE_DIR")
     if own:
         return Path(own).expanduser().absolute() / "kernels"
     xdg = os.environ.get("XDG_CACHE_HOME")
-    if xdg and Path(xdg).is_absolute():  # the XDG standard says to ignore relative paths
+    if xdg and Path(xdg).is_absolute():  # The XDG standard requires relative paths to be ignored.
         return Path(xdg) / "motion_nodes" / "kernels"
     try:
         return Path.home() / ".cache" / "motion_nodes" / "kernels"
@@ -64,11 +63,11 @@ def preferred_folder() -> Path | None:
 
 
 def writable_folder() -> Path | None:
-    """Return the folder for new entries, made if need be; None where there is none."""
+    """Return the folder for new entries, created if necessary; None if there is none."""
     return _writable_folder(preferred_folder(), _temporary_folder())
 
 
-@functools.cache  # so that a folder is probed, and a problem logged, once per process
+@functools.cache  # Cached: a folder is probed, and a problem logged, once per process.
 def _writable_folder(preferred: Path | None, temporary: Path) -> Path | None:
     problem = "there is no home folder" if preferred is None else _problem(preferred)
     if preferred is not None and problem is None and not is_private(preferred):
@@ -97,7 +96,7 @@ def _temporary_folder() -> Path:
 
 
 def _problem(folder: Path) -> str | None:
-    """Return why nothing can be written to a folder, or None; make the folder if need be."""
+    """Return why a folder is not writable, or None; create the folder if necessary."""
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -114,7 +113,7 @@ def _readable_folders() -> list[Path]:
 
 
 def read_entry(key: str) -> bytes | None:
-    """Return what was stored under a key; None where nothing is, or where it is damaged."""
+    """Return the payload stored under a key; None if it is missing or damaged."""
     for folder in _readable_folders():
         with contextlib.suppress(OSError):
             content = (folder / f"{key}{_SUFFIX}").read_bytes()
@@ -127,7 +126,7 @@ def read_entry(key: str) -> bytes | None:
 
 
 def write_entry(key: str, payload: bytes) -> None:
-    """Store something under a key; where that is impossible, nothing happens."""
+    """Store a payload under a key; failures are logged once and otherwise ignored."""
     folder = writable_folder()
     if folder is None:
         return
@@ -146,7 +145,7 @@ def write_entry(key: str, payload: bytes) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Remove the oldest entries beyond the number that is kept."""
+    """Remove the oldest entries beyond the maximum count."""
     entries = [(_modified(path), path) for path in folder.glob(f"*{_SUFFIX}")]
     for _, path in sorted(entries)[: max(0, len(entries) - _MAX_ENTRIES)]:
         with contextlib.suppress(OSError):
@@ -166,7 +165,7 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def cache_state() -> CacheState:
-    """Return where compiled code is kept, how much of it there is, and what it takes."""
+    """Return location, number of entries and size of the cache."""
     entries = size = 0
     for folder in _readable_folders():
         for path in _files(folder):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Loops and branches of LLVM code, written with Python's ``with``.
 
-Values that change from turn to turn are declared where a loop begins (``carried``), so that the
-text has the phi instructions that keep them in registers; no pass of LLVM is needed to find them.
+Loop-carried values are declared at the beginning of a loop (``carried``), so that the text contains
+the phi instructions that keep them in registers; no LLVM pass is needed to find them.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from contextlib import contextmanager
 from motion_nodes.kernels.simd import Lanes, Writer
 
 Carried = tuple[str, str]
-"""Type and first value of something that a loop changes."""
+"""Type and initial value of a loop-carried value."""
 
 
 class Turn:
-    """One turn of a loop, or the body of a branch; after the end, what came of it."""
+    """One iteration of a loop, or the body of a branch; after its end, the resulting values."""
 
     def __init__(self, index: str, carried: dict[str, Carried], end: str) -> None:
         self.index = index
-        """Number of the turn, i64; or of the bit."""
+        """Index of the iteration, or of the bit; i64."""
         self.types = {name: kind for name, (kind, _) in carried.items()}
         self.values: dict[str, str] = {}
         self.end = end
-        """Label of what follows."""
+        """Label of the following block."""
         self.exits: list[tuple[dict[str, str], str]] = []
 
     def __getitem__(self, name: str) -> str:
@@ -45,7 +45,7 @@ class FunctionBuilder(Writer):
         self._labels = 0
 
     def label(self, stem: str) -> str:
-        """Return a label that is not in use."""
+        """Return an unused label."""
         self._labels += 1
         return f"{stem}{self._labels}"
 
@@ -55,15 +55,15 @@ class FunctionBuilder(Writer):
         self._block = label
 
     def branch(self, condition: str, yes: str, no: str) -> None:
-        """End a block with a choice."""
+        """End a block with a conditional branch."""
         self.lines.append(f"  br i1 {condition}, label %{yes}, label %{no}")
 
     def go(self, label: str) -> None:
-        """End a block."""
+        """End a block with a jump."""
         self.lines.append(f"  br label %{label}")
 
     def ret(self, kind: str, value: str) -> None:
-        """Return from the function."""
+        """Return from the function with a value."""
         self.lines.append(f"  ret {kind} {value}")
 
     def return_if(self, condition: str, kind: str, value: str) -> None:
@@ -76,7 +76,7 @@ class FunctionBuilder(Writer):
 
     @contextmanager
     def loop(self, count: str, **carried: Carried) -> Iterator[Turn]:
-        """Write a loop of ``count`` turns (i64, may be 0 or negative)."""
+        """Write a loop of ``count`` iterations (i64, may be 0 or negative)."""
         some = self.emit(f"icmp sgt i64 {count}, 0")
         with self._cycle(some, "0", carried) as (turn, closing):
             yield turn
@@ -85,7 +85,7 @@ class FunctionBuilder(Writer):
 
     @contextmanager
     def bits(self, mask: str, **carried: Carried) -> Iterator[Turn]:
-        """Write a loop over the bits that are set in an i64, lowest first."""
+        """Write a loop over the set bits of an i64, lowest first."""
         some = self.emit(f"icmp ne i64 {mask}, 0")
         with self._cycle(some, mask, carried) as (turn, closing):
             left = turn.index
@@ -121,7 +121,7 @@ class FunctionBuilder(Writer):
         self._join(turn, [*ways, (dict(turn.values), latch), *turn.exits])
 
     def leave_if(self, turn: Turn, condition: str) -> None:
-        """Leave a loop early, with what it has come to."""
+        """Break out of a loop with the current values."""
         stay = self.label("stay")
         turn.exits.append((dict(turn.values), self._block))
         self.branch(condition, turn.end, stay)
@@ -129,7 +129,7 @@ class FunctionBuilder(Writer):
 
     @contextmanager
     def when(self, condition: str, **carried: Carried) -> Iterator[Turn]:
-        """Write what is done only if a condition holds."""
+        """Write a block that runs only if a condition holds."""
         before, then, end = self._block, self.label("then"), self.label("end")
         self.branch(condition, then, end)
         self.begin(then)
@@ -152,7 +152,7 @@ class FunctionBuilder(Writer):
         return f"%v{self._count}"
 
     def splat(self, number: str) -> str:
-        """Return a number in all lanes."""
+        """Return a scalar broadcast to all lanes."""
         t, n = self.lanes.type, self.lanes.count
         one = self.emit(f"insertelement {t} poison, {self.lanes.element} {number}, i64 0")
         zeros = ", ".join(["i32 0"] * n)
@@ -175,22 +175,22 @@ class FunctionBuilder(Writer):
         return self.emit(f"add i64 {a}, {b}")
 
     def compare(self, condition: str, a: str, b: str) -> str:
-        """Return in which lanes a condition holds, as bits of an i64, lane 0 lowest."""
+        """Return the lanes in which a condition holds, as bits of an i64, lane 0 lowest."""
         return self.mask(self.emit(f"fcmp {condition} {self.lanes.type} {a}, {b}"))
 
     def mask(self, held: str) -> str:
-        """Return truth values of lanes as bits of an i64."""
+        """Return booleans of lanes as bits of an i64."""
         n = self.lanes.count
         bits = self.emit(f"bitcast <{n} x i1> {held} to i{n}")
         return self.emit(f"zext i{n} {bits} to i64")
 
     def greater(self, a: str, b: str) -> str:
-        """Return the greater of two values."""
+        """Return the maximum of two values."""
         t = self.lanes.type
         return self.where(self.emit(f"fcmp ogt {t} {a}, {b}"), a, b)
 
     def smaller(self, a: str, b: str) -> str:
-        """Return the smaller of two values."""
+        """Return the minimum of two values."""
         t = self.lanes.type
         return self.where(self.emit(f"fcmp olt {t} {a}, {b}"), a, b)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse dynamics of one robot, written to a tape and compiled.
+"""Inverse dynamics of one robot, recorded as an expression graph and compiled.
 
-The formulas are those of :func:`motion_nodes.kernels.rigid_bodies.inverse_dynamics`; the tape
-drops what this robot does not need, such as what its base does not do.
+The formulas are those of :func:`motion_nodes.kernels.rigid_bodies.inverse_dynamics`; the graph
+drops operations that this robot does not need, such as the motion of its base.
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ _SOURCES = ("rigid_bodies", "dynamics_codegen")
 
 
 def dynamics_call(bodies: RigidBodies, *, generic: bool = False) -> tuple[Run, bool]:
-    """Return the call for the inverse dynamics of a robot, and whether it is generated code.
+    """Return the function for the inverse dynamics of a robot, and whether it is generated code.
 
-    ``run(x, tau)`` takes q, v and a, one after the other in one array, and writes the efforts,
-    shape (n,). It returns 1, and writes nothing, unless both are float64 arrays of these lengths.
+    ``run(x, tau)`` reads q, v and a, concatenated in one array [rad or m, and their derivatives],
+    and writes the efforts [N m or N], shape (n,). It returns 1; or 0 without writing, unless both
+    are float64 arrays of these lengths.
 
     Args:
         bodies: the robot.
-        generic: True to use the generic way in any case.
+        generic: True to use the NumPy implementation in any case.
     """
     n = bodies.arrays.joint_count
     run = None if generic or n == 0 else _generated(bodies)
@@ -57,7 +58,7 @@ def dynamics_call(bodies: RigidBodies, *, generic: bool = False) -> tuple[Run, b
 
 
 def inverse_dynamics_program(bodies: RigidBodies) -> Program:
-    """Return the program from q, v and a, one after the other, to the efforts, shape (n,)."""
+    """Return the program from q, v and a (concatenated) to the efforts, shape (n,)."""
     arrays, n = bodies.arrays, bodies.arrays.joint_count
     tracer = KinematicsTracer(arrays)
     tape = tracer.tape

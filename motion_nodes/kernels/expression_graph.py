@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tape: the list of operations that a formula really needs.
+"""Expression graphs: the operations that a formula needs, recorded from Python code.
 
 Ordinary Python code runs on :class:`Symbol` objects instead of numbers; each operation on them is
-written to the tape. On the way:
+recorded. Meanwhile the graph is simplified:
 
-* operations between numbers are done at once (constants are folded);
-* ``0 * x``, ``1 * x`` and ``x + 0`` leave nothing on the tape;
-* the same operation on the same operands is written once (common subexpressions are shared);
-* a minus sign travels with the symbol, so that ``-x * y`` and ``x * y`` share their product.
+* operations between constants are evaluated (constant folding);
+* ``0 * x``, ``1 * x`` and ``x + 0`` are not recorded;
+* equal operations on equal operands are recorded once (common subexpression elimination);
+* negation is an attribute of the symbol, so ``-x * y`` and ``x * y`` share their product.
 
-The tape knows nothing of robots, and nothing of how it will be run.
+The graph depends neither on robots nor on how it is executed.
 """
 
 from __future__ import annotations
@@ -19,34 +19,35 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 Operand = int | float
-"""An operand on the tape: the number (int) of an earlier operation, or a constant (float)."""
+"""Operand of an operation: the index (int) of an earlier operation, or a constant (float)."""
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One line of a tape."""
+    """One operation of a graph."""
 
     name: str
     """``input``, ``sin``, ``cos``, ``sqrt``, ``add``, ``sub``, ``mul``, ``div``, ``less`` or
-    ``choose``."""
+    ``choose``.
+    """
     left: Operand
     """First operand; for ``input`` the index of the input."""
     right: Operand = 0.0
-    """Second operand, where there is one."""
+    """Second operand, if any."""
     condition: Operand = 0.0
-    """For ``choose`` the ``less`` that takes the first operand where it holds."""
+    """For ``choose``, the ``less`` operation that selects the first operand where it holds."""
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """A value that is known only when the code runs: an operation's result or its negative."""
+    """A value known only at run time: the result of an operation, or its negative."""
 
     tape: ExpressionGraph
     index: int
     negative: bool = False
 
     def __neg__(self) -> Symbol:
-        """Return the negative, which costs nothing."""
+        """Return the negative, which adds no operation."""
         return Symbol(self.tape, self.index, not self.negative)
 
     def __add__(self, other: Value) -> Value:
@@ -71,11 +72,11 @@ class Symbol:
 
 
 Value = Symbol | float
-"""What formulas compute with: a symbol, or a number known now."""
+"""Value in formulas: a symbol, or a constant."""
 
 
 class ExpressionGraph:
-    """A growing list of operations without repetitions."""
+    """A growing list of unique operations."""
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
@@ -84,7 +85,7 @@ class ExpressionGraph:
     def _write(
         self, name: str, left: Operand, right: Operand = 0.0, condition: Operand = 0.0
     ) -> Symbol:
-        # The types belong to the key: to Python, operation 1 and the constant 1.0 are equal.
+        # The types are part of the key: in Python, operation 1 and the constant 1.0 are equal.
         key = (name, type(left), left, type(right), right, condition)
         index = self._known.get(key)
         if index is None:
@@ -93,13 +94,13 @@ class ExpressionGraph:
         return Symbol(self, index)
 
     def _operand(self, x: Value) -> Operand:
-        """Return a value as an operand whose sign counts."""
+        """Return a value as an operand, including its sign."""
         if not isinstance(x, Symbol):
             return float(x)
         return self._write("sub", 0.0, x.index).index if x.negative else x.index
 
     def input(self, index: int) -> Symbol:
-        """Return the input of that index."""
+        """Return the input with an index."""
         return self._write("input", index)
 
     def add(self, a: Value, b: Value) -> Value:
@@ -173,25 +174,25 @@ class ExpressionGraph:
         return self._write("choose", self._operand(a), self._operand(b), condition.index)
 
     def minimum(self, a: Value, b: Value) -> Symbol:
-        """Return the smaller value; ``b`` if one of them is NaN."""
+        """Return the minimum; ``b`` if one of them is NaN."""
         return self.choose(self.less(a, b), a, b)
 
     def maximum(self, a: Value, b: Value) -> Symbol:
-        """Return the greater value; ``b`` if one of them is NaN."""
+        """Return the maximum; ``b`` if one of them is NaN."""
         return self.choose(self.less(b, a), a, b)
 
 
 @dataclass(frozen=True)
 class Program:
-    """A finished tape: from ``input_count`` numbers to one or more arrays of numbers."""
+    """A finished graph: from ``input_count`` numbers to one or more arrays of numbers."""
 
     tape: ExpressionGraph
     input_count: int
     outputs: tuple[tuple[Value, ...], ...]
-    """The elements of each output array, in the order of memory."""
+    """Elements of each output array, in memory order."""
 
     def live(self) -> list[int]:
-        """Return the operations that some output needs, in the order of the tape."""
+        """Return the operations that some output depends on, in the order of the graph."""
         wanted = {v.index for values in self.outputs for v in values if isinstance(v, Symbol)}
         for index in range(len(self.tape.operations) - 1, -1, -1):
             operation = self.tape.operations[index]

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decorator for kernels that Numba compiles once for every robot. Importing it imports Numba.
+"""Decorator for kernels that Numba compiles once for every robot. Importing it imports Numba.
 
-Numba keeps compiled kernels per source file and does not see when a kernel in another file, which
-the first one calls, has changed. So its files go to a folder of our cache whose name is a hash of
-all kernel sources and versions.
+Numba caches compiled kernels per source file and does not detect a change of a kernel in another
+file. Its cache therefore goes to a folder whose name is a hash of all kernel sources and versions.
 """
 
 from __future__ import annotations
@@ -27,37 +26,37 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def kernel(function: Function) -> Function:
-    """Compile a function with Numba at its first call, without the GIL, and keep the result.
+    """Compile a function with Numba at its first call, without the GIL, and cache the result.
 
-    No fastmath: NaN means "no value" in places and must survive.
+    No fastmath: NaN is a valid value ("no value") and must be preserved.
     """
     return _kept(function)
 
 
 def bare_kernel(function: Function) -> Function:
-    """Compile a kernel that makes no arrays, of bare and inlined parts only.
+    """Compile a kernel that allocates no arrays and consists of bare and inlined parts only.
 
-    Numba counts who uses an array, at each call and with atomic instructions; where kernels consist
-    of many small functions most of the time goes there. Nothing is counted in this one.
+    Numba counts array references atomically at each call, which dominates the run time of kernels
+    that consist of many small functions. Reference counting is disabled here.
     """
     return _kept(function, _nrt=False)
 
 
 def part(function: Function) -> Function:
-    """Compile a function into the kernels that call it; it is not kept by itself.
+    """Compile a function into the kernels that call it; it is not cached separately.
 
-    For the many small functions that a kernel may consist of: quicker to compile, and to load.
+    For small functions that a kernel consists of: faster to compile, and to load.
     """
     return _part(function)
 
 
 def bare_part(function: Function) -> Function:
-    """Compile a part that makes no arrays; see :func:`bare_kernel`."""
+    """Compile a part that allocates no arrays; see :func:`bare_kernel`."""
     return _part(function, _nrt=False)
 
 
 def inlined(function: Function) -> Function:
-    """Compile a part that makes no arrays into each place that calls it; for the small ones."""
+    """Compile a small part that allocates no arrays inline at each call."""
     return _part(function, _nrt=False, forceinline=True)
 
 
@@ -84,7 +83,7 @@ def _part(function: Function, **options: bool) -> Function:
 
 @functools.cache
 def _folder() -> Path | None:
-    """Return the folder for Numba's files, or None where none can be written."""
+    """Return the folder for Numba's cache, or None if none is writable."""
     root = cache.writable_folder()
     if root is None:
         return None
@@ -95,7 +94,7 @@ def _folder() -> Path | None:
 
 
 def is_compiled(name: str) -> bool | None:
-    """Return whether kernels were marked as compiled; None where nothing can be kept."""
+    """Return whether kernels were marked as compiled; None without a cache folder."""
     folder = _folder()
     return None if folder is None else (folder / f"{name}.done").is_file()
 

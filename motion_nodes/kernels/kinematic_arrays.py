@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot's kinematics as plain arrays, and two ways to restate it: other joints, another base.
+"""A robot's kinematics as plain arrays, and two transformations: other joints, another root frame.
 
-Both kinds of kernel, generated and generic, read only these arrays. Whoever wants some joints held
-at a value, or all poses seen from another frame, changes the arrays first; the kernels then need no
-options.
+Generated and generic kernels read only these arrays. To fix joints at a value, or to express poses
+relative to another frame, the arrays are transformed first; the kernels need no options.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ FIXED, REVOLUTE, PRISMATIC = 0, 1, 2
 
 
 class PackedLike(Protocol):
-    """What is read from a packed tree of the model layer: one row per frame, parents first."""
+    """Attributes read from a packed tree of the model layer: one row per frame, parents first."""
 
     @property
     def frame_names(self) -> tuple[str, ...]: ...  # noqa: D102
@@ -47,12 +46,12 @@ class PackedLike(Protocol):
 
 @dataclass(frozen=True)
 class PackedArrays:
-    """Kinematics of ``f`` rows moved by ``n`` joint values; row 0 is what poses are relative to."""
+    """Kinematics of ``f`` rows moved by ``n`` joint positions; poses are relative to row 0."""
 
     joint_count: int
     """Length ``n`` of a configuration."""
     parent: IndexArray
-    """Row of the parent, -1 for row 0; a parent stands before its children, shape (f,)."""
+    """Row of the parent, -1 for row 0; parents precede their children, shape (f,)."""
     kind: IndexArray
     """0 fixed, 1 revolute, 2 prismatic, shape (f,)."""
     X_PJ: Array
@@ -60,16 +59,16 @@ class PackedArrays:
     axis: Array
     """Unit axis in the joint frame, shape (f, 3)."""
     q_index: IndexArray
-    """Which joint value moves the row, -1 for none, shape (f,)."""
+    """Index of the joint that moves the row, -1 for none, shape (f,)."""
     multiplier: Array
     """Joint displacement = multiplier * q[q_index] + offset, shape (f,)."""
     offset: Array
     """See ``multiplier``, shape (f,) [rad or m]."""
     frame_rows: tuple[int, ...]
-    """The row of each frame that a user knows; re-rooting adds rows that nobody asks for."""
+    """Row of each named frame; re-rooting adds rows without a name."""
 
     def digest(self) -> str:
-        """Return a hash that changes when any number in the arrays does."""
+        """Return a hash of all numbers in the arrays."""
         sha = hashlib.sha256(repr((self.joint_count, self.frame_rows)).encode())
         for name in ("parent", "kind", "X_PJ", "axis", "q_index", "multiplier", "offset"):
             array = np.ascontiguousarray(getattr(self, name))
@@ -79,7 +78,7 @@ class PackedArrays:
 
 
 def joint_motion(kind: int, axis: Array, value: float) -> Array:
-    """Return the pose of the child in the joint frame for one joint value.
+    """Return the pose of the child in the joint frame for one joint position.
 
     Args:
         kind: 0 fixed, 1 revolute, 2 prismatic.
@@ -103,12 +102,12 @@ def joint_motion(kind: int, axis: Array, value: float) -> Array:
 
 
 def pack(tree: PackedLike, joints: Sequence[str], fixed: Mapping[str, float]) -> PackedArrays:
-    """Restate a tree so that ``q`` holds ``joints`` only, in that order.
+    """Transform a tree so that ``q`` holds only ``joints``, in that order.
 
     Args:
         tree: the robot; every name in ``joints`` and ``fixed`` must be one of its joints.
-        joints: which joints a configuration holds.
-        fixed: value of each other joint [rad or m]; 0 where none is given.
+        joints: the joints of a configuration.
+        fixed: position of each other joint [rad or m]; default 0.
 
     Returns:
         Arrays in which all other joints are part of the fixed transforms.
@@ -142,10 +141,10 @@ def pack(tree: PackedLike, joints: Sequence[str], fixed: Mapping[str, float]) ->
 
 
 def reroot(arrays: PackedArrays, base_row: int) -> PackedArrays:
-    """Restate a tree so that poses are relative to another of its rows.
+    """Transform a tree so that poses are relative to another of its rows.
 
-    A joint between the new base and the old root is walked from child to parent: first its motion
-    backwards (a row of its own, at the same place), then its fixed transform backwards.
+    A joint between the new base and the old root is traversed from child to parent: first its
+    inverse motion (a row of its own, at the same place), then its inverse fixed transform.
 
     Args:
         arrays: the robot.
@@ -185,7 +184,7 @@ class _Rows:
         X_PJ: Array | None = None,
         backwards: bool = False,
     ) -> int:
-        """Add a fixed row, or one that moves like ``row`` of ``arrays``; return its number."""
+        """Add a fixed row, or one that moves like ``row`` of ``arrays``; return its index."""
         X = np.eye(4) if X_PJ is None else X_PJ
         entry = (parent, FIXED, X, np.zeros(3), -1, 0.0, 0.0)
         if arrays is not None:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forward kinematics and geometric Jacobian of one robot, written to a tape.
+"""Forward kinematics and geometric Jacobian of one robot as an expression graph.
 
-The formulas are the textbook ones; the tape drops what this robot does not need. A joint that turns
-about z after a quarter turn about x costs 12 multiplications, not the 54 of two matrix products.
+The formulas are the textbook ones; the graph drops operations that this robot does not need. A
+joint about z after a quarter turn about x costs 12 multiplications, not the 54 of two matrix
+products.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ from motion_nodes.kernels.expression_graph import (
 )
 from motion_nodes.kernels.kinematic_arrays import PRISMATIC, REVOLUTE, Array, PackedArrays
 
-# A quarter turn that went through cos() carries 6e-17 instead of 0. Below this distance an entry of
-# a rotation matrix is taken for -1, 0 or 1; poses move by less than 1e-15 of a robot's size.
+# A quarter turn computed with cos() contains 6e-17 instead of 0. Within this tolerance an entry of
+# a rotation matrix is rounded to -1, 0 or 1; poses move by less than 1e-15 of a robot's size.
 _ROUNDING = 1e-15
 
 
 class KinematicsTracer:
-    """Writes poses and Jacobians of one robot to one tape."""
+    """Records poses and Jacobians of one robot in one graph."""
 
     def __init__(self, arrays: PackedArrays, base_input: int | None = None) -> None:
-        """Begin an empty tape.
+        """Create an empty graph.
 
         Args:
             arrays: the robot.
-            base_input: poses and Jacobians are relative to row 0; or, if this is given, to a frame
-                in which the pose of row 0 is known when the code runs: the 12 inputs from this one
+            base_input: None: poses and Jacobians are relative to row 0. Else they are relative to a
+                frame in which the pose of row 0 is known at run time: the 12 inputs from this index
                 on are its rotation, row by row, and its translation.
         """
         self.tape = ExpressionGraph()
@@ -62,7 +63,7 @@ class KinematicsTracer:
         return self._poses[row]
 
     def _child_pose(self, row: int) -> tuple[Matrix, Vector]:
-        """Return the pose of a row whose parent's pose is known."""
+        """Return the pose of a row whose parent's pose is known, relative to row 0."""
         R_P, p_P = self._poses[int(self._arrays.parent[row])]
         R_PC, p_PC = self.local_pose(row)
         return times_matrix(R_P, R_PC), plus(p_P, times_vector(R_P, p_PC))
@@ -79,7 +80,7 @@ class KinematicsTracer:
         return R_PJ, p_PJ
 
     def _displacement(self, row: int) -> Value:
-        """Return the joint value of a row: multiplier * q + offset."""
+        """Return the joint displacement of a row: multiplier * q + offset."""
         q = self.tape.input(int(self._arrays.q_index[row]))
         return float(self._arrays.multiplier[row]) * q + float(self._arrays.offset[row])
 
@@ -101,13 +102,13 @@ class KinematicsTracer:
         ]
 
     def pose_elements(self, row: int) -> tuple[Value, ...]:
-        """Return the 16 elements of a pose, row by row."""
+        """Return the 16 elements of a pose, in row-major order."""
         R, p = self.pose(row)
         upper = [element for i in range(3) for element in (*R[i], p[i])]
         return (*upper, 0.0, 0.0, 0.0, 1.0)
 
     def jacobian_elements(self, row: int) -> tuple[Value, ...]:
-        """Return the 6 n elements of the geometric Jacobian of a row's origin, row by row.
+        """Return the 6 n elements of the geometric Jacobian of a row's origin, in row-major order.
 
         Rows are linear then angular velocity, in the axes of row 0. A revolute joint with axis a
         through p moves a point e with a x (e - p); a prismatic one with a.
@@ -127,7 +128,7 @@ class KinematicsTracer:
         return tuple(column[i] for i in range(6) for column in columns)
 
     def _joint_twist(self, joint: int, tip: Vector) -> Vector:
-        """Return velocity of ``tip`` and angular velocity per unit speed of a joint."""
+        """Return velocity of ``tip`` and angular velocity per unit velocity of a joint."""
         R_P, _ = self.pose(int(self._arrays.parent[joint]))
         R_PJ, _ = _constants(self._arrays.X_PJ[joint])
         axis_in_parent = [
@@ -174,6 +175,6 @@ def _constants(X: Array) -> tuple[Matrix, Vector]:
 
 
 def _snap(x: float) -> float:
-    """Return -1, 0 or 1 where ``x`` is one of them up to rounding."""
+    """Return -1, 0 or 1 if ``x`` equals one of them up to rounding, else ``x``."""
     nearest = float(round(x))
     return nearest if abs(x - nearest) < _ROUNDING else x

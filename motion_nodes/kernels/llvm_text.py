@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a tape to LLVM code.
+"""Translation of expression graphs to LLVM code.
 
-A program becomes up to four functions, which a caller reaches through their addresses:
+A program becomes up to four functions, which are called through their addresses:
 
 * ``one(q, out...)``: one configuration. Scalar code, except that the sines and cosines of all
-  joints are computed side by side in wide registers.
-* ``python(q, out...)``: the same as a function for Python, see
-  :mod:`motion_nodes.kernels.python_form`.
-* ``many(q, m, out...)``: m configurations, row after row in memory, as NumPy keeps them. As many
-  as a register has lanes go side by side; results are turned over the diagonal before they are
-  stored.
-  The last group reaches back over rows that are already done, so that it is full, too.
-* ``lanes(q, out...)``: exactly one register full. Element i of lane k stands at ``i * lanes + k``,
-  in q and in the results: for kernels that keep that layout throughout.
+joints are computed in SIMD registers.
+* ``python(q, out...)``: the same as a Python builtin, see :mod:`motion_nodes.kernels.python_form`.
+* ``many(q, m, out...)``: m configurations in row-major order. They are processed one SIMD register
+at a time; results are transposed before they are stored. The last register overlaps the previous
+rows, so that it is always full.
+* ``lanes(q, out...)``: exactly one SIMD register. Element i of lane k is at ``i * lanes + k``, in q
+and in the results: for kernels that use this layout throughout.
 
 All other arguments are pointers to elements, except ``m``, a 64-bit integer.
 """
@@ -30,18 +28,18 @@ _INSTRUCTIONS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 
 
 class LlvmFunction:
-    """Writes the operations of a program for one kind of lanes."""
+    """Writes the operations of a program for one SIMD type."""
 
     def __init__(
         self, program: Program, writer: Writer, load: Callable[[int], str], register: int
     ) -> None:
-        """Prepare.
+        """Create the translator.
 
         Args:
-            program: what to write.
-            writer: where to.
-            load: writes the code that fetches an input; returns its name.
-            register: how many elements fill a register.
+            program: the program to write.
+            writer: receives the instructions.
+            load: writes the code that loads an input; returns its name.
+            register: number of elements per SIMD register.
         """
         self._program = program
         self._writer = writer
@@ -53,7 +51,7 @@ class LlvmFunction:
         self._angles_written = False
 
     def write(self, values: Sequence[Value] | None = None) -> None:
-        """Write what some values need (None: all live operations), all angles first."""
+        """Write the operations that some values need (None: all live operations), angles first."""
         if not self._angles_written:
             self._write_angles()
             self._angles_written = True
@@ -81,7 +79,7 @@ class LlvmFunction:
         return self._writer.negated(name) if value.negative else name
 
     def _need(self, operand: Operand) -> str:
-        """Return the name of an operand, and write it first if it is not there yet."""
+        """Return the name of an operand, and write it first if necessary."""
         if isinstance(operand, float):
             return self._writer.lanes.constant(operand)
         if operand not in self._names:
@@ -108,7 +106,7 @@ class LlvmFunction:
         return writer.binary(_INSTRUCTIONS[operation.name], left, right)
 
     def _write_sincos(self, angles: list[Operand]) -> None:
-        """Write sine and cosine of all angles; scalar code does a register full at a time."""
+        """Write sine and cosine of all angles; scalar code computes one register at a time."""
         if self._writer.lanes.count > 1:
             for angle in angles:
                 self._sincos[angle] = write_sincos(self._writer, self._need(angle))
@@ -130,9 +128,9 @@ def module_text(
 
     Args:
         programs: by name.
-        forms: for each name which of ``one``, ``python``, ``many`` and ``lanes`` are wanted; the
+        forms: for each name, which of ``one``, ``python``, ``many`` and ``lanes`` to write; the
             functions are called ``<name>_<form>``. ``python`` and ``many`` need ``one``.
-        lanes: element type, and how many of it fill a register.
+        lanes: element type, and number of elements per SIMD register.
 
     Returns:
         LLVM assembly.
@@ -180,7 +178,7 @@ def _one(symbol: str, _: str, program: Program, lanes: Lanes) -> str:
 
 
 def _python(symbol: str, name: str, program: Program, lanes: Lanes) -> str:
-    """Write the function that Python calls."""
+    """Write the function called from Python."""
     if lanes.element != "double":
         raise ValueError("Python calls float64 code only")
     sizes = [program.input_count, *(len(values) for values in program.outputs)]
@@ -188,7 +186,7 @@ def _python(symbol: str, name: str, program: Program, lanes: Lanes) -> str:
 
 
 def _lanes(symbol: str, _: str, program: Program, lanes: Lanes) -> str:
-    """Write the function for one register full, lanes side by side in memory."""
+    """Write the function for one SIMD register, lanes side by side in memory."""
     writer, n = Writer(lanes), lanes.count
     body = LlvmFunction(program, writer, lambda i: writer.load(writer.address("%q", i * n)), n)
     body.write()
@@ -199,7 +197,7 @@ def _lanes(symbol: str, _: str, program: Program, lanes: Lanes) -> str:
 
 
 def _many(symbol: str, name: str, program: Program, lanes: Lanes) -> str:
-    """Write the function for m configurations row after row."""
+    """Write the function for m configurations in row-major order."""
     group = f"{name}_group"
     size, count = program.input_count, lanes.count
     outputs = range(len(program.outputs))
@@ -246,7 +244,7 @@ end:
 
 
 def _group(symbol: str, program: Program, lanes: Lanes) -> str:
-    """Write the function for one register full of configurations, row after row in memory."""
+    """Write the function for one SIMD register of configurations in row-major order."""
     writer, n, size = Writer(lanes), lanes.count, program.input_count
     scalar = Writer(Lanes(lanes.element, 1), writer.lines, "s")
 
@@ -269,7 +267,7 @@ def _store_rows(writer: Writer, scalar: Writer, out: str, values: list[str]) -> 
             for row in range(n):
                 scalar.store(writer.lane(value, row), scalar.address(out, row * size + index))
         return
-    # The last block reaches back over elements that are already stored, so that it is full.
+    # The last block overlaps elements that are already stored, so that it is full.
     for start in [*range(0, size - n, n), size - n]:
         for row, block in enumerate(writer.transposed(values[start : start + n])):
             writer.store(block, writer.address(out, row * size + start))

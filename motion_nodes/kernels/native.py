@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machine code for this CPU: compile LLVM text, load what was compiled before.
+"""Machine code for this CPU: compile LLVM text, load object files.
 
-LLVM comes with llvmlite, on which Numba stands; Numba itself is not needed here, so that a process
+LLVM comes with llvmlite, the basis of Numba; Numba itself is not needed here, so that a process
 that only loads code from the cache does not pay for importing it.
 """
 
@@ -21,25 +21,25 @@ from motion_nodes.kernels.simd import Lanes
 
 @dataclass(frozen=True)
 class Cpu:
-    """What code is compiled for."""
+    """Target CPU of generated code."""
 
     triple: str
     """Architecture, vendor and system, as LLVM names them."""
     name: str
-    """The CPU's model, as LLVM names it; ``generic`` where LLVM does not know it."""
+    """The CPU's model, as LLVM names it; ``generic`` if LLVM does not know it."""
     features: str
     """Instruction sets, comma-separated, each with + or -."""
 
     @property
     def register_bits(self) -> int:
-        """Width of the widest vector registers [bit]."""
+        """Width of the widest SIMD registers [bit]."""
         features = self.features.split(",")
         if "+avx512f" in features and "+avx512vl" in features:
             return 512
         return 256 if "+avx2" in features else 128
 
     def lanes(self, element: str) -> Lanes:
-        """Return as many lanes of an element type as fill a register."""
+        """Return the number of elements of a type per SIMD register."""
         return Lanes(element, self.register_bits // Lanes(element).bits)
 
 
@@ -73,8 +73,8 @@ def _target_machine(cpu: Cpu) -> Any:
 def compiled(text: str, cpu: Cpu) -> bytes:
     """Return the object file of an LLVM module.
 
-    The text is straight-line code without repetitions, so LLVM's passes over it would find nothing:
-    only instruction selection, scheduling and register allocation run.
+    The text is straight-line code without common subexpressions, so LLVM's optimization passes are
+    skipped: only instruction selection, scheduling and register allocation run.
 
     Raises:
         RuntimeError: the text is not valid LLVM, or this CPU is not supported.
@@ -84,7 +84,7 @@ def compiled(text: str, cpu: Cpu) -> bytes:
 
 
 def assembly(text: str, cpu: Cpu) -> str:
-    """Return the assembly of an LLVM module, to look into."""
+    """Return the assembly of an LLVM module, for inspection."""
     return str(_target_machine(cpu).emit_assembly(llvm.parse_assembly(text)))
 
 

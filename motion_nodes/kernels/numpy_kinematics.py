@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forward kinematics and Jacobian for any robot, with plain loops over its arrays.
 
-Slower than the generated code, but it shares nothing with it: the oracle of the tests, and what
-runs where no code can be generated. ``Model`` below stands for the arrays of
+Slower than the generated code, but independent of it: the oracle of the tests, and the fallback
+where no code can be generated. ``Model`` below contains the arrays of
 :class:`motion_nodes.kernels.kinematic_arrays.PackedArrays` in the order of :func:`model_of`.
 """
 
@@ -37,7 +37,7 @@ def all_poses(model: Model, q: Array, X: Array) -> None:
 
     Args:
         model: the robot.
-        q: configuration, shape (n,).
+        q: configuration [rad or m], shape (n,).
         X: result, shape (rows, 4, 4).
     """
     parent, kind, X_PJ, axis, q_index, multiplier, offset = model
@@ -99,7 +99,7 @@ def jacobian(model: Model, X: Array, tip: int, J: Array) -> None:
     row = tip
     while row > 0:
         if kind[row] != 0:
-            # A joint's axis has the same coordinates before and after the joint's motion.
+            # The axis of a joint has the same coordinates before and after its own motion.
             for i in range(3):
                 total = 0.0
                 for k in range(3):
@@ -123,9 +123,9 @@ def many_poses(model: Model, Q: Array, rows: IndexArray, out: Array) -> None:
 
     Args:
         model: the robot.
-        Q: configurations, shape (m, n).
-        rows: which rows, shape (r,).
-        out: result, shape (m, r, 4, 4).
+        Q: configurations [rad or m], shape (m, n).
+        rows: indices of rows, shape (r,).
+        out: result, poses in row 0, shape (m, r, 4, 4).
     """
     X = np.empty((model[0].shape[0], 4, 4))
     for m in range(Q.shape[0]):

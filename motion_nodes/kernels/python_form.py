@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated code as a builtin function of Python: hand over arrays without any layer in between.
+"""Generated code as a Python builtin: pass arrays without any layer in between.
 
 A single call of the kinematics takes less than 0.1 us. ctypes or Numba's dispatcher would add two
-to five times that, and the latter would compile anew, in the middle of a control loop, when given a
-list or integers. So the function that Python calls is generated as well: it asks each argument for
-its buffer, checks length and type, and calls the program. Only functions of Python's stable C
-interface are used (:pep:`3118` buffers, ``METH_FASTCALL``), so no layout of an array is assumed.
+to five times that, and the latter would recompile, in the middle of a control loop, if given a list
+or integers. So the function that Python calls is generated as well: it requests each argument's
+buffer, checks length and type, and calls the program. Only functions of Python's stable C API are
+used (:pep:`3118` buffers, ``METH_FASTCALL``), so no array layout is assumed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LENGTH, _DIMENSIONS, _FORMAT_AT = 16, 36, 40  # offsets of len, ndim and format
 _METH_FASTCALL = 0x80
 
 NEEDED = ("PyObject_GetBuffer", "PyBuffer_Release", "PyErr_Clear", "PyLong_FromLong")
-"""What the generated function calls."""
+"""Functions called by the generated function."""
 
 DECLARATIONS = """declare i32 @PyObject_GetBuffer(ptr, ptr, i32)
 declare void @PyBuffer_Release(ptr)
@@ -28,7 +28,8 @@ declare void @PyErr_Clear()
 declare ptr @PyLong_FromLong(i64)"""
 
 Run = Callable[..., int]
-"""``run(q, out...)``: 0 when done, 1 when an argument does not fit; then nothing is written."""
+"""``run(q, out...)``: 0 on success; 1 if an argument has the wrong type or size, and nothing is
+written."""
 
 
 def python_function(symbol: str, target: str, sizes: Sequence[int]) -> str:
@@ -37,7 +38,7 @@ def python_function(symbol: str, target: str, sizes: Sequence[int]) -> str:
     Args:
         symbol: its name.
         target: the function that takes the addresses of q and of each result.
-        sizes: lengths of q and of each result, float64 elements. q must have one dimension.
+        sizes: lengths of q and of each result, float64 elements. q must be one-dimensional.
     """
     last = len(sizes) - 1
     parts = [
@@ -71,10 +72,10 @@ def python_function(symbol: str, target: str, sizes: Sequence[int]) -> str:
 
 
 def _get(k: int, then: str, size: int, *, is_input: bool) -> str:
-    """Ask argument ``k`` for its buffer and check it."""
+    """Request the buffer of argument ``k`` and check it."""
     flags = _C_CONTIGUOUS | _FORMAT | (0 if is_input else _WRITABLE)
     after_failure = f"release{k - 1}" if k else "end"
-    # Results are arrays of any shape; for q, one of shape (n, 1) or (1, n) is a mistake.
+    # Results may have any shape; a q of shape (n, 1) or (1, n) is rejected.
     one_dimension = f"icmp eq i32 %dimensions{k}, 1" if is_input else "icmp eq i32 0, 0"
     return f"""get{k}:
   %place{k} = getelementptr ptr, ptr %args, i64 {k}
@@ -106,7 +107,7 @@ check{k}:
 
 
 def _release(k: int, came_from: str, last: int) -> str:
-    """Give the buffer of argument ``k`` back and pass on whether the program ran."""
+    """Release the buffer of argument ``k`` and pass on whether the program ran."""
     done = "0" if k == last else f"%status{k + 1}"
     sources = [f"[{done}, %{came_from}]", f"[1, %check{k}]"]
     if k < last:
@@ -133,7 +134,7 @@ _definitions: list[_MethodDefinition] = []
 
 
 def builtin(address: int, name: str) -> Run:
-    """Return the Python function whose code, made by :func:`python_function`, is at an address."""
+    """Return the Python function with the code of :func:`python_function` at an address."""
     definition = _MethodDefinition(name.encode(), address, _METH_FASTCALL, None)
     _definitions.append(definition)
     prototype = ctypes.PYFUNCTYPE(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot's masses as plain arrays: one rigid body for each joint that moves.
+"""A robot's inertial parameters as plain arrays: one rigid body per moving joint.
 
-Links that are fixed to each other move as one, so their inertias are added once and for all. A body
-is described about the origin of its own frame (mass, first and second moment): there inertias add
-without regard to where the centre of mass is.
+Links joined by fixed joints move as one, so their inertias are summed once. A body is described
+about the origin of its own frame (mass, first and second moment), where inertias add regardless of
+the centre of mass.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from motion_nodes.kernels.kinematic_arrays import (
 
 @dataclass(frozen=True)
 class LinkMasses:
-    """Inertias of the ``f`` rows of a packed tree, each in its own frame."""
+    """Inertial parameters of the ``f`` rows of a packed tree, each in its own frame."""
 
     mass: Array
-    """[kg], shape (f,)."""
+    """Masses [kg], shape (f,)."""
     center: Array
     """Centres of mass [m], shape (f, 3)."""
     inertia: Array
@@ -38,25 +38,25 @@ class LinkMasses:
 
 @dataclass(frozen=True)
 class RigidBodies:
-    """Body 0 is the base, which stands still; each other one is moved by its own joint."""
+    """Rigid bodies of a robot: body 0 is the fixed base, each other one is moved by its joint."""
 
     arrays: PackedArrays
-    """Kinematics; every row but 0 moves."""
+    """Kinematics; every row except 0 moves."""
     mass: Array
-    """[kg], shape (b,)."""
+    """Masses [kg], shape (b,)."""
     moment: Array
     """Mass times centre of mass in the body's frame [kg m], shape (b, 3)."""
     inertia: Array
     """About the frame's origin [kg m^2], shape (b, 3, 3)."""
     damping: Array
-    """Of the body's joint [N m s/rad or N s/m], shape (b,)."""
+    """Viscous damping of the body's joint [N m s/rad or N s/m], shape (b,)."""
     armature: Array
-    """Inertia of each joint's rotor and gear, as felt at the joint [kg m^2 or kg], shape (n,)."""
+    """Rotor and gear inertia reflected to each joint [kg m^2 or kg], shape (n,)."""
     gravity: Array
-    """Acceleration in the axes of row 0 [m/s^2], shape (3,)."""
+    """Acceleration of gravity in the axes of row 0 [m/s^2], shape (3,)."""
 
     def digest(self) -> str:
-        """Return a hash that changes when any number does."""
+        """Return a hash of all numbers."""
         sha = hashlib.sha256(self.arrays.digest().encode())
         for name in ("mass", "moment", "inertia", "damping", "armature", "gravity"):
             array = np.ascontiguousarray(getattr(self, name), np.float64)
@@ -67,12 +67,12 @@ class RigidBodies:
 def bodies_of(
     arrays: PackedArrays, links: LinkMasses, armature: Array, gravity: Array
 ) -> RigidBodies:
-    """Join links that are fixed to each other.
+    """Merge links that are joined by fixed joints.
 
     Args:
         arrays: kinematics of the links.
-        links: their inertias.
-        armature: of each joint, shape (n,).
+        links: their inertial parameters.
+        armature: reflected inertia of each joint [kg m^2 or kg], shape (n,).
         gravity: in the axes of row 0 [m/s^2], shape (3,).
     """
     moving = [row for row, kind in enumerate(arrays.kind) if row == 0 or kind != FIXED]
@@ -116,25 +116,29 @@ def bodies_of(
 
 
 def inverse_dynamics(bodies: RigidBodies, q: Array, v: Array, a: Array) -> Array:
-    """Return the efforts that a motion needs, shape (n,): the recursive Newton-Euler method.
+    """Return the joint efforts of a motion, shape (n,): recursive Newton-Euler algorithm.
 
-    The generic way, for machines where no code can be generated, and to compare that code with.
+    NumPy implementation, for machines where no code can be generated, and as oracle for the
+    generated code.
 
     Args:
         bodies: the robot.
-        q: joint values [rad or m], shape (n,).
-        v: their velocities, shape (n,).
-        a: their accelerations, shape (n,).
+        q: joint positions [rad or m], shape (n,).
+        v: joint velocities [rad/s or m/s], shape (n,).
+        a: joint accelerations [rad/s^2 or m/s^2], shape (n,).
+
+    Returns:
+        Efforts [N m or N], shape (n,).
 
     Source: Luh, Walker and Paul, "On-line computational scheme for mechanical manipulators", 1980;
-    forces are taken about frame origins: f = m a + dw x h + w x (w x h),
-    n = I dw + w x I w + h x a.
+    forces are taken about frame origins: f = m a + dw x h + w x (w x h), n = I dw + w x I w + h x
+    a.
     """
     arrays = bodies.arrays
     count = len(arrays.kind)
     X = np.empty((count, 4, 4))
     w, dw, acc = np.zeros((count, 3)), np.zeros((count, 3)), np.zeros((count, 3))
-    # Gravity is the same as a base that accelerates upwards.
+    # Gravity is equivalent to a base that accelerates upwards.
     acc[0] = -bodies.gravity
     for i in range(1, count):
         p, k, axis = arrays.parent[i], arrays.q_index[i], arrays.axis[i]
@@ -167,6 +171,6 @@ def inverse_dynamics(bodies: RigidBodies, q: Array, v: Array, a: Array) -> Array
 
 
 def _cross(a: Array, b: Array) -> Array:
-    """Return the cross product; for three numbers np.cross takes ten times as long."""
+    """Return the cross product; np.cross takes ten times as long for three numbers."""
     (x, y, z), (u, v, w) = a.tolist(), b.tolist()
     return np.array([y * w - z * v, z * u - x * w, x * v - y * u])

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calling a robot's kernels from Python: generated code where possible, else the generic kernels.
+"""Binding of a robot's kernels to Python: generated code if available, else the generic kernels.
 
-Single calls are functions ``run(q, out...)`` that return 1, and write nothing, unless all arguments
-are contiguous float64 buffers of the right length. They hold the GIL: letting go of it would take
-longer than the work. Batches take arrays that the caller has checked, and release the GIL.
+Single calls are functions ``run(q, out...)`` that return 0, or 1 without writing unless all
+arguments are contiguous float64 buffers of the right length. They hold the GIL: releasing it would
+take longer than the computation. Batch calls take arrays that the caller has checked, and release
+the GIL.
 """
 
 from __future__ import annotations
@@ -51,14 +52,14 @@ class RobotCalls(Protocol):
         """Write the Jacobians of a row for m configurations, shape (m, 6, n)."""
 
     def load_frames(self) -> None:
-        """Compile or load whatever the calls for all frames need."""
+        """Compile or load the code of the calls for all frames."""
 
     def load_row(self, row: int) -> None:
-        """Compile or load whatever the calls for one row need."""
+        """Compile or load the code of the calls for one row."""
 
 
 def robot_calls(arrays: PackedArrays, *, generic: bool = False) -> RobotCalls:
-    """Return the best calls there are for a robot.
+    """Return the fastest available calls for a robot.
 
     Args:
         arrays: the robot.
@@ -82,7 +83,7 @@ def robot_calls(arrays: PackedArrays, *, generic: bool = False) -> RobotCalls:
 
 
 class GeneratedCalls:
-    """Calls of code that was generated for this robot."""
+    """Calls of generated code."""
 
     generated = True
 
@@ -212,24 +213,24 @@ class GenericCalls:
         self._generic.many_jacobians(self._model, Q, row, out)
 
     def load_frames(self) -> None:
-        """Run the kernels for poses once, which compiles them."""
+        """Run the pose kernels once, which compiles them."""
         Q = np.zeros((1, self._joint_count))
         self._poses(Q[0])
         self.frames_many(Q, np.empty((1, len(self._rows), 4, 4)))
 
     def load_row(self, row: int) -> None:
-        """Run the kernels for a row once, which compiles them."""
+        """Run the kernels of a row once, which compiles them."""
         Q = np.zeros((1, self._joint_count))
         self.pose_many(row, Q, np.empty((1, 4, 4)))
         self.jacobian_many(row, Q, np.empty((1, 6, self._joint_count)))
         self.both(row)(Q[0], np.empty((4, 4)), np.empty((6, self._joint_count)))
 
     def _poses(self, q: Array) -> Array | None:
-        """Return the poses of all rows; None if ``q`` is not what the kernels take."""
+        """Return the poses of all rows; None if ``q`` has the wrong type or shape."""
         fits = isinstance(q, np.ndarray) and q.dtype == np.float64 and q.flags.c_contiguous
         if not fits or q.shape != (self._joint_count,):
             return None
-        # Numba compiles anew for an array that cannot be written; a copy always can.
+        # Numba recompiles for read-only arrays; a copy is always writable.
         X = np.empty((self._model[0].shape[0], 4, 4))
         self._generic.all_poses(self._model, q.copy(), X)
         return X

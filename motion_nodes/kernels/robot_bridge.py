@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For Numba kernels: call a robot's generated code through its address.
+"""Call a robot's generated code from Numba kernels through its address.
 
-The kernel is compiled once and kept on disk; which robot it works for is an argument.
+The kernel is compiled once and cached; the robot is passed as an argument.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from numba.extending import intrinsic
 def call_one(typing: Any, address: Any, q: Any, out: Any) -> Any:
     """Call ``one(q, out)`` or ``lanes(q, out)`` of a program with a single result.
 
-    Args (in a kernel): the function's address, and the addresses of q and result as integers (an
-    array's is ``array.ctypes.data``). Nothing is checked.
+    Args (in a kernel): the function's address, and the addresses of q and result as integers
+    (``array.ctypes.data``). They are not checked.
     """
     return _call(2)
 
@@ -31,7 +31,7 @@ def call_both(typing: Any, address: Any, q: Any, pose: Any, jacobian: Any) -> An
 
 
 def _call(pointers: int) -> tuple[Signature, Any]:
-    """Return signature and code of a call with so many pointers."""
+    """Return signature and code of a call with that many pointers."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = ir.IntType(8).as_pointer()

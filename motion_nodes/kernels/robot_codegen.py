@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated code of one robot: found in this process, in the cache, or compiled now.
+"""The generated code of one robot: already loaded, from the cache, or compiled now.
 
-Code comes in units, so that a node pays only for what it uses: one unit for the poses of all
+Code is generated in units, so that a node pays only for what it uses: one unit for the poses of all
 frames, and one for pose and Jacobian of each frame. A unit takes some 0.1 s to compile and 2 ms to
 load.
 
-Other kernels call the robot's own code through the addresses that :meth:`RobotCode.address`
-returns; they need not be compiled again for another robot. Loaded code stays until the process
-ends, so an address, once handed out, remains good.
+Other kernels call the robot's code through the addresses returned by :meth:`RobotCode.address`;
+they need not be recompiled for another robot. Loaded code stays until the process ends, so
+addresses remain valid.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _lock = threading.RLock()
 
 
 class CodeGenerationError(RuntimeError):
-    """No code can be generated here; the generic kernels have to do."""
+    """Code cannot be generated on this machine; use the generic kernels."""
 
 
 def check_available() -> None:
-    """Do nothing if code can be generated here.
+    """Check that code can be generated on this machine.
 
     Raises:
-        CodeGenerationError: says why not.
+        CodeGenerationError: with the reason.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         raise CodeGenerationError("NUMBA_DISABLE_JIT is set")
@@ -54,8 +54,8 @@ class RobotCode:
 
     Functions of the unit of all frames: ``frames_one``, ``frames_python``, ``frames_many``.
     Functions of a row's unit: ``pose_one``, ``pose_python``, ``pose_many``, ``jacobian_one``,
-    ``jacobian_python``, ``jacobian_many``, ``both_one``, ``both_python`` and ``both_lanes``. What
-    each form expects stands in :mod:`motion_nodes.kernels.llvm_text`; ``both`` is pose, then
+    ``jacobian_python``, ``jacobian_many``, ``both_one``, ``both_python`` and ``both_lanes``. For
+    the arguments of each form see :mod:`motion_nodes.kernels.llvm_text`; ``both`` is pose, then
     Jacobian.
     """
 
@@ -67,7 +67,7 @@ class RobotCode:
 
     @property
     def lane_count(self) -> int:
-        """How many configurations go side by side."""
+        """Number of configurations per SIMD register."""
         return self._lanes.count
 
     def address(self, function: str, row: int | None = None) -> int:
@@ -78,12 +78,12 @@ class RobotCode:
             row: the row of pose or Jacobian; None for the unit of all frames.
 
         Raises:
-            CodeGenerationError: the code cannot be compiled here.
+            CodeGenerationError: the code cannot be compiled on this machine.
         """
         return self._unit(_ALL_FRAMES if row is None else row).address(function)
 
     def key(self, row: int | None = None) -> str:
-        """Return the name of a unit in the cache."""
+        """Return the cache key of a unit."""
         unit = _ALL_FRAMES if row is None else row
         parts = (_fingerprint(), self._digest, repr(self._lanes), str(unit))
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -114,15 +114,15 @@ class RobotCode:
 
 
 def load_code(name: str, text: Callable[[], str]) -> native.LoadedCode:
-    """Return code of another kind: from this process, the cache, or compiled now.
+    """Return code of another kind: already loaded, from the cache, or compiled now.
 
     Args:
-        name: changes whenever anything that the text depends on does, save what belongs to all
-            generated code (package version, compiler, CPU, the generator's common files).
+        name: unique for everything that the text depends on, except what all generated code has in
+            common (package version, compiler, CPU, the generator's common files).
         text: returns the LLVM code.
 
     Raises:
-        CodeGenerationError: the code cannot be compiled here.
+        CodeGenerationError: the code cannot be compiled on this machine.
     """
     check_available()
     return _unit_of(hashlib.sha256(f"{_fingerprint()}\n{name}".encode()).hexdigest(), text)
@@ -149,7 +149,7 @@ def _load(key: str, text: Callable[[], str]) -> native.LoadedCode:
 
 @functools.cache
 def _fingerprint() -> str:
-    """Return what code depends on besides the robot: generator, versions and CPU."""
+    """Return a hash of what code depends on besides the robot: generator, versions and CPU."""
     cpu = native.host_cpu()
     sha = hashlib.sha256(f"{motion_nodes.__version__}\n{native.toolchain()}\n{cpu}\n".encode())
     sha.update(source_digest(_GENERATOR).encode())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LLVM instructions on one kind of value: a number, or several side by side in a wide register.
+"""LLVM instructions on one type of value: a number, or several side by side in a SIMD register.
 
-Everything that depends on the element type (double or float) and on the number of lanes stands
-here, so that one and the same tape becomes scalar double, ``<8 x double>`` or ``<16 x float>``.
+Everything that depends on the element type (double or float) and on the number of lanes is here, so
+that the same expression graph becomes scalar double, ``<8 x double>`` or ``<16 x float>``.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# contract: a * b + c may become one fused instruction. nsz: the sign of a zero does not matter.
-# Flags that assume finite numbers are left out on purpose: a NaN that goes in must come out.
+# contract: a * b + c may become one fused instruction. nsz: the sign of a zero is ignored. Flags
+# that assume finite numbers are omitted on purpose: NaN inputs must give NaN results.
 _FLAGS = "contract nsz"
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """The kind of value that code works on."""
+    """The type of values in generated code."""
 
     element: str = "double"
     """``double`` (float64) or ``float`` (float32)."""
     count: int = 1
-    """How many configurations are side by side; a power of two."""
+    """Number of configurations side by side; a power of two."""
 
     @property
     def bits(self) -> int:
@@ -37,16 +37,16 @@ class Lanes:
 
     @property
     def integer_type(self) -> str:
-        """The LLVM type of whole numbers of the same size."""
+        """The LLVM type of integers of the same size."""
         return f"i{self.bits}" if self.count == 1 else f"<{self.count} x i{self.bits}>"
 
     @property
     def suffix(self) -> str:
-        """The type as it stands in names of LLVM intrinsics."""
+        """The type's suffix in names of LLVM intrinsics."""
         return f"f{self.bits}" if self.count == 1 else f"v{self.count}f{self.bits}"
 
     def constant(self, value: float) -> str:
-        """Return the same number in each lane as an LLVM constant."""
+        """Return a number in all lanes as an LLVM constant."""
         if self.element == "float":
             value = struct.unpack("<f", struct.pack("<f", value))[0]
         # LLVM writes floats, too, as the bits of a double.
@@ -54,7 +54,7 @@ class Lanes:
         return self._filled(self.element, literal)
 
     def whole(self, value: int) -> str:
-        """Return the same whole number in each lane as an LLVM constant."""
+        """Return an integer in all lanes as an LLVM constant."""
         return self._filled(f"i{self.bits}", str(value))
 
     def _filled(self, type_name: str, literal: str) -> str:
@@ -84,7 +84,7 @@ class Writer:
         return self.emit(f"{name} {_FLAGS} {self.lanes.type} {a}, {b}")
 
     def exact(self, name: str, a: str, b: str) -> str:
-        """Do the same, rounded as written and never fused."""
+        """The same, rounded as written and never fused."""
         return self.emit(f"{name} {self.lanes.type} {a}, {b}")
 
     def negated(self, a: str) -> str:
@@ -102,7 +102,7 @@ class Writer:
         return self.emit(f"call {t} @llvm.fma.{self.lanes.suffix}({t} {a}, {t} {b}, {t} {c})")
 
     def integer(self, name: str, a: str, b: str) -> str:
-        """Return the result of an operation on whole numbers."""
+        """Return the result of an integer operation."""
         return self.emit(f"{name} {self.lanes.integer_type} {a}, {b}")
 
     def as_integer(self, a: str) -> str:
@@ -124,11 +124,11 @@ class Writer:
         return self.emit(f"getelementptr {self.lanes.element}, ptr {base}, i64 {index}")
 
     def load(self, address: str) -> str:
-        """Return the value at an address that need not be aligned to the register's size."""
+        """Return the value at an address, without alignment requirements."""
         return self.emit(f"load {self.lanes.type}, ptr {address}, align {self.lanes.bits // 8}")
 
     def store(self, value: str, address: str) -> None:
-        """Write a value to such an address."""
+        """Write a value to an address, without alignment requirements."""
         align = self.lanes.bits // 8
         self.lines.append(f"  store {self.lanes.type} {value}, ptr {address}, align {align}")
 
@@ -149,7 +149,7 @@ class Writer:
         return self.emit(f"extractelement {self.lanes.type} {value}, i64 {index}")
 
     def transposed(self, values: Sequence[str]) -> list[str]:
-        """Turn as many values as there are lanes over the diagonal.
+        """Return the transpose of a square block: as many values as there are lanes.
 
         Lane i of value k becomes lane k of value i, in log2(lanes) rounds that swap blocks.
         """

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sine and cosine together, as LLVM code for any number of lanes.
 
-The C library has no vector form that is always there, and two calls per joint would cost more than
-the rest of the kinematics. The angle is brought to [-pi/4, pi/4] by subtracting a multiple k of
-pi/2 in three fused steps, two polynomials give sine and cosine there, and the last two bits of k
-say which of them is which and with what sign.
+The C library has no portable vector version, and two calls per joint would cost more than the rest
+of the kinematics. The angle is reduced to [-pi/4, pi/4] by subtracting a multiple k of pi/2 in
+three fused steps, two polynomials give sine and cosine there, and the last two bits of k select
+which of them is which and with what sign.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from motion_nodes.kernels.simd import Writer
 
 @dataclass(frozen=True)
 class _Precision:
-    """Numbers for one element type."""
+    """Constants of one element type."""
 
     half_pi: tuple[float, float, float]
     """pi/2 as an unevaluated sum: its rounding, the rest's rounding, and so on."""
     magic: float
-    """1.5 * 2^(mantissa bits): adding it rounds to a whole number and leaves that in the bits."""
+    """1.5 * 2^(mantissa bits): adding it rounds to an integer and leaves that in the low bits."""
     largest: float
-    """Largest angle for which that works [rad]; NaN comes out beyond."""
+    """Max angle for which that works [rad]; beyond it the result is NaN."""
     sine: tuple[float, ...]
     """sin(r) = r + r^3 (s0 + s1 r^2 + ...)."""
     cosine: tuple[float, ...]
@@ -68,11 +68,11 @@ _PRECISION = {
 def write_sincos(writer: Writer, angle: str) -> tuple[str, str]:
     """Write the code for one angle.
 
-    Absolute error below 1.2e-16 (double) or 1e-7 (float) as long as the angle itself is exact. NaN,
+    Absolute error below 1.2e-16 (double) or 1e-7 (float) if the angle itself is exact. NaN,
     infinity and angles beyond 1e15 rad (float: 4e6 rad) give NaN.
 
     Args:
-        writer: where to write.
+        writer: receives the instructions.
         angle: name of the angle's value [rad].
 
     Returns:
@@ -99,7 +99,7 @@ def write_sincos(writer: Writer, angle: str) -> tuple[str, str]:
 
 
 def _reduced(writer: Writer, angle: str, precision: _Precision) -> tuple[str, str]:
-    """Return the number of quarter turns (in the low bits) and the angle that is left."""
+    """Return the number of quarter turns (in the low bits) and the reduced angle."""
     lanes = writer.lanes
     t = lanes.type
     size = writer.emit(f"call {t} @llvm.fabs.{lanes.suffix}({t} {angle})")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What generated code depends on besides its robot: the files that generate it."""
+"""Hashes of the source files that generate code."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ def source_digest(names: tuple[str, ...]) -> str:
     """Return a hash of modules of this package, as hexadecimal digits.
 
     Args:
-        names: of modules below ``motion_nodes.kernels``, such as ``rmp.rmp_codegen``. In a zipped
-            or frozen install, which has no sources, the package's version alone has to tell.
+        names: modules below ``motion_nodes.kernels``, such as ``rmp.rmp_codegen``. A zipped or
+            frozen install has no sources; there only the package's version is hashed.
 
     Raises:
-        FileNotFoundError: names the module that there is not.
+        FileNotFoundError: names the missing module.
     """
     if not Path(__file__).is_file():
         return ""

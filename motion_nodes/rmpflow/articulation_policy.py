@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A policy's few joints in a robot's many: what to read for it, and where its targets go.
+"""Mapping between a policy's joints and all joints of a robot.
 
-As Isaac Sim's ``ArticulationMotionPolicy`` and ``MotionPolicyController``; joints are found by
-name, so the robot may have more of them, in any order.
+Counterpart of Isaac Sim's ``ArticulationMotionPolicy`` and ``MotionPolicyController``; joints are
+matched by name, so the robot may have more of them, in any order.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from motion_nodes.scene.world import World
 
 
 class PolicyJointTargets(NamedTuple):
-    """Targets of all joints of a robot, as ``JointCommand`` and ``JointState`` take them."""
+    """Targets of all joints of a robot, as accepted by ``JointCommand`` and ``JointState``."""
 
     names: tuple[str, ...]
     positions: Array
-    """[rad or m], shape (n,); NaN for joints that the policy does not lead."""
+    """[rad or m], shape (n,); NaN for joints that the policy does not control."""
     velocities: Array
-    """[rad/s or m/s], shape (n,); NaN for joints that the policy does not lead."""
+    """[rad/s or m/s], shape (n,); NaN for joints that the policy does not control."""
 
     def padded_with_none(self) -> tuple[list[float | None], list[float | None]]:
-        """Return positions and velocities with None where nothing is said."""
+        """Return positions and velocities with None instead of NaN."""
         return _with_none(self.positions), _with_none(self.velocities)
 
 
 class Articulation(Protocol):
-    """A robot under command."""
+    """Interface of a controlled robot."""
 
     @property
     def joint_names(self) -> Sequence[str]:
-        """All its joints, in its own order."""
+        """All joints, in the robot's order."""
 
     def joint_positions(self) -> ArrayLike:
-        """Return where they are [rad or m], shape (n,)."""
+        """Return the measured positions [rad or m], shape (n,)."""
 
     def joint_velocities(self) -> ArrayLike:
-        """Return how fast they are [rad/s or m/s], shape (n,)."""
+        """Return the measured velocities [rad/s or m/s], shape (n,)."""
 
     def apply(self, targets: PolicyJointTargets) -> None:
-        """Command them."""
+        """Command the joints."""
 
 
 class ArticulationMotionPolicy:
-    """Runs a policy on a robot whose joints are more, and in another order."""
+    """Runs a policy on a robot that may have more joints, in another order."""
 
     def __init__(
         self,
@@ -61,15 +61,15 @@ class ArticulationMotionPolicy:
         policy: MotionPolicy,
         default_physics_dt: float = 1.0 / 60.0,
     ) -> None:
-        """Prepare.
+        """Connect a policy to a robot.
 
         Args:
             robot: whose joints are read and commanded.
-            policy: what leads them.
-            default_physics_dt: length of a frame where none is given [s].
+            policy: the policy.
+            default_physics_dt: default frame duration [s].
 
         Raises:
-            UnknownJoint: the robot lacks a joint that the policy leads or watches.
+            UnknownJoint: the robot lacks an active or watched joint of the policy.
         """
         self.robot, self.policy = robot, policy
         self.default_physics_dt = default_physics_dt
@@ -82,13 +82,13 @@ class ArticulationMotionPolicy:
         self._watched = [names.index(name) for name in policy.watched_joints]
 
     def joint_targets(self, dt: float | None = None) -> PolicyJointTargets:
-        """Return where all joints shall be after a frame.
+        """Return the targets of all joints at the end of a frame.
 
         Args:
-            dt: length of the frame [s]; None: the default.
+            dt: frame duration [s]; None: the default.
 
         Raises:
-            InvalidCommand: the robot's state has another length, or is not finite.
+            InvalidCommand: the robot's state has the wrong length, or is not finite.
         """
         q, qd = self._read(self.robot.joint_positions()), self._read(self.robot.joint_velocities())
         duration = self.default_physics_dt if dt is None else dt
@@ -97,7 +97,7 @@ class ArticulationMotionPolicy:
         return PolicyJointTargets(self._names, self._spread(positions), self._spread(velocities))
 
     def move(self, dt: float | None = None) -> PolicyJointTargets:
-        """Command the robot for a frame, and return what it was told."""
+        """Command the robot for a frame, and return the command."""
         targets = self.joint_targets(dt)
         self.robot.apply(targets)
         return targets
@@ -119,7 +119,7 @@ class ArticulationMotionPolicy:
 
 
 class MotionPolicyController:
-    """Leads a robot's tool to a pose, a frame at a time, around obstacles."""
+    """Moves a robot's tool to a pose with obstacle avoidance, frame by frame."""
 
     def __init__(self, name: str, articulation_motion_policy: ArticulationMotionPolicy) -> None:
         self.name = name
@@ -128,7 +128,7 @@ class MotionPolicyController:
 
     @property
     def scene(self) -> Scene:
-        """Obstacles that are minded."""
+        """Obstacles in use."""
         return self._world.scene
 
     def forward(
@@ -137,49 +137,49 @@ class MotionPolicyController:
         target_orientation: ArrayLike | None = None,
         dt: float | None = None,
     ) -> PolicyJointTargets:
-        """Return the next targets on the way to a pose.
+        """Return the next joint targets towards a pose.
 
         Args:
             target_position: of the tool in the world [m], shape (3,).
-            target_orientation: quat_xyzw, shape (4,); None: any.
-            dt: length of the frame [s]; None: the default.
+            target_orientation: quat_xyzw in the world, shape (4,); None: unconstrained.
+            dt: frame duration [s]; None: the default.
 
         Raises:
-            InvalidCommand: target or state are no finite numbers; nothing is told.
+            InvalidCommand: target or state are not finite; nothing is commanded.
         """
         policy = self.articulation_motion_policy.policy
         policy.set_end_effector_target(target_position, target_orientation)
         return self.articulation_motion_policy.joint_targets(dt)
 
     def add_obstacle(self, item: WorldObject) -> None:
-        """Mind an obstacle from now on; one of the same name is replaced.
+        """Add an obstacle; one of the same name is replaced.
 
         Raises:
-            InvalidCommand: it is none.
+            InvalidCommand: the object is not valid.
         """
         self._world.add(item)
         self._update()
 
     def move_obstacle(self, name: str, X_WO: Array) -> None:
-        """Say where an obstacle is now, shape (4, 4).
+        """Set the pose of an obstacle in the world, shape (4, 4).
 
         Raises:
-            InvalidCommand: there is none of that name, or the pose is none.
+            InvalidCommand: unknown name, or invalid pose.
         """
         self._world.move({name: X_WO})
         self._update()
 
     def remove_obstacle(self, name: str) -> None:
-        """Mind an obstacle no longer.
+        """Remove an obstacle.
 
         Raises:
-            InvalidCommand: there is none of that name.
+            InvalidCommand: unknown name.
         """
         self._world.remove(name)
         self._update()
 
     def reset(self) -> None:
-        """Forget obstacles, targets and state."""
+        """Clear obstacles, targets and state."""
         self._world = World()
         self.articulation_motion_policy.policy.reset()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tool carries, as spheres in the tool's frame."""
+"""Attached bodies as spheres in the tool's frame."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from motion_nodes.scene.scene import Scene
 
 
 def carried_spheres(robot: Robot, tool: str, scene: Scene) -> Array:
-    """Return what is carried, shape (c, 4): centre in the tool's frame and radius [m].
+    """Return the attached bodies as spheres, shape (c, 4): centre (tool frame) and radius [m].
 
-    Where it would take more spheres than there is room for, one holds each body.
+    If the max number of spheres would be exceeded, each body is replaced by one bounding sphere.
 
     Args:
         robot: the robot.
         tool: frame of the tool.
-        scene: with attached bodies.
+        scene: scene with attached bodies.
 
     Raises:
-        InvalidCommand: a body hangs on a link that moves against the tool, or there are too many.
+        InvalidCommand: a body is attached to a link that moves relative to the tool, or there are
+            too many bodies.
     """
     if not scene.attached:
         return np.empty((0, 4))
@@ -38,7 +39,7 @@ def carried_spheres(robot: Robot, tool: str, scene: Scene) -> Array:
     for item in scene.attached.values():
         if top.get(item.link) != top[tool]:
             raise InvalidCommand(
-                f"'{item.name}' hangs on '{item.link}', which moves against '{tool}': RMPflow "
+                f"'{item.name}' is attached to '{item.link}', which moves relative to '{tool}': RMPflow "
                 f"keeps only what moves with its tool away from the world."
             )
         X_TL = X_TW @ kinematics.pose(q, item.link)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerations that RMPflow asks for, by generated code where possible, else in NumPy."""
+"""Accelerations of RMPflow, by generated code if available, else in NumPy."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     from motion_nodes.rmpflow.self_collision import SelfCollisionCode
 
 _LOG = logging.getLogger(__name__)
-_SOLVABLE = 1e-11  # least pivot of a factorisation, relative, that gives a useful solution
+_SOLVABLE = 1e-11  # min relative pivot of the factorization for a valid solution
 
 
 class Evaluator:
-    """One robot's leaves: what they ask for in a state. Everything is in the robot's base frame.
+    """Evaluates one robot's RMPs in a state. Everything is in the robot's base frame.
 
-    ``q`` and ``qd`` hold all joints in the order of ``joint_names``, the active ones first; they
+    ``q`` and ``qd`` contain all joints in the order of ``joint_names``, the active ones first; they
     must be finite.
     """
 
@@ -68,17 +68,17 @@ class Evaluator:
         *,
         generic: bool = False,
     ) -> None:
-        """Prepare; code is compiled the first time for a robot.
+        """Create the evaluator; code is compiled at the first use of a robot.
 
         Args:
             robot: with collision spheres or collision geometry.
-            active: joints that move.
-            tool: frame that targets are for.
+            active: joints moved by the policy.
+            tool: frame of the targets.
             settings: parameters.
             generic: True to use no generated code.
 
         Raises:
-            UnknownJoint, UnknownFrame: for a name that the robot has not.
+            UnknownJoint, UnknownFrame: for a name that the robot does not have.
             InvalidConfig: settings that do not fit the robot.
         """
         robot.indices(active)
@@ -114,12 +114,12 @@ class Evaluator:
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """All joints of a state."""
+        """All joints of a state, in order."""
         return (*self.active, *self.watched)
 
     @functools.cached_property
     def self_spheres(self) -> SelfSpheres:
-        """Links that may not touch each other."""
+        """Link pairs of self-collision avoidance."""
         return self_spheres(self._robot, self.model, self.spheres.links, self.spheres.radii)
 
     @functools.cached_property
@@ -130,17 +130,17 @@ class Evaluator:
 
     @property
     def generated(self) -> bool:
-        """Whether generated code runs."""
+        """Whether generated code is used."""
         return self._run is not None
 
     def set_settings(self, settings: RmpflowSettings) -> None:
-        """Use other parameters from now on; frames of controllers stay as they were.
+        """Replace the parameters; frames of controllers do not change.
 
-        Where links begin to keep away from each other, their code is loaded, or compiled once on a
+        The first time self-collision avoidance is enabled, its code is loaded, or compiled once per
         machine.
 
         Raises:
-            InvalidConfig: they do not fit the robot; then the parameters before stay.
+            InvalidConfig: they do not fit the robot; the previous parameters stay.
         """
         lower, upper = buffered_limits(self.limits.lower, self.limits.upper, settings, self.active)
         cap = settings.joint_velocity_cap_rmp
@@ -161,13 +161,13 @@ class Evaluator:
             self._self_collision.set_settings(settings)
 
     def set_obstacles(self, obstacles: ObstacleArrays) -> None:
-        """Keep away from other obstacles from now on."""
+        """Replace the obstacles."""
         self.obstacles = obstacles
         self._point_to("boxes", obstacles.boxes)
         self._point_to("rounds", obstacles.rounds)
 
     def set_carried(self, spheres: Array) -> None:
-        """Keep what the tool carries away from obstacles, too.
+        """Set the attached spheres, which avoid obstacles, too.
 
         Args:
             spheres: centre in the tool's frame and radius [m], shape (c, 4).
@@ -182,7 +182,7 @@ class Evaluator:
         self._whole[self._at["blocks"]] = padded(start + len(spheres)) // BLOCK
 
     def set_goal(self, goal: Goal) -> None:
-        """Go somewhere else from now on."""
+        """Replace the goal."""
         self.goal = goal
         self._posture[:] = goal.posture
         self._has_goal[:] = goal.position is not None, goal.rotation is not None
@@ -209,7 +209,7 @@ class Evaluator:
         return resolve(M, rhs, self.settings.canonical_resolve.max_acceleration_norm)
 
     def report(self, q: Array, qd: Array) -> NumpyEvaluation:
-        """Return accelerations and what each leaf contributes; takes milliseconds."""
+        """Return accelerations and the contribution of each RMP; takes milliseconds."""
         model = self.model
         carried = len(self._carried)
         around = Surroundings(
@@ -233,9 +233,9 @@ class Evaluator:
         return self._kinematics.jacobian(q, self._tool)
 
     def clearances(self, q: Array) -> Array:
-        """Return the least signed distance of each sphere from all obstacles, shape (s + c,).
+        """Return the min signed distance of each sphere to all obstacles [m], shape (s + c,).
 
-        Spheres are those of the robot, then what is carried. Without obstacles: infinity.
+        Spheres are those of the robot, then the attached ones. Without obstacles: infinity.
         """
         count = len(self.spheres.radii) + len(self._carried)
         if self._run is not None:
@@ -250,7 +250,7 @@ class Evaluator:
         )
 
     def sphere_positions(self, q: Array) -> Array:
-        """Return the robot's spheres and what is carried in the base frame, shape (s + c, 4)."""
+        """Return the robot's and the attached spheres in the base frame [m], shape (s + c, 4)."""
         model, carried = self.model, len(self._carried)
         radii = np.concatenate((self.spheres.radii, self._carried[:, 3]))
         if self._run is not None:
@@ -275,7 +275,7 @@ class Evaluator:
         self._memory[at : at + len(numbers)] = numbers
 
     def _view(self, field: str, *shape: int) -> Array:
-        """Return a field of the memory, to write what is new in each step."""
+        """Return a writable view of a field of the memory."""
         at = self._at[field]
         return self._memory[at : at + math.prod(shape)].reshape(shape)
 
@@ -285,7 +285,7 @@ class Evaluator:
 
 
 def _generated(model: RmpModel) -> Run | None:
-    """Return the generated code, or None where there can be none."""
+    """Return the generated code, or None if it is not available."""
     try:
         from motion_nodes.kernels.rmp.rmp_codegen import rmp_call
         from motion_nodes.kernels.robot_codegen import CodeGenerationError

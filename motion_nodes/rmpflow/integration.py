@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From accelerations to motion that keeps every limit, however the policy is tuned."""
+"""Integration of accelerations to motion within all joint limits, for any parameters."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array
 
 _LOG = logging.getLogger(__name__)
-_REGISTER = 8  # joints side by side, at most
-_HARDEST = 1e6  # stands for a limit that there is not [rad/s^3]
+_REGISTER = 8  # min number of rows for the generated code
+_HARDEST = 1e6  # replaces a missing jerk limit [rad/s^3]
 
 
 @dataclass
@@ -24,26 +24,30 @@ class JointMotion:
     """State of the active joints, shape (n,) each."""
 
     q: Array
-    """Positions [rad or m]."""
+    """Positions [rad or m], shape (n,)."""
     qd: Array
-    """Velocities [rad/s or m/s]."""
+    """Velocities [rad/s or m/s], shape (n,)."""
     qdd: Array
-    """Accelerations of the last step [rad/s^2 or m/s^2]."""
+    """Accelerations of the last step [rad/s^2 or m/s^2], shape (n,)."""
 
     def copy(self) -> JointMotion:
-        """Return the same state in arrays of its own."""
+        """Return a copy with its own arrays."""
         return JointMotion(self.q.copy(), self.qd.copy(), self.qdd.copy())
 
 
 def substeps(duration: float, longest: float) -> tuple[int, float]:
-    """Return how many equal steps a duration takes, and how long each is [s].
+    """Return the number of equal steps in a duration, and their length [s].
+
+    Args:
+        duration: total time [s].
+        longest: max length of a step [s].
 
     Raises:
         InvalidConfig: a duration that is not positive and finite.
     """
     if not (math.isfinite(duration) and duration > 0.0):
         raise InvalidConfig(f"the duration is {duration} s; it must be above 0 and finite.")
-    # 1/60 s must not take six steps of 1/300 s only because it is not exact.
+    # Tolerance: 1/60 s must give five steps of 1/300 s, not six because of rounding.
     count = max(1, math.ceil(duration / longest * (1.0 - 1e-9)))
     return count, duration / count
 
@@ -51,19 +55,19 @@ def substeps(duration: float, longest: float) -> tuple[int, float]:
 class Integrator:
     """Explicit Euler steps within limits of position, velocity, acceleration and jerk.
 
-    Acceleration beyond what a joint can do scales all joints down together, so that the direction
-    is kept; then each joint stays able to stop in time.
+    If a joint exceeds its acceleration limit, all joints are scaled down together to preserve the
+    direction; then each joint is limited so that it can stop in time.
     """
 
     def __init__(
         self, limits: JointLimits, most: float, *, bounded_jerk: bool, generic: bool = False
     ) -> None:
-        """Prepare.
+        """Create the integrator.
 
         Args:
             limits: of the active joints.
-            most: acceleration where a joint's limits name none [rad/s^2].
-            bounded_jerk: whether limits of jerk are kept.
+            most: acceleration limit of joints without one [rad/s^2].
+            bounded_jerk: whether jerk limits are respected.
             generic: True to use no generated code.
         """
         n = len(limits.names)
@@ -71,7 +75,7 @@ class Integrator:
         self._lower, self._upper = limits.lower, limits.upper
         self._acceleration = np.where(np.isfinite(limits.acceleration), limits.acceleration, most)
         jerk = limits.jerk if bounded_jerk else np.full(n, _HARDEST)
-        # A register is filled, else the code takes one joint after the other.
+        # Padded to a full register, else the code processes one joint after the other.
         self._rows = np.ones((max(n, _REGISTER), len(INPUTS)))
         self._columns = {name: self._rows[:n, i] for i, name in enumerate(INPUTS)}
         self._columns["lower"][:] = np.where(np.isfinite(limits.lower), limits.lower, -1e9)
@@ -83,15 +87,15 @@ class Integrator:
         self._bound = generic_bound if generic else _best_bound()
 
     def set_max_velocity(self, velocity: Array) -> None:
-        """Keep lower limits of velocity than the joints' own, shape (n,) [rad/s or m/s]."""
+        """Set velocity limits below those of the joints, shape (n,) [rad/s or m/s]."""
         self._columns["speed"][:] = np.minimum(np.minimum(velocity, self._limits.velocity), 1e6)
 
     def step(self, state: JointMotion, wish: Array, dt: float) -> None:
         """Advance a state by one step.
 
         Args:
-            state: is changed.
-            wish: accelerations that the policy asks for [rad/s^2 or m/s^2], shape (n,).
+            state: changed in place.
+            wish: accelerations of the policy [rad/s^2 or m/s^2], shape (n,).
             dt: length of the step [s].
         """
         share = float((np.abs(wish) / self._acceleration).max(initial=1.0))
@@ -107,7 +111,7 @@ class Integrator:
             self._hold(state, before)
 
     def _hold(self, state: JointMotion, before: Array) -> None:
-        """Stop at the limits; who begins outside may come back, and gets no further out."""
+        """Stop at the position limits; a joint outside may move back, but not farther out."""
         q, qd = state.q, state.qd
         held = np.clip(q, np.minimum(self._lower, before), np.maximum(self._upper, before))
         stopped = (held != q) & ((q - held) * qd > 0.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What any policy of motion offers, RMPflow or another."""
+"""Interface of motion policies."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from motion_nodes.scene.scene import Scene
 
 
 class MotionPolicy(Protocol):
-    """Leads some joints of a robot, step by step, towards a target."""
+    """Moves some joints of a robot, step by step, towards a target."""
 
     @property
     def active_joints(self) -> tuple[str, ...]:
-        """Joints that are led, in the order of its arrays."""
+        """Joints moved by the policy, in the order of its arrays."""
 
     @property
     def watched_joints(self) -> tuple[str, ...]:
-        """Joints that are only looked at, in the order of its arrays."""
+        """Joints that are only observed, in the order of its arrays."""
 
     def set_robot_base_pose(self, X_WB: ArrayLike) -> None:
-        """Say where the robot's base frame is in the world, shape (4, 4)."""
+        """Set the pose of the robot's base frame in the world, shape (4, 4)."""
 
     def set_cspace_target(self, q: ArrayLike) -> None:
-        """Lead to a posture of the active joints, shape (n,)."""
+        """Set the target posture of the active joints [rad or m], shape (n,)."""
 
     def set_end_effector_target(
         self, position: ArrayLike | None = None, orientation: ArrayLike | None = None
     ) -> None:
-        """Lead the tool to a position (3,) [m] and to an orientation, quat_xyzw (4,)."""
+        """Set the target position of the tool (3,) [m] and its orientation, quat_xyzw (4,)."""
 
     def set_scene(self, scene: Scene) -> None:
-        """Mind the obstacles of a scene from now on."""
+        """Set the obstacles."""
 
     def compute_joint_targets(
         self,
@@ -44,7 +44,7 @@ class MotionPolicy(Protocol):
         watched_qd: ArrayLike,
         frame_duration: float,
     ) -> tuple[Array, Array]:
-        """Return positions and velocities of the active joints after a time [s], (n,) each."""
+        """Return positions and velocities of the active joints after a duration [s], (n,) each."""
 
     def reset(self) -> None:
-        """Forget targets, obstacles and state."""
+        """Clear targets, obstacles and state."""

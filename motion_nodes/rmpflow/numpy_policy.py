@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One evaluation of the policy in plain NumPy, leaf by leaf.
+"""One evaluation of the policy in plain NumPy, RMP by RMP.
 
-Slow beside the generated code, and written another way: Jacobians of points instead of rigid
-bodies. It is the oracle of the tests, what runs where no code can be generated, and what tells how
-much each leaf asks for.
+Slow compared with the generated code, and written differently: Jacobians of points instead of rigid
+bodies. It is the oracle of the tests, the fallback where no code can be generated, and it reports
+the contribution of each RMP.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from motion_nodes.rmpflow import rmps
 from motion_nodes.rmpflow.obstacle_distance import distances
 from motion_nodes.rmpflow.self_pairs import SelfSpheres
 
-_NOTHING = 1e-10  # least eigenvalue beside the greatest that still counts
+_NOTHING = 1e-10  # smallest eigenvalue relative to the largest that is not treated as zero
 
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """What the policy is led to, in the base frame."""
+    """Goal of the policy, in the base frame."""
 
     posture: Array
-    """Positions of the active joints [rad or m], shape (n,)."""
+    """Target positions of the active joints [rad or m], shape (n,)."""
     position: Array | None = None
-    """Of the tool [m], shape (3,)."""
+    """Target position of the tool [m], shape (3,); None: unconstrained."""
     rotation: Array | None = None
-    """Of the tool, shape (3, 3)."""
+    """Target rotation of the tool, shape (3, 3); None: unconstrained."""
 
 
 @dataclass(frozen=True, eq=False)
 class LeafReport:
-    """What one leaf asks for, in the space of the joints."""
+    """Contribution of one RMP in joint space."""
 
     name: str
     M: Array
@@ -47,12 +47,12 @@ class LeafReport:
 
     @property
     def weight(self) -> float:
-        """How much the leaf matters: the trace of its metric."""
+        """Weight of the RMP: the trace of its metric."""
         return float(np.trace(self.M))
 
     @property
     def acceleration(self) -> Array:
-        """What the joints would do if this leaf were alone [rad/s^2], shape (n,)."""
+        """Acceleration of the joints under this RMP alone [rad/s^2 or m/s^2], shape (n,)."""
         return np.asarray(np.linalg.pinv(self.M, rcond=_NOTHING, hermitian=True) @ self.force)
 
 
@@ -70,7 +70,7 @@ class NumpyEvaluation:
 
 
 def resolve(M: Array, rhs: Array, most: float) -> Array:
-    """Return the acceleration that serves all leaves best, its norm at most ``most``."""
+    """Return the acceleration that resolves all RMPs, its norm limited to ``most``."""
     return rmps.capped(np.linalg.pinv(M, rcond=_NOTHING, hermitian=True) @ rhs, most)
 
 
@@ -89,9 +89,9 @@ class PointMotion:
             self._forward(row, int(arrays.parent[row]), q, qd)
 
     def _forward(self, row: int, parent: int, q: Array, qd: Array) -> None:
-        """Carry pose, velocity and acceleration of a parent on to its child.
+        """Propagate pose, velocity and acceleration of a parent to its child.
 
-        Source: Siciliano et al., Robotics (2009), section 7.5.1, without accelerations of joints.
+        Source: Siciliano et al., Robotics (2009), section 7.5.1, without joint accelerations.
         """
         arrays = self._arrays
         R = self.R[parent] @ arrays.X_PJ[row][:3, :3]
@@ -122,7 +122,7 @@ class PointMotion:
         )
 
     def point(self, row: int, centre: Array) -> tuple[Array, Array, Array]:
-        """Return position, velocity and J-dot qd of a point that is fixed to a row."""
+        """Return position, velocity and J-dot qd of a point fixed to a row."""
         arm = self.R[row] @ centre
         w = self.w[row]
         velocity = self.v[row] + np.cross(w, arm)
@@ -151,26 +151,26 @@ def _rotation(axis: Array, angle: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """What is kept away from what."""
+    """Collision spheres and the obstacles they must avoid, in the base frame."""
 
     sphere_rows: tuple[int, ...]
     centres: Array
-    """Shape (s, 3), in their rows [m]."""
+    """Centres of the spheres in their rows [m], shape (s, 3)."""
     radii: Array
-    """Shape (s,) [m]."""
+    """Radii of the spheres [m], shape (s,)."""
     obstacles: ObstacleArrays
     guard_rows: tuple[int, ...]
     guard_radii: Array
-    """Shape (g,) [m]."""
+    """Radii of the guard spheres [m], shape (g,)."""
     capsules: Array
-    """Shape (c, BOX)."""
+    """Capsules of the base, shape (c, BOX)."""
     apart: SelfSpheres | None = None
-    """Links that keep away from each other."""
+    """Link pairs of self-collision avoidance."""
 
 
 @dataclass(frozen=True, eq=False)
 class JointBounds:
-    """Limits as the leaves know them, shape (n,) each."""
+    """Joint limits as used by the RMPs, shape (n,) each."""
 
     lower: Array
     upper: Array
@@ -187,16 +187,16 @@ def evaluate(
     q: Array,
     qd: Array,
 ) -> NumpyEvaluation:
-    """Return what the policy does in a state, and what each leaf contributes.
+    """Return the accelerations of the policy, and the contribution of each RMP.
 
     Args:
         model: the robot.
         settings: parameters.
-        bounds: limits.
+        bounds: joint limits.
         around: spheres and obstacles, in the base frame.
-        goal: where to.
-        q: positions of all joints, active ones first [rad or m].
-        qd: their velocities [rad/s or m/s].
+        goal: goal in the base frame.
+        q: positions of all joints, active ones first [rad or m], shape (m,).
+        qd: velocities of all joints [rad/s or m/s], shape (m,).
     """
     motion = PointMotion(model.arrays, model.active, q, qd)
     n = model.active

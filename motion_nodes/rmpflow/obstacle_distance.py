@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distance of one moving point from all obstacles, in NumPy: the formulas of the generated code."""
+"""Distance of one moving point to all obstacles, in NumPy: the formulas of the generated code."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from motion_nodes.kernels.rmp.rmp_formulas import NumpyOps
 from motion_nodes.kernels.rmp.rmp_memory import ObstacleArrays
 from motion_nodes.model.tree import Array
 
-# Written for symbols; with arrays for symbols and NumPy for the tape they are plain functions.
+# Written for expression graphs; with arrays and NumpyOps they are plain functions.
 _from_box: Callable[..., Any] = rmp_distance.from_box
 _from_round: Callable[..., Any] = rmp_distance.from_round
 
 
 @dataclass(frozen=True, eq=False)
 class Distances:
-    """Of a point to k obstacles."""
+    """Distances of a point to k obstacles."""
 
     value: Array
     """Signed distance [m], shape (k,)."""
     direction: Array
-    """Unit vectors away from them, shape (k, 3)."""
+    """Unit vectors away from the obstacles, shape (k, 3)."""
     rate: Array
-    """Derivative of the distance by time [m/s], shape (k,)."""
+    """Time derivatives of the distances [m/s], shape (k,)."""
     curvature: Array
-    """v^T H v with H the second derivative of the distance; 0 inside [m/s^2], shape (k,)."""
+    """v^T H v with H the Hessian of the distance; 0 inside [m/s^2], shape (k,)."""
 
 
 def distances(obstacles: ObstacleArrays, p: Array, v: Array) -> Distances:
-    """Return distances of a point at p [m] that moves with v [m/s] from all obstacles."""
+    """Return the distances of a point at p [m] with velocity v [m/s] to all obstacles."""
     found = [
         formula(NumpyOps, list(p), list(v), list(rows.T))
         for rows, formula in ((obstacles.boxes, _from_box), (obstacles.rounds, _from_round))

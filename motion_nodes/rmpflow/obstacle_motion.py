@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How obstacles move, from where they were seen.
+"""Estimates the twists of obstacles from successive scenes.
 
-Without it a policy that gives way to a moving obstacle takes its own retreat for safety, and stands
-still again.
+Without them, a policy that retreats from a moving obstacle mistakes its own retreat for safety, and
+stops again.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.servo import rotation_vector
 from motion_nodes.scene.scene import Scene, WorldObject
 
-_FASTEST = 3.0  # [m/s, rad/s] whatever seems faster was put elsewhere, not moved
-_LEAST_HOLD = 0.1  # [s]
-_HALF_TURN = -0.99  # trace of a rotation's matrix below which its axis is not known well
+_FASTEST = 3.0  # [m/s, rad/s] faster changes are teleports, not motion
+_LEAST_HOLD = 0.1  # [s] min time that a twist estimate is held
+_HALF_TURN = -0.99  # trace of a rotation matrix below which its axis is ill-defined
 _STILL = np.zeros(6)
 
 
@@ -32,28 +32,28 @@ class _Seen:
 
     @property
     def until(self) -> float:
-        """Return when it stands still unless it is seen elsewhere before: two of its intervals."""
+        """Return the time at which the object counts as at rest: after two intervals unseen."""
         return self.at + max(2.0 * self.interval, _LEAST_HOLD)
 
 
 class ObstacleMotion:
-    """Twists of objects, from scenes and when they were given."""
+    """Twists of objects, estimated from scenes and their times."""
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
         self._until = math.inf
 
     def update(self, scene: Scene, now: float) -> None:
-        """Look at a scene.
+        """Process a scene.
 
         Args:
-            scene: the world now.
-            now: time, from any beginning [s].
+            scene: the current world.
+            now: time of an arbitrary clock [s].
         """
         self._seen = {name: self._look(item, now) for name, item in scene.objects.items()}
 
     def someone_stops(self, now: float) -> bool:
-        """Return whether something that :meth:`twists` called moving no longer counts as such."""
+        """Return whether an object in motion according to :meth:`twists` now counts as at rest."""
         return now > self._until
 
     def _look(self, item: WorldObject, now: float) -> _Seen:
@@ -70,7 +70,7 @@ class ObstacleMotion:
         return _Seen(item, now, _twist(known.item.X_WO, item.X_WO, interval), interval)
 
     def twists(self, now: float) -> Mapping[str, Array]:
-        """Return the twists of what moves: linear [m/s] and angular [rad/s] in the world, (6,)."""
+        """Return the twists of moving objects in the world: linear [m/s], angular [rad/s], (6,)."""
         moving = {
             name: seen
             for name, seen in self._seen.items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy has to avoid: a scene, how its objects move, and where the robot's base stands."""
+"""Obstacles of a policy: a scene, the motion of its objects, and the pose of the robot's base."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from motion_nodes.scene.scene import Scene
 
 
 class MovingScene:
-    """Hands an evaluator the obstacles of a scene, in the base frame and with their twists."""
+    """Provides an evaluator with the obstacles of a scene, in the base frame, with twists."""
 
     def __init__(self, robot: Robot, tool: str, evaluator: Evaluator) -> None:
         self._robot, self._tool, self._evaluator = robot, tool, evaluator
@@ -29,7 +29,7 @@ class MovingScene:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all objects; the base stays where it is."""
+        """Clear all objects; the base pose stays."""
         self.scene = Scene()
         self._motion = ObstacleMotion()
         self._given: dict[str, Array] = {}
@@ -40,10 +40,10 @@ class MovingScene:
         self._refresh()
 
     def set_scene(self, scene: Scene) -> None:
-        """Mind other obstacles.
+        """Replace the obstacles.
 
         Raises:
-            InvalidCommand: something is attached that cannot be minded; the scene before stays.
+            InvalidCommand: an attached body is not supported; the previous scene stays.
         """
         if scene.attached != self.scene.attached:
             self._evaluator.set_carried(carried_spheres(self._robot, self._tool, scene))
@@ -52,24 +52,24 @@ class MovingScene:
         self._refresh()
 
     def set_base(self, X_WB: Array) -> None:
-        """Say where the base is in the world, shape (4, 4)."""
+        """Set the pose of the base in the world, shape (4, 4)."""
         self.X_WB, self.X_BW = X_WB, inverse(X_WB)
         self._refresh()
 
     def set_twists(self, twists: Mapping[str, Array]) -> None:
-        """Say how objects move in the world, shape (6,) each, instead of seeing it."""
+        """Set the twists of objects in the world, shape (6,) each, instead of estimating them."""
         self._given = dict(twists)
         self._refresh()
 
     def elapse(self, duration: float) -> None:
-        """Let time [s] go by; what was not seen to move any more stands still by and by."""
+        """Advance the time [s]; objects that are no longer observed to move come to rest."""
         self._time += duration
         if self._motion.someone_stops(self._time):
             self._refresh()
 
     @property
     def twists(self) -> dict[str, Array]:
-        """How objects move in the world: linear [m/s], angular [rad/s], shape (6,) each."""
+        """Twists of objects in the world: linear [m/s], angular [rad/s], shape (6,) each."""
         return dict(self._twists)
 
     def _refresh(self) -> None:

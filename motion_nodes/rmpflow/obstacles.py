@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ObstacleArrays of a scene in the robot's base frame, packed anew only where something changed."""
+"""Obstacles of a scene in the robot's base frame, repacked only where something changed."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ class _Packed:
 
 
 class ObstaclePacker:
-    """Packs scenes that mostly stay as they are."""
+    """Packs scenes incrementally."""
 
     def __init__(self, links: Iterable[str] = ()) -> None:
-        """Prepare.
+        """Create the packer.
 
         Args:
-            links: those that keep away; an object that all of them may touch is none.
+            links: links that avoid obstacles; objects with which all of them may collide are
+                skipped.
         """
         self._links = frozenset(links)
         self._X_BW = np.eye(4)
@@ -45,12 +46,12 @@ class ObstaclePacker:
     def packed(
         self, scene: Scene, X_BW: Array, twists: Mapping[str, Array] | None = None
     ) -> ObstacleArrays:
-        """Return what is enabled and must not be touched.
+        """Return the enabled objects that must be avoided.
 
         Args:
             scene: the world.
             X_BW: pose of the world in the robot's base frame, shape (4, 4).
-            twists: how objects move in the world, shape (6,) each; the others stand still.
+            twists: of objects in the world [m/s, rad/s], shape (6,) each; default: at rest.
         """
         moving = twists or {}
         if not np.array_equal(X_BW, self._X_BW):
@@ -74,7 +75,7 @@ class ObstaclePacker:
         )
 
     def _must_keep_off(self, scene: Scene, name: str) -> bool:
-        """Return whether any link must not touch an object."""
+        """Return whether any link must avoid an object."""
         allows = scene.allowed.allows
         return not self._links or not all(allows(link, name) for link in self._links)
 
@@ -85,7 +86,7 @@ class ObstaclePacker:
         return known.twist is twist or np.array_equal(known.twist, twist)
 
     def _placed(self, items: list[WorldObject], twists: list[Array]) -> dict[str, _Packed]:
-        """Return objects packed where they are now, all at once: each by itself costs much more."""
+        """Return objects packed at their current poses, in one batch, which is much faster."""
         if not items:
             return {}
         own = [self._in_own_frame(item) for item in items]

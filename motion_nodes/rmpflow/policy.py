@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RMPflow as a policy: targets, obstacles and a state in, joint targets out.
 
-Method names are those of Isaac Sim's ``RmpFlow``, so that what was written for it reads the same.
+Method names are those of Isaac Sim's ``RmpFlow``, for easy porting.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from motion_nodes.rmpflow.status import Errors, PolicyStatus, errors_of, watch
 from motion_nodes.rmpflow.time_scaling import Smoothing, SmoothingSettings
 from motion_nodes.rmpflow.validation import joint_numbers
 
-_SAG_SETTLING = 0.15  # [s] time constant
+_SAG_SETTLING = 0.15  # [s] time constant of the estimated steady-state error
 _AT_REST = 1e-3  # [rad/s or m/s]
-_WATCH_PERIOD = 0.01  # [s] between two looks at the progress; a kilohertz tells no more of it
-_BRAKING = 0.5  # [s] what is stopped goes along for so long at most, then it is held
+_WATCH_PERIOD = 0.01  # [s] between progress checks; 1 kHz adds no information
+# [s] max duration in which the posture follows the joints after a stop, then it is held
+_BRAKING = 0.5
 
 
 class RmpflowPolicy(TargetedPolicy):
-    """Leads the joints of a robot to a target, around obstacles, within all limits.
+    """Moves the joints of a robot to a target with obstacle avoidance, within all joint limits.
 
     Wrong input raises an error and changes nothing. No method is thread-safe.
     """
@@ -52,26 +53,26 @@ class RmpflowPolicy(TargetedPolicy):
         stuck: StuckSettings | None = None,
         generic: bool = False,
     ) -> None:
-        """Prepare; code is compiled the first time for a robot.
+        """Create the policy; code is compiled at the first use of a robot.
 
         Args:
             robot: with collision spheres or collision geometry.
             settings: parameters; default: ``rmpflow.yaml`` in the robot's folder.
-            joints: those to lead, by name, or a group's name.
-            tool: frame that targets are for; default: the robot's.
-            maximum_substep_size: longest step of the integration [s].
-            ignore_robot_state_updates: whether the policy goes on from its own state; a robot that
+            joints: names of the active joints, or a group's name.
+            tool: frame of the targets; default: the robot's.
+            maximum_substep_size: max step of the integration [s].
+            ignore_robot_state_updates: whether the policy integrates its own state; a robot that
                 lags behind its targets then has no influence.
-            bounded_jerk: whether limits of jerk are kept; those of position, velocity and
+            bounded_jerk: whether jerk limits are respected; those of position, velocity and
                 acceleration always are.
-            smoothing: scaling of time at jumps; default: none.
-            stuck: when the policy counts as stuck.
+            smoothing: time scaling at jumps; default: none.
+            stuck: criteria for a stuck policy.
             generic: True to use no generated code.
 
         Raises:
-            UnknownGroup, UnknownJoint, UnknownFrame: for a name that the robot has not.
-            InvalidDescription: the robot has no settings, or ones that cannot be read.
-            InvalidConfig: settings that do not fit.
+            UnknownGroup, UnknownJoint, UnknownFrame: for a name that the robot does not have.
+            InvalidDescription: the robot has no settings, or they cannot be read.
+            InvalidConfig: settings that do not fit the robot.
         """
         if not (math.isfinite(maximum_substep_size) and maximum_substep_size > 0.0):
             raise InvalidConfig(
@@ -103,7 +104,7 @@ class RmpflowPolicy(TargetedPolicy):
         self.reset()
 
     def reset(self) -> None:
-        """Forget targets, obstacles, what is carried and the state; keep parameters and base."""
+        """Clear targets, obstacles, attached bodies and state; keep parameters and base pose."""
         self._surroundings.reset()
         self._posture: Array = self._default_posture
         self._position: Array | None = None
@@ -119,28 +120,28 @@ class RmpflowPolicy(TargetedPolicy):
         self._refresh_goal()
 
     def set_parameters(self, values: Mapping[str, float]) -> None:
-        """Change parameters while the policy runs, such as ``{"target_rmp.accel_p_gain": 40.0}``.
+        """Change parameters at run time, such as ``{"target_rmp.accel_p_gain": 40.0}``.
 
         Raises:
-            InvalidConfig: a name that is none or a value that is not allowed; then nothing changes.
+            InvalidConfig: an unknown name or a value that is not allowed; then nothing changes.
         """
         self.set_settings(self.settings.with_parameters(values))
 
     def set_settings(self, settings: RmpflowSettings) -> None:
-        """Use other parameters from now on; frames of body controllers stay as they were.
+        """Replace the parameters; frames of body controllers do not change.
 
         Raises:
-            InvalidConfig: they do not fit the robot; then the parameters before stay.
+            InvalidConfig: they do not fit the robot; the previous parameters stay.
         """
         self._evaluator.set_settings(settings)
         self._integrator.set_max_velocity(self._evaluator.bounds.max_velocity)
 
     def set_stuck(self, stuck: StuckSettings) -> None:
-        """Change when the policy counts as stuck, while it runs."""
+        """Change the criteria for a stuck policy at run time."""
         self._progress.settings = stuck
 
     def set_smoothing(self, smoothing: SmoothingSettings | None) -> None:
-        """Scale time at jumps from now on, or no longer (None)."""
+        """Set the time scaling at jumps, or disable it (None)."""
         if smoothing is None:
             self._smoothing = None
         elif self._smoothing is None:
@@ -150,11 +151,11 @@ class RmpflowPolicy(TargetedPolicy):
 
     @property
     def ignores_state_updates(self) -> bool:
-        """Whether the policy goes on from its own state."""
+        """Whether the policy integrates its own state."""
         return self._ignore_updates
 
     def set_ignore_state_updates(self, ignore: bool) -> None:
-        """Choose whether the policy goes on from its own state or from the robot's."""
+        """Select whether the policy integrates its own state or the robot's."""
         self._ignore_updates = ignore
 
     def set_internal_robot_joint_states(
@@ -164,10 +165,16 @@ class RmpflowPolicy(TargetedPolicy):
         watched_q: ArrayLike | None = None,
         watched_qd: ArrayLike | None = None,
     ) -> None:
-        """Put the policy's own state somewhere, such as where the robot is.
+        """Set the policy's own state, e.g. to the measured state of the robot.
+
+        Args:
+            active_q: positions of the active joints [rad or m], shape (n,).
+            active_qd: velocities of the active joints [rad/s or m/s], shape (n,).
+            watched_q: positions of the watched joints, shape (m,); None: unchanged.
+            watched_qd: velocities of the watched joints, shape (m,); None: at rest.
 
         Raises:
-            InvalidCommand: wrong numbers of joints, or ones that are not finite; nothing changes.
+            InvalidCommand: wrong lengths, or values that are not finite; nothing changes.
         """
         q = joint_numbers(active_q, self.active_joints, "active_q")
         qd = joint_numbers(active_qd, self.active_joints, "active_qd")
@@ -190,21 +197,21 @@ class RmpflowPolicy(TargetedPolicy):
         watched_qd: ArrayLike | None = None,
         frame_duration: float = 1.0 / 60.0,
     ) -> tuple[Array, Array]:
-        """Return where the active joints shall be after a frame, and how fast, shape (n,) each.
+        """Return positions and velocities of the active joints after a frame, shape (n,) each.
 
-        Where the policy goes on from the robot's state, drives that sag or lag get targets that are
-        hardly ahead of where they are, and may never arrive; see :meth:`compute_reference`.
+        If the policy uses the robot's state, drives that sag or lag get targets hardly ahead of
+        their positions, and may never arrive; see :meth:`compute_reference`.
 
         Args:
-            active_q: where they are [rad or m], shape (n,).
-            active_qd: how fast they are [rad/s or m/s], shape (n,).
-            watched_q: where the watched joints are; None: as before.
-            watched_qd: how fast they are; None: at rest.
-            frame_duration: length of the frame [s].
+            active_q: measured positions [rad or m], shape (n,).
+            active_qd: measured velocities [rad/s or m/s], shape (n,).
+            watched_q: positions of the watched joints; None: unchanged.
+            watched_qd: velocities of the watched joints; None: at rest.
+            frame_duration: frame duration [s].
 
         Raises:
-            InvalidCommand: wrong numbers of joints, or ones that are not finite; nothing changes.
-            InvalidConfig: a duration that is none.
+            InvalidCommand: wrong lengths, or values that are not finite; nothing changes.
+            InvalidConfig: an invalid duration.
         """
         count, dt = substeps(frame_duration, self.maximum_substep_size)
         own = self._state
@@ -228,25 +235,25 @@ class RmpflowPolicy(TargetedPolicy):
         frame_duration: float = 1.0 / 60.0,
         most_ahead: float = 0.3,
     ) -> tuple[Array, Array]:
-        """Return where drives shall lead the joints by then, so that the joints as measured arrive.
+        """Return the references of the drives after a frame, with feedback from measured positions.
 
-        Leaves look at the measured positions, but each reference goes on from the one before, at
-        its speed. So it stays ahead of joints that sag under their weight or lag, by as much as it
-        takes, and what a target at rest leaves of an error is integrated away. How far joints are
-        behind is taken in by and by, so that measurements may come late.
+        RMPs use the measured positions, but each reference continues from the previous one, at its
+        velocity. So it leads joints that sag under their weight or lag, by as much as necessary,
+        and a steady-state error at a target at rest is integrated away. The lag of the joints is
+        low-pass filtered, so measurements may be delayed.
 
         Args:
             active_q: as for :meth:`compute_joint_targets`.
-            active_qd: likewise; it counts where the reference is taken along.
+            active_qd: likewise; used when the reference is reset to the joints.
             watched_q: likewise.
             watched_qd: likewise.
-            frame_duration: length of the frame [s].
-            most_ahead: a reference that is further than this from a joint, because something holds
-                or moves that, is taken along with it [rad or m].
+            frame_duration: frame duration [s].
+            most_ahead: max distance between reference and joint, e.g. when something holds or moves
+                the joint; beyond it the reference moves along with the joint [rad or m].
 
         Raises:
-            InvalidCommand: wrong numbers of joints, or ones that are not finite; nothing changes.
-            InvalidConfig: a duration that is none.
+            InvalidCommand: wrong lengths, or values that are not finite; nothing changes.
+            InvalidConfig: an invalid duration.
         """
         count, dt = substeps(frame_duration, self.maximum_substep_size)
         q = joint_numbers(active_q, self.active_joints, "active_q")
@@ -264,10 +271,10 @@ class RmpflowPolicy(TargetedPolicy):
         return self._advance(state, count, dt)
 
     def hold_reference(self, q: ArrayLike) -> None:
-        """Take the reference back to positions that were told before, at rest.
+        """Reset the reference to previously commanded positions, at rest.
 
         Raises:
-            InvalidCommand: wrong number of joints, or ones that are not finite; nothing changes.
+            InvalidCommand: wrong length, or values that are not finite; nothing changes.
         """
         told = joint_numbers(q, self.active_joints, "reference")
         self._state = JointMotion(told, np.zeros(len(told)), np.zeros(len(told)))
@@ -300,9 +307,9 @@ class RmpflowPolicy(TargetedPolicy):
         self._integrator.step(state, wish, dt)
 
     def _follow_to_rest(self, state: JointMotion, dt: float) -> None:
-        """Let the posture go along, so that only damping is left, then hold it.
+        """Let the posture follow the joints, so that only damping remains, then hold it.
 
-        Without a hold, whatever pushes from afar would move the joints on for long.
+        Without the hold, distant obstacles would keep moving the joints slowly.
         """
         if self._braked < _BRAKING:
             slow = float(np.abs(state.qd).max(initial=0.0)) < _AT_REST
@@ -312,21 +319,21 @@ class RmpflowPolicy(TargetedPolicy):
 
     @property
     def stuck_settings(self) -> StuckSettings:
-        """When the policy counts as stuck."""
+        """Criteria for a stuck policy."""
         return self._progress.settings
 
     @property
     def stuck(self) -> bool:
-        """Whether the target came no nearer for a while."""
+        """Whether the target made no progress for the patience time."""
         return self._progress.stuck
 
     def forget_progress(self) -> None:
-        """Begin to watch for progress anew, as after the robot was moved by somebody else."""
+        """Restart the progress check, e.g. after the robot was moved by another controller."""
         self._progress.reset()
 
     @property
     def status(self) -> PolicyStatus:
-        """How the policy is doing."""
+        """Status after the last step."""
         errors = self._errors()
         speed = 1.0 if self._smoothing is None else self._smoothing.speed_scalar
         return PolicyStatus(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy does, seen from beside it: spheres, distances, and what each leaf asks for.
+"""Inspection of a policy: spheres, distances, and the contribution of each RMP.
 
-A policy that runs in a loop has no time to explain itself, and no other thread may touch it. It
-hands out a view, which never changes; an onlooker works on that in a thread of its own.
+A policy in a control loop has no time for this, and is not thread-safe. It provides an immutable
+view, which an inspector evaluates in another thread.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from motion_nodes.scene.scene import Scene
 
 @dataclass(frozen=True)
 class LeafFigures:
-    """How much one leaf has to say."""
+    """Contribution of one RMP in numbers."""
 
     name: str
-    """As in the settings."""
+    """Name as in the settings."""
     weight: float
-    """Trace of its metric, in the space of the joints."""
+    """Trace of its metric in joint space."""
     force: float
-    """Norm of what it asks for, weighted."""
+    """Norm of its weighted acceleration."""
     acceleration: float
-    """Norm of what the joints would do if it were alone [rad/s^2]."""
+    """Norm of the joint accelerations under this RMP alone [rad/s^2]."""
     tool: Array
     """Its part of the tool's acceleration, in the base frame [m/s^2], shape (3,)."""
 
 
 class PolicyInspector:
-    """Explains views of one robot's policy; not thread-safe."""
+    """Evaluates views of one robot's policy; not thread-safe."""
 
     def __init__(
         self, robot: Robot, active: tuple[str, ...], tool: str, settings: RmpflowSettings
@@ -53,7 +53,7 @@ class PolicyInspector:
         self._view: PolicyView | None = None
 
     def look(self, view: PolicyView) -> None:
-        """Take up another view."""
+        """Set the view to evaluate."""
         evaluator = self._evaluator
         if view.settings is not evaluator.settings:
             evaluator.set_settings(view.settings)
@@ -67,16 +67,16 @@ class PolicyInspector:
 
     @property
     def active_joints(self) -> tuple[str, ...]:
-        """Joints that the policy leads."""
+        """Joints moved by the policy."""
         return self._evaluator.active
 
     def spheres(self) -> tuple[Array, Array]:
-        """Return spheres in the base frame, (s, 4), and their distances from obstacles, (s,)."""
+        """Return spheres in the base frame [m], (s, 4), and their obstacle distances [m], (s,)."""
         q = self._seen.q
         return self._evaluator.sphere_positions(q), self._evaluator.clearances(q)
 
     def clearance(self) -> float:
-        """Return the least distance of a sphere from an obstacle [m]; inf without any."""
+        """Return the min distance of a sphere to an obstacle [m]; inf without obstacles."""
         return float(self._evaluator.clearances(self._seen.q).min(initial=np.inf))
 
     def tool_pose(self) -> Array:
@@ -84,7 +84,7 @@ class PolicyInspector:
         return self._evaluator.tool_pose(self._seen.q)
 
     def share_of_speed(self, wish: Wish) -> float:
-        """Return which part of a wished speed the robot has; 1 where none is wished."""
+        """Return actual over commanded speed; 1 without a velocity command."""
         view, n = self._seen, len(self.active_joints)
         if isinstance(wish, JogWish):
             return _share(view.qd[:n], wish.velocity)
@@ -95,11 +95,11 @@ class PolicyInspector:
         return _share(speed[part], wish.twist[part])
 
     def evaluation(self) -> NumpyEvaluation:
-        """Return what all leaves ask for; takes milliseconds."""
+        """Return the contributions of all RMPs; takes milliseconds."""
         return self._evaluator.report(self._seen.q, self._seen.qd)
 
     def figures(self) -> list[LeafFigures]:
-        """Return how much each leaf has to say."""
+        """Return the contribution of each RMP in numbers."""
         evaluation = self.evaluation()
         n = len(evaluation.qdd)
         J = self._evaluator.tool_jacobian(self._seen.q)[:3, :n]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be seen of a policy: its joints, its state, and what follows from that."""
+"""Read-only part of a policy: its joints, its state, and derived quantities."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ from motion_nodes.scene.scene import Scene
 
 
 class ObservedPolicy:
-    """The part of a policy that tells and changes nothing; who extends it fills in the state."""
+    """Read-only base class of a policy; subclasses fill in the state."""
 
     _evaluator: Evaluator
     _surroundings: MovingScene
     _state: JointMotion | None
-    _sag: Array  # from the state to where leaves look: what measured joints are behind
+    # offset from the state to the positions used by the RMPs: lag of the measured joints
+    _sag: Array
     _watched_q: Array
     _watched_qd: Array
 
     @property
     def active_joints(self) -> tuple[str, ...]:
-        """Joints that are led, in the order of its arrays."""
+        """Joints moved by the policy, in the order of its arrays."""
         return self._evaluator.active
 
     @property
     def watched_joints(self) -> tuple[str, ...]:
-        """Joints that only carry links along, in the order of its arrays."""
+        """Joints that only move links passively, in the order of its arrays."""
         return self._evaluator.watched
 
     @property
     def generated(self) -> bool:
-        """Whether generated code runs."""
+        """Whether generated code is used."""
         return self._evaluator.generated
 
     @property
@@ -49,11 +50,11 @@ class ObservedPolicy:
 
     @property
     def scene(self) -> Scene:
-        """Obstacles that are minded, and what is carried."""
+        """Obstacles in use, and attached bodies."""
         return self._surroundings.scene
 
     def view(self) -> PolicyView | None:
-        """Return all that the next step depends on, for an onlooker; None before any state."""
+        """Return all inputs of the next step, for inspection; None before any state."""
         if self._state is None:
             return None
         around = self._surroundings
@@ -68,7 +69,7 @@ class ObservedPolicy:
         )
 
     def report(self) -> NumpyEvaluation | None:
-        """Return what each leaf asks for in the present state, for tuning; None before any."""
+        """Return the contribution of each RMP in the current state; None before any."""
         if self._state is None:
             return None
         qd = np.concatenate((self._state.qd, self._watched_qd))
@@ -85,7 +86,7 @@ class ObservedPolicy:
         return np.asarray(self._surroundings.X_WB @ X_BT)
 
     def sphere_positions(self) -> Array:
-        """Return the spheres of the policy's own state in the world, to look at, shape (s, 4)."""
+        """Return the spheres of the policy's own state in the world [m], shape (s, 4)."""
         if self._state is None:
             return np.empty((0, 4))
         spheres = self._evaluator.sphere_positions(self._whole_q())
@@ -94,14 +95,14 @@ class ObservedPolicy:
         return spheres
 
     def clearance(self) -> float:
-        """Return the least distance of a sphere from an obstacle [m]; inf without any."""
+        """Return the min distance of a sphere to an obstacle [m]; inf without obstacles."""
         if self._state is None:
             return float("inf")
         return float(self._evaluator.clearances(self._whole_q()).min(initial=np.inf))
 
     @property
     def seen_positions(self) -> Array:
-        """Where leaves take the active joints to be, shape (n,)."""
+        """Positions of the active joints as used by the RMPs [rad or m], shape (n,)."""
         assert self._state is not None
         return np.asarray(self._state.q + self._sag)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy is to do, and among what: targets, posture, stop, base, obstacles."""
+"""Inputs of a policy: targets, posture, stop, base pose, obstacles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from motion_nodes.scene.scene import Scene, checked_pose
 
 
 class TargetedPolicy(ObservedPolicy):
-    """The part of a policy that takes targets and surroundings; who extends it makes the steps."""
+    """Base class of a policy with targets and obstacles; subclasses implement the steps."""
 
     _default_posture: Array
     _posture: Array
@@ -28,10 +28,10 @@ class TargetedPolicy(ObservedPolicy):
     _braked: float
 
     def set_robot_base_pose(self, X_WB: ArrayLike) -> None:
-        """Say where the robot's base frame is in the world, shape (4, 4).
+        """Set the pose of the robot's base frame in the world, shape (4, 4).
 
         Raises:
-            InvalidCommand: it is no pose.
+            InvalidCommand: invalid pose.
         """
         X = checked_pose(np.asarray(X_WB, np.float64), "base of the robot")
         self._surroundings.set_base(X)
@@ -39,17 +39,17 @@ class TargetedPolicy(ObservedPolicy):
 
     @property
     def default_cspace_target(self) -> Array:
-        """Posture that is kept to where none was set, shape (n,)."""
+        """Default posture of the active joints [rad or m], shape (n,)."""
         return self._default_posture
 
     def set_cspace_target(self, q: ArrayLike) -> None:
-        """Lead to a posture; with a target of the tool it settles what the target leaves open.
+        """Set the target posture; with a target of the tool it resolves the redundancy.
 
         Args:
             q: positions of the active joints [rad or m], shape (n,).
 
         Raises:
-            InvalidCommand: wrong number of positions, or one that is not finite.
+            InvalidCommand: wrong length, or values that are not finite.
         """
         self._posture = frozen(joint_numbers(q, self.active_joints, "posture"))
         self._stopping = False
@@ -58,15 +58,15 @@ class TargetedPolicy(ObservedPolicy):
     def set_end_effector_target(
         self, position: ArrayLike | None = None, orientation: ArrayLike | None = None
     ) -> None:
-        """Lead the tool to a position and an orientation in the world, or to one of them.
+        """Set the target position and orientation of the tool in the world, or one of them.
 
         Args:
-            position: of the tool [m], shape (3,); None: any.
-            orientation: of the tool, quat_xyzw, shape (4,); None: any. Without both, the posture
-                alone leads.
+            position: of the tool [m], shape (3,); None: unconstrained.
+            orientation: of the tool, quat_xyzw, shape (4,); None: unconstrained. Without both, only
+                the posture is active.
 
         Raises:
-            InvalidCommand: numbers that are not finite, too few or too many, or no rotation.
+            InvalidCommand: values that are not finite, wrong lengths, or no rotation.
         """
         p = None if position is None else finite_numbers(position, 3, "position")
         R = None
@@ -80,18 +80,18 @@ class TargetedPolicy(ObservedPolicy):
         self._refresh_goal()
 
     def set_goal(self, goal: Goal) -> None:
-        """Lead to posture and tool's pose at once; numbers that were checked before, in the world.
+        """Set posture and tool pose in the world at once, without validation.
 
-        The faster way for those who move the goal in each frame.
+        Faster for goals that move in each frame.
         """
         self._posture, self._position, self._rotation = goal.posture, goal.position, goal.rotation
         self._stopping = False
         self._refresh_goal()
 
     def stop(self) -> None:
-        """Come to rest, damped, and stay there until there is a new target.
+        """Stop with damping, and stay at rest until there is a new target.
 
-        Obstacles and limits are minded all the while. For a target that was lost.
+        Obstacles and limits are respected. For lost targets.
         """
         self._position = self._rotation = None
         if not self._stopping:
@@ -100,36 +100,36 @@ class TargetedPolicy(ObservedPolicy):
         self._refresh_goal()
 
     def set_scene(self, scene: Scene) -> None:
-        """Mind the obstacles of a scene, and what the tool carries, from now on.
+        """Set the obstacles and attached bodies.
 
-        Objects that are disabled, or that all links may touch, have no effect. How objects move is
-        seen from scene to scene, in the time of the frames between them.
+        Objects that are disabled, or with which all links may collide, have no effect. The twists
+        of objects are estimated from successive scenes and the frame durations in between.
 
         Raises:
-            InvalidCommand: something is attached that cannot be minded; the scene before stays.
+            InvalidCommand: an attached body is not supported; the previous scene stays.
         """
         self._surroundings.set_scene(scene)
 
     def set_obstacle_twists(self, twists: Mapping[str, ArrayLike]) -> None:
-        """Say how obstacles move, instead of seeing it from scene to scene.
+        """Set the twists of obstacles, instead of estimating them from successive scenes.
 
         Args:
-            twists: by name of the object: velocity of its origin [m/s] and angular velocity
-                [rad/s] in the world, shape (6,). They hold until the next call.
+            twists: by name of the object: velocity of its origin [m/s] and angular velocity [rad/s]
+                in the world, shape (6,). They are valid until the next call.
 
         Raises:
-            InvalidCommand: numbers that are not finite, or not six.
+            InvalidCommand: values that are not finite, or wrong lengths.
         """
         self._surroundings.set_twists(
             {name: finite_numbers(twist, 6, f"twist of '{name}'") for name, twist in twists.items()}
         )
 
     def elapse(self, duration: float) -> None:
-        """Let time [s] go by without a frame, for how fast obstacles are seen to move."""
+        """Advance the time [s] without a frame, for the estimation of obstacle twists."""
         self._surroundings.elapse(duration)
 
     def _refresh_goal(self) -> None:
-        """Restate the targets in the base frame."""
+        """Transform the targets to the base frame."""
         X_BW = self._surroundings.X_BW
         p, R = self._position, self._rotation
         position = None if p is None else X_BW[:3, :3] @ p + X_BW[:3, 3]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Seeded trials of a policy: what it is asked to do, and what came of it, in numbers."""
+"""Seeded trials of a policy: tasks and measured results."""
 
 from __future__ import annotations
 
@@ -18,64 +18,65 @@ from motion_nodes.scene.scene import Scene, world_object
 
 FRAME = 0.02  # [s]
 NEAR, LEVEL, SETTLED = 0.005, float(np.radians(1.0)), 0.01
-"""Arrived: position [m], orientation [rad]; posture [rad]."""
-_LOOKS = 3  # how often in a trial the leaves are asked what they weigh
-_APART, _CLEAR = 0.03, 0.04  # [m] of links, of obstacles, where a task begins and ends
+"""Tolerances at the target: position [m], orientation [rad]; posture [rad]."""
+_LOOKS = 3  # evaluations of the RMP weights per trial
+# [m] min distances of links, and of obstacles, where a task begins and ends
+_APART, _CLEAR = 0.03, 0.04
 _TRIES = 2000
 _NOTHING = "no {} were found for {}: its posture is too near to itself or to its limits."
-_APART_EVERY = 5  # frames between two looks at the distances of links
+_APART_EVERY = 5  # frames between checks of link distances
 
 
 @dataclass(frozen=True, eq=False)
 class TrialTask:
-    """What a policy is asked to do."""
+    """Task of a policy."""
 
     start: Array
-    """Positions of the active joints, shape (n,)."""
+    """Positions of the active joints [rad or m], shape (n,)."""
     posture: Array | None = None
-    """None: the robot's own."""
+    """Target posture; None: the robot's own."""
     X_WT: Array | None = None
-    """Target of the tool; None: the posture alone."""
+    """Target pose of the tool in the world, shape (4, 4); None: the posture alone."""
     oriented: bool = True
     scene: Scene = field(default_factory=Scene)
     duration: float = 3.0
-    """[s]"""
+    """Duration [s]."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What came of a task."""
+    """Result of a task."""
 
     seconds: float | None
-    """When it had arrived for good; None where it had not [s]."""
+    """Time of final arrival; None if not reached [s]."""
     position_error: float
-    """At the end [m]; NaN without a target."""
+    """Final position error [m]; NaN without a target."""
     orientation_error: float
-    """At the end [rad]; NaN without one."""
+    """Final orientation error [rad]; NaN without a target."""
     posture_error: float
-    """At the end, greatest of a joint [rad or m]."""
+    """Final max joint error [rad or m]."""
     wobble: float
-    """How far the tool went away from its target again after it had been near [m]."""
+    """Max increase of the tool's distance after it had been close to its target [m]."""
     jerk: float
-    """Root of the mean square of all joints' jerks [rad/s^3]."""
+    """RMS jerk of all joints [rad/s^3]."""
     clearance: float
-    """Least distance from obstacles [m]; inf without any."""
+    """Min distance to obstacles [m]; inf without any."""
     apart: float
-    """Least distance of links from each other [m]."""
+    """Min distance between links [m]."""
     weights: dict[str, float]
-    """Trace of each leaf's metric, median over the trial; empty unless asked for."""
+    """Trace of each RMP's metric, median over the trial; empty unless requested."""
 
 
 def run_trial(
     policy: RmpflowPolicy, checker: CollisionChecker, task: TrialTask, *, weigh: bool = False
 ) -> Trial:
-    """Let a policy do a task by its own state, and return what came of it.
+    """Run a task with the policy's own state, and return the result.
 
     Args:
-        policy: its parameters are what is tried.
-        checker: of the same joints; its scene does not matter.
-        task: what to do.
-        weigh: whether leaves are asked for their weights, which takes a while.
+        policy: the policy under test.
+        checker: of the same joints; its scene is ignored.
+        task: the task.
+        weigh: whether the weights of the RMPs are recorded, which takes longer.
     """
     policy.reset()
     policy.set_ignore_state_updates(True)
@@ -122,7 +123,7 @@ def run_trial(
 
 
 def _first_for_good(arrived: Sequence[bool]) -> float | None:
-    """Return the time from which on it was always so [s]."""
+    """Return the time from which on it was continuously true [s]."""
     count = 0
     for there in reversed(arrived):
         if not there:
@@ -132,33 +133,33 @@ def _first_for_good(arrived: Sequence[bool]) -> float | None:
 
 
 def _wobble(errors: Sequence[float]) -> float:
-    """Return by how much errors grew again after they had been below 5 cm [m]."""
+    """Return the max increase of the error after it had been below 5 cm [m]."""
     values = np.array(errors)
     near = np.flatnonzero(values < 0.05)
     return float(np.maximum(np.diff(values[near[0] :]), 0.0).sum()) if len(near) else 0.0
 
 
 class TaskDrawer:
-    """Draws tasks that can be done: starts and ends are free and within reach."""
+    """Samples feasible tasks: starts and goals are collision-free and reachable."""
 
     def __init__(self, policy: RmpflowPolicy, checker: CollisionChecker, seed: int) -> None:
         self._policy, self._checker = policy, checker
         self._rng = np.random.default_rng(seed)
         self._limits = policy.robot.limits.select(policy.active_joints)
         self._home = policy.default_cspace_target
-        # The links of some robots are never further from each other.
+        # Some robots have links that are always closer than that.
         self._apart = min(_APART, 0.5 * checker.distance(self._home).value)
 
     def posture(self) -> TrialTask:
-        """Return the task to get from one posture to another."""
+        """Return the task to move from one posture to another."""
         return TrialTask(self._free(0.8), posture=self._free(0.8))
 
     def position(self) -> TrialTask:
-        """Return the task to bring the tool to a position."""
+        """Return the task to move the tool to a position."""
         return TrialTask(self._free(0.6), X_WT=self._pose(0.6), oriented=False)
 
     def pose(self) -> TrialTask:
-        """Return the task to bring the tool to a pose."""
+        """Return the task to move the tool to a pose."""
         return TrialTask(self._free(0.6), X_WT=self._pose(0.6))
 
     def near_limits(self) -> TrialTask:
@@ -178,7 +179,7 @@ class TaskDrawer:
         return TrialTask(self._free(0.6), X_WT=self._policy.tool_pose(goal), oriented=False)
 
     def around_obstacle(self, oriented: bool = False) -> TrialTask:
-        """Return the task to bring the tool past a ball and a box that are in its way."""
+        """Return the task to move the tool around a ball and a box that block the direct path."""
         for _ in range(_TRIES):
             start, goal = self._free(0.7), self._free(0.7)
             a, X = self._policy.tool_pose(start)[:3, 3], self._policy.tool_pose(goal)
@@ -203,7 +204,7 @@ class TaskDrawer:
         return self._policy.tool_pose(self._free(spread))
 
     def _free(self, spread: float) -> Array:
-        """Return a configuration whose links are not close to each other."""
+        """Return a configuration with sufficient distance between links."""
         home = self._home
         return self._until_free(
             lambda: self._limits.clip(home + self._rng.uniform(-spread, spread, len(home)))

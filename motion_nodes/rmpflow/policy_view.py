@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a policy is about to do, as it hands it out to others: it never changes."""
+"""Immutable snapshot of a policy's inputs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from motion_nodes.scene.scene import Scene
 
 @dataclass(frozen=True, eq=False)
 class PolicyView:
-    """All that a policy's next step depends on."""
+    """All inputs of a policy's next step."""
 
     q: Array
-    """Positions of all joints, the active ones first, shape (m,)."""
+    """Positions of all joints, the active ones first [rad or m], shape (m,)."""
     qd: Array
-    """Their velocities, shape (m,)."""
+    """Velocities of all joints [rad/s or m/s], shape (m,)."""
     goal: Goal
     """In the base frame."""
     scene: Scene
     """In the world."""
     twists: Mapping[str, Array]
-    """How its objects move in the world."""
+    """Twists of its objects in the world, shape (6,) each."""
     X_WB: Array
-    """The robot's base in the world, shape (4, 4)."""
+    """Pose of the robot's base in the world, shape (4, 4)."""
     settings: RmpflowSettings
     """Parameters."""

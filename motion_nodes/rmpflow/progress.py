@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a policy gets on: it is stuck where the target comes hardly any nearer.
+"""Progress check: a policy is stuck if the distance to the target no longer decreases.
 
-A reactive policy looks no further than its next step: a U-shaped obstacle holds it. Whoever watches
-this can let a planner find the way.
+A reactive policy is local: a U-shaped obstacle traps it. With this check a planner can be called.
 """
 
 from __future__ import annotations
@@ -15,26 +14,26 @@ import numpy as np
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.tree import Array
 
-_MARKS = 10  # errors that are kept in the time of patience
+_MARKS = 10  # number of stored errors within the patience time
 _STILL = 0.01  # [rad/s or m/s]
 _STEADY = 2e-3  # [m, rad / 10]
 
 
 @dataclass(frozen=True)
 class StuckSettings:
-    """When a policy counts as stuck."""
+    """Criteria for a stuck policy."""
 
     patience: float = 1.5
-    """How long hardly anything may get better [s]."""
+    """Time without progress after which the policy is stuck [s]."""
     progress: float = 0.01
-    """What must get better in that time, or more [m, rad / 10]."""
+    """Min decrease of the error in that time [m, rad / 10]."""
     tolerance: float = 0.01
-    """Errors below this are an arrival [m, rad / 10]."""
+    """Errors below this count as arrived [m, rad / 10]."""
     target_step: float = 0.02
-    """A target that moves by more is a new one [m, rad / 10]."""
+    """Min change of a target that counts as a new target [m, rad / 10]."""
 
     def __post_init__(self) -> None:
-        """Refuse times and lengths that are none."""
+        """Validate the settings."""
         for name in ("patience", "progress", "tolerance", "target_step"):
             value = getattr(self, name)
             if not (np.isfinite(value) and value > 0.0):
@@ -42,7 +41,7 @@ class StuckSettings:
 
 
 class TargetProgress:
-    """Watches the error of a policy: the least one now, and those some time ago."""
+    """Monitors the error of a policy: the min error now, and some time ago."""
 
     def __init__(self, settings: StuckSettings | None = None) -> None:
         self.settings = settings or StuckSettings()
@@ -50,7 +49,7 @@ class TargetProgress:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew, as after a new target."""
+        """Reset, as after a new target."""
         self._target: Array | None = None
         self._restart()
 
@@ -59,14 +58,14 @@ class TargetProgress:
         self._marks.clear()
         self._since_mark = 0.0
         self.stuck = False
-        """Whether the target came hardly any nearer for ``patience``."""
+        """Whether there was hardly any progress for ``patience``."""
 
     def update(self, target: Array, error: float, dt: float) -> bool:
         """Return whether the policy is stuck, after a step.
 
         Args:
-            target: numbers that tell where the target is; orientations count a tenth.
-            error: how far the robot is from it, in the same measure.
+            target: coordinates of the target; orientations are weighted by 1/10.
+            error: distance of the robot from it, in the same metric.
             dt: length of the step [s].
         """
         s, known = self.settings, self._target
@@ -93,23 +92,23 @@ class TargetProgress:
 
 
 class Standstill:
-    """Watches a robot that stands short of its target, as near as it may be: something holds it."""
+    """Detects a robot at rest short of its target, e.g. because it is blocked."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Begin anew, as after an arrival."""
+        """Reset, as after an arrival."""
         self._error = np.inf
         self.lasts = 0.0
-        """How long the robot has stood [s]."""
+        """Time at rest [s]."""
 
     def update(self, speed: float, error: float, dt: float) -> float:
-        """Return how long the robot has stood, and its target with it [s].
+        """Return how long robot and target have been at rest [s].
 
         Args:
             speed: of the fastest joint [rad/s or m/s].
-            error: how far the robot is from its target [m, rad / 10].
+            error: distance of the robot from its target [m, rad / 10].
             dt: length of the step [s].
         """
         if speed > _STILL or not abs(error - self._error) < _STEADY:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scene, a robot and its settings as the numbers that RMPflow's code reads."""
+"""A scene, a robot and its settings as arrays for RMPflow's code."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from motion_nodes.scene.robot_spheres import link_bodies
 from motion_nodes.scene.scene import Part
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid
 
-_VAST = 1e3  # half size of the box that stands for a half space [m]
+_VAST = 1e3  # half size of the box that replaces a half space [m]
 _STILL = np.zeros(6)
 
 
 @dataclass(frozen=True, eq=False)
 class RobotSpheres:
-    """Spheres of a robot that the active joints move."""
+    """Spheres of a robot that are moved by the active joints."""
 
     links: tuple[str, ...]
     """Link of each sphere."""
@@ -39,10 +39,16 @@ class RobotSpheres:
 def rmp_model(
     robot: Robot, active: Sequence[str], tool: str, settings: RmpflowSettings
 ) -> tuple[RmpModel, RobotSpheres]:
-    """Return what the code for a robot is written for.
+    """Return the model that the code of a robot is generated for.
+
+    Args:
+        robot: the robot.
+        active: active joints.
+        tool: frame of the tool.
+        settings: parameters.
 
     Raises:
-        UnknownFrame: the tool or a controller's frame is none of the robot's.
+        UnknownFrame: the robot lacks the tool or a controller's frame.
     """
     watched = [name for name in robot.joint_names if name not in active]
     arrays = pack(robot.tree.packed, [*active, *watched], {})
@@ -68,7 +74,7 @@ def rmp_model(
 
 
 def _moved_rows(arrays: PackedArrays, active: int) -> list[bool]:
-    """Return of each row whether an active joint moves it."""
+    """Return for each row whether an active joint moves it."""
     moved: list[bool] = []
     for row, parent in enumerate(arrays.parent):
         own = 0 <= arrays.q_index[row] < active
@@ -77,7 +83,7 @@ def _moved_rows(arrays: PackedArrays, active: int) -> list[bool]:
 
 
 def parameter_numbers(s: RmpflowSettings) -> Array:
-    """Return the numbers that the code multiplies by, in the order of the memory."""
+    """Return the coefficients of the code, in memory order."""
     c, limit, cap = s.cspace_target_rmp, s.joint_limit_rmp, s.joint_velocity_cap_rmp
     t, a, o, d = s.target_rmp, s.axis_target_rmp, s.collision_rmp, s.damping_rmp
     values = {
@@ -131,12 +137,18 @@ def parameter_numbers(s: RmpflowSettings) -> Array:
 def buffered_limits(
     lower: Array, upper: Array, settings: RmpflowSettings, names: Sequence[str]
 ) -> tuple[Array, Array]:
-    """Return position limits of the active joints without their buffers.
+    """Return the position limits of the active joints reduced by their buffers.
 
-    A joint without limits gets a range of a thousand turns, in which no limit is felt.
+    A joint without limits gets a range of a thousand turns, in which no limit is active.
+
+    Args:
+        lower: lower limits [rad or m], shape (n,).
+        upper: upper limits [rad or m], shape (n,).
+        settings: with ``joint_limit_buffers``.
+        names: names of the joints, for errors.
 
     Raises:
-        InvalidConfig: another number of buffers than joints, or buffers that leave no range.
+        InvalidConfig: wrong number of buffers, or buffers that leave no range.
     """
     buffers = np.array(settings.joint_limit_buffers)
     if len(buffers) not in (1, len(names)):
@@ -167,7 +179,7 @@ def pack_parts(parts: Iterable[Part]) -> ObstacleArrays:
 
 
 def placed(rows: Array, X_BO: Array, twists: Array) -> Array:
-    """Return packed shapes where their objects are, and as these move.
+    """Return packed shapes at the poses and with the twists of their objects.
 
     Args:
         rows: boxes or round ones in the frames of their objects, from :func:`pack_parts`, (k, _).
@@ -186,7 +198,7 @@ def placed(rows: Array, X_BO: Array, twists: Array) -> Array:
 
 
 def _add_solid(solid: Solid, X: Array, boxes: list[Array], rounds: list[Array]) -> None:
-    """Add what stands for one shape."""
+    """Add the rows of one shape."""
     if isinstance(solid, Sphere):
         boxes.append(_box(X, (0.0, 0.0, 0.0), solid.radius))
     elif isinstance(solid, Capsule):

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The leaves of RMPflow: what each wants, and how much it matters.
+"""The RMPs of RMPflow: desired accelerations and metrics.
 
-A leaf looks at a position x and a velocity xd of its own space and gives a desired acceleration and
-a metric: the weight of its wish, a number or a matrix. Plain formulas on numbers and arrays;
-:mod:`motion_nodes.rmpflow.numpy_policy` puts them together.
+An RMP maps a position x and a velocity xd in its task space to a desired acceleration and a metric:
+its weight, a scalar or a matrix. Plain formulas on numbers and arrays;
+:mod:`motion_nodes.rmpflow.numpy_policy` combines them.
 
 Source: Cheng, Mukadam, Issac, Birchfield, Fox, Boots, Ratliff, RMPflow: A computational graph for
-automatic motion policy generation (WAFR 2018); the forms of the leaves are those that the
-parameters of Isaac Sim's configuration files belong to (Isaac Sim documentation, RMPflow Tuning
-Guide).
+automatic motion policy generation (WAFR 2018); the forms of the RMPs are those that the parameters
+of Isaac Sim's configuration files belong to (Isaac Sim documentation, RMPflow Tuning Guide).
 """
 
 from __future__ import annotations
@@ -37,13 +36,13 @@ def sigmoid(z: ArrayLike) -> Array:
 
 
 def cspace_target(q: Array, qd: Array, posture: Array, p: CspaceTarget) -> tuple[Array, float]:
-    """Return the acceleration towards a posture and its metric, a number.
+    """Return the acceleration towards a posture and its metric, a scalar.
 
     Args:
         q: positions [rad or m], shape (n,).
         qd: velocities [rad/s or m/s], shape (n,).
-        posture: wanted positions [rad or m], shape (n,).
-        p: parameters; beyond ``robust_position_term_thresh`` the pull does not grow any more.
+        posture: target positions [rad or m], shape (n,).
+        p: parameters; beyond ``robust_position_term_thresh`` the position term is constant.
     """
     offset = posture - q
     length = float(np.linalg.norm(offset))
@@ -52,11 +51,11 @@ def cspace_target(q: Array, qd: Array, posture: Array, p: CspaceTarget) -> tuple
 
 
 def joint_limit(x: ArrayLike, xd: ArrayLike, p: JointLimit) -> tuple[Array, Array]:
-    """Return the acceleration away from one end of a joint's range and its metric.
+    """Return the acceleration away from a joint limit and its metric.
 
     Args:
-        x: distance from the end as a part of the range; below 0 counts as 0.
-        xd: its derivative [1/s].
+        x: distance from the limit as a fraction of the range; below 0 counts as 0.
+        xd: its time derivative [1/s].
         p: parameters.
     """
     x, xd = np.maximum(np.asarray(x, np.float64), 0.0), np.asarray(xd, np.float64)
@@ -70,14 +69,14 @@ def joint_limit(x: ArrayLike, xd: ArrayLike, p: JointLimit) -> tuple[Array, Arra
 def joint_velocity_cap(
     qd: ArrayLike, max_velocity: ArrayLike, region: ArrayLike, gain: float, weight: float
 ) -> tuple[Array, Array]:
-    """Return the acceleration that slows joints near their greatest speed, and its metric.
+    """Return the acceleration that damps joints close to their velocity limit, and its metric.
 
     Args:
         qd: velocities [rad/s or m/s].
-        max_velocity: greatest speed [rad/s or m/s].
-        region: how far below it the slowing begins [rad/s or m/s].
-        gain: of the slowing [1/s].
-        weight: metric where the slowing begins.
+        max_velocity: velocity limit [rad/s or m/s].
+        region: distance from the limit at which damping begins [rad/s or m/s].
+        gain: of the damping [1/s].
+        weight: metric where the damping begins.
     """
     qd, region = np.asarray(qd, np.float64), np.asarray(region, np.float64)
     excess = np.abs(qd) - (np.asarray(max_velocity, np.float64) - region)
@@ -89,12 +88,13 @@ def joint_velocity_cap(
 def target(x: Array, xd: Array, goal: Array, p: TargetSettings) -> tuple[Array, Array]:
     """Return the acceleration of the tool towards a position, shape (3,), and its metric, (3, 3).
 
-    Far away only the direction to the goal counts, so that obstacles may push to the side.
+    Far from the goal only the direction towards it is weighted, so that obstacles may push
+    sideways.
 
     Args:
         x: position of the tool [m], shape (3,).
-        xd: its velocity [m/s], shape (3,).
-        goal: wanted position [m], shape (3,).
+        xd: velocity of the tool [m/s], shape (3,).
+        goal: target position [m], shape (3,).
         p: parameters.
     """
     offset = goal - x
@@ -107,13 +107,13 @@ def target(x: Array, xd: Array, goal: Array, p: TargetSettings) -> tuple[Array, 
 
 
 def target_alpha(d: float, p: TargetSettings) -> float:
-    """Return how much all directions count at a distance d from the goal [m], 0..1."""
+    """Return the isotropic weight at a distance d from the goal [m], 0..1."""
     near = np.exp(-0.5 * (d / p.metric_alpha_length_scale) ** 2)
     return float((1.0 - p.min_metric_alpha) * near + p.min_metric_alpha)
 
 
 def target_boost(d: float, p: TargetSettings | AxisTarget) -> float:
-    """Return what the metric is multiplied by at a distance d from the goal [m]."""
+    """Return the factor of the metric at a distance d from the goal [m]."""
     beta = np.exp(-0.5 * (d / p.proximity_metric_boost_length_scale) ** 2)
     return float(beta * p.proximity_metric_boost_scalar + 1.0 - beta)
 
@@ -121,13 +121,13 @@ def target_boost(d: float, p: TargetSettings | AxisTarget) -> float:
 def axis_target(
     n: Array, nd: Array, goal: Array, d: float | None, p: AxisTarget
 ) -> tuple[Array, float]:
-    """Return the acceleration of one axis of the tool towards another, and its metric, a number.
+    """Return the acceleration of one axis of the tool towards another, and its metric, a scalar.
 
     Args:
         n: unit axis, shape (3,).
-        nd: its derivative [1/s], shape (3,).
-        goal: wanted unit axis, shape (3,).
-        d: distance of the tool from its wanted position [m]; None where none is wanted.
+        nd: its time derivative [1/s], shape (3,).
+        goal: target unit axis, shape (3,).
+        d: distance of the tool from its target position [m]; None without one.
         p: parameters.
     """
     boost = 1.0 if d is None else target_boost(d, p)
@@ -139,7 +139,7 @@ def collision(x: ArrayLike, xd: ArrayLike, p: Collision) -> tuple[Array, Array]:
 
     Args:
         x: signed distance [m]; below 0 counts as 0.
-        xd: its derivative [m/s].
+        xd: its time derivative [m/s].
         p: parameters.
     """
     x, xd = np.maximum(np.asarray(x, np.float64), 0.0), np.asarray(xd, np.float64)
@@ -152,17 +152,17 @@ def collision(x: ArrayLike, xd: ArrayLike, p: Collision) -> tuple[Array, Array]:
 
 
 def damping(xd: Array, p: Damping) -> tuple[Array, float]:
-    """Return the acceleration that slows the tool, shape (3,), and its metric, a number.
+    """Return the acceleration that damps the tool, shape (3,), and its metric, a scalar.
 
     Args:
         xd: velocity of the tool [m/s], shape (3,).
-        p: parameters; ``inertia`` belongs to a wish for no acceleration at all.
+        p: parameters; ``inertia`` is the metric of zero acceleration.
     """
     speed = float(np.linalg.norm(xd))
     return -p.accel_d_gain * speed * xd, p.metric_scalar * speed
 
 
 def capped(acceleration: Array, most: float) -> Array:
-    """Return an acceleration with its norm at most ``most``, direction kept."""
+    """Return an acceleration with its norm limited to ``most``, same direction."""
     norm = float(np.linalg.norm(acceleration))
     return acceleration * (most / norm) if norm > most else acceleration

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links that keep away from each other, in compiled code on the memory of the generated code."""
+"""Self-collision avoidance, in compiled code on the memory of the generated code."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class SelfCollisionCode:
     """Adds the pairs of links to an evaluation. Importing this imports Numba."""
 
     def __init__(self, model: RmpModel, apart: SelfSpheres, memory: Array) -> None:
-        """Prepare the pairs of a robot; compiles, or loads what was compiled once.
+        """Set up the pairs of a robot; compiles the code, or loads it from the cache.
 
         Args:
-            model: what the code is written for.
-            apart: links that may not touch each other.
+            model: model of the generated code.
+            apart: link pairs.
             memory: of the generated code.
         """
         self._tables = _tables(model, apart)
@@ -33,12 +33,12 @@ class SelfCollisionCode:
         self.add()
 
     def set_settings(self, settings: RmpflowSettings) -> None:
-        """Use other parameters from now on."""
+        """Replace the parameters."""
         numbers = dataclasses.astuple(settings.self_collision_rmp)
         self._parameters[:] = [*numbers, settings.canonical_resolve.max_acceleration_norm]
 
     def add(self) -> float:
-        """Add all pairs to what was summed up, solve anew; return the least distance [m]."""
+        """Add all pairs to the sums, solve again; return the min distance [m]."""
         return float(self_collision(self._memory, *self._tables, self._parameters))
 
 
@@ -66,6 +66,6 @@ def _tables(model: RmpModel, apart: SelfSpheres) -> SelfTables:
 
 
 def _size(spheres: Array) -> float:
-    """Return the radius of a ball about the first sphere's centre that holds all [m]."""
+    """Return the radius of a ball about the first sphere's centre that contains all [m]."""
     offsets = np.linalg.norm(spheres[:, :3] - spheres[0, :3], axis=1)
     return float((offsets + spheres[:, 3]).max())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which links of a robot keep away from each other, and which joints bring them together."""
+"""Link pairs of self-collision avoidance, and the joints between them."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies, rigid_l
 
 @dataclass(frozen=True)
 class LinkPair:
-    """Two links: ranges of their spheres, and the way from one to the other."""
+    """Two links: ranges of their spheres, and the joints between them."""
 
     a: tuple[int, int]
     b: tuple[int, int]
     path: tuple[tuple[int, int], ...]
-    """Rows of the joints that move one against the other, each with a sign: 1 moves a, -1 b."""
+    """Rows of the joints that move one relative to the other, each with a sign: 1 moves a, -1 b."""
 
 
 @dataclass(frozen=True, eq=False)
 class SelfSpheres:
-    """Spheres that keep away from each other, those of the links that move first."""
+    """Spheres of self-collision avoidance, those of moving links first."""
 
     rows: tuple[int, ...]
-    """Of each sphere."""
+    """Row of each sphere."""
     spheres: Array
-    """Centre in its row, of fixed ones in the base frame, and radius [m], shape (s, 4)."""
+    """Centre in its row (fixed ones: in the base frame) and radius [m], shape (s, 4)."""
     pairs: tuple[LinkPair, ...]
 
     @property
     def moving(self) -> int:
-        """How many of the spheres move."""
+        """Number of moving spheres."""
         return sum(row > 0 for row in self.rows)
 
 
 def self_spheres(
     robot: Robot, model: RmpModel, links: tuple[str, ...], radii: Array
 ) -> SelfSpheres:
-    """Return the spheres of all links, and the pairs of links that must not touch.
+    """Return the spheres of all links, and the pairs of links that must not collide.
 
-    Left out are neighbours and pairs that the robot's file ignores, as in checks of collisions, and
-    what only watched joints move against each other.
+    Adjacent links, pairs ignored in the robot's file (as in collision checks), and pairs that only
+    watched joints move relative to each other, are omitted.
 
     Args:
         robot: the robot.
-        model: what the code is written for.
+        model: model of the generated code.
         links: link of each of the model's spheres.
         radii: their radii [m], shape (s,).
     """
@@ -80,7 +80,7 @@ def self_spheres(
 
 
 def _path(model: RmpModel, a: int, b: int) -> tuple[tuple[int, int], ...]:
-    """Return the moving rows above one row but not above the other."""
+    """Return the moving rows above exactly one of two rows."""
     moving = set(model.moving_rows)
     above_a, above_b = _above(model.arrays, a), _above(model.arrays, b)
     return tuple(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speeds as targets: where a policy must be led so that tool or joints move at a wished speed.
+"""Velocity commands for a policy: target poses and postures ahead of tool or joints.
 
-The policy's leaves pull towards points. One that shall move on at a speed needs a point ahead of
-it, so far that pull and damping of the leaf balance at that speed. Such a point also takes the lag
-out of a target that moves.
+The policy's RMPs attract to points. To move at a velocity, the target must be so far ahead that
+attraction and damping of the RMP balance at that velocity. This lead also compensates the lag
+behind a moving target.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from motion_nodes.model.rmpflow_settings import (
 )
 from motion_nodes.model.tree import Array
 
-_MOST_PULL = 0.7  # part of a leaf's greatest pull that may be used up by its damping
-_MOST_TURN = 0.5  # [rad] ahead
-_LEASH = 0.02  # [m] how far the tool's integrated place may run ahead of the tool
+_MOST_PULL = 0.7  # fraction of an RMP's max attraction that may be used against its damping
+_MOST_TURN = 0.5  # [rad] max lead
+_LEASH = 0.02  # [m] max distance of the integrated position from the tool
 _TURN_LEASH = 0.1  # [rad]
 _JOINT_LEASH = 0.2  # [rad or m]
 _TINY = 1e-9
 
 
 def lead_of_position(velocity: Array, leaf: TargetSettings) -> Array:
-    """Return how far ahead of a moving point the target must be for the tool to go with it.
+    """Return the lead of the target for the tool to move along with a velocity.
 
-    In kp d / (d + eps) = kd v, pull and damping of the leaf, d is what is looked for.
+    In kp d / (d + eps) = kd v, attraction and damping of the RMP, solve for d.
 
     Args:
-        velocity: [m/s], shape (3,).
+        velocity: in any frame [m/s], shape (3,).
         leaf: parameters of ``target_rmp``.
 
     Returns:
-        Offset [m], shape (3,), along the velocity. It is bounded: what is faster than the leaf can
-        pull lags behind.
+        Offset [m], shape (3,), along the velocity. It is bounded: beyond the max attraction of the
+        RMP the tool lags behind.
     """
     speed = float(np.linalg.norm(velocity))
     if speed < _TINY or leaf.accel_p_gain <= 0.0:
@@ -56,7 +56,7 @@ def lead_of_rotation(angular_velocity: Array, leaf: AxisTarget) -> Array:
 
 
 def lead_of_joints(velocity: Array, leaf: CspaceTarget) -> Array:
-    """Return the same for joints [rad or m], shape (n,), within what the leaf is linear in."""
+    """Return the same for joints [rad or m], shape (n,), within the linear range of the RMP."""
     if leaf.position_gain <= 0.0:
         return np.zeros(len(velocity))
     ahead = velocity * (leaf.damping_gain / leaf.position_gain)
@@ -64,17 +64,17 @@ def lead_of_joints(velocity: Array, leaf: CspaceTarget) -> Array:
 
 
 class TwistServo:
-    """Integrates the twist of a tool to a pose, which never runs away from the tool."""
+    """Integrates a tool twist to a target pose, with a bounded distance from the tool."""
 
     def __init__(self, X_WT: Array) -> None:
-        """Begin where the tool is, shape (4, 4)."""
+        """Start at the current tool pose in the world, shape (4, 4)."""
         self._X = X_WT.copy()
 
     def target(self, X_WT: Array, twist: Array, dt: float, settings: RmpflowSettings) -> Array:
-        """Return the pose to lead the tool to, shape (4, 4).
+        """Return the target pose of the tool in the world, shape (4, 4).
 
         Args:
-            X_WT: where the tool is, shape (4, 4).
+            X_WT: current pose of the tool in the world, shape (4, 4).
             twist: linear [m/s] and angular velocity [rad/s] of the tool, in the world's axes (6,).
             dt: time since the last call [s].
             settings: of the policy.
@@ -92,18 +92,18 @@ class TwistServo:
 
 
 class JogServo:
-    """Integrates the speeds of joints to a posture, which never runs away from the joints."""
+    """Integrates joint velocities to a target posture, with a bounded distance from the joints."""
 
     def __init__(self, q: Array, lower: Array, upper: Array) -> None:
-        """Begin where the joints are; stay within their limits, shape (n,) each."""
+        """Start at the current positions; stay within the joint limits, shape (n,) each."""
         self._q, self._lower, self._upper = q.copy(), lower, upper
 
     def target(self, q: Array, velocity: Array, dt: float, settings: RmpflowSettings) -> Array:
-        """Return the posture to lead the joints to, shape (n,).
+        """Return the target posture of the joints [rad or m], shape (n,).
 
         Args:
-            q: where they are [rad or m], shape (n,).
-            velocity: wished [rad/s or m/s], shape (n,).
+            q: current positions [rad or m], shape (n,).
+            velocity: commanded velocities [rad/s or m/s], shape (n,).
             dt: time since the last call [s].
             settings: of the policy.
         """
@@ -122,7 +122,7 @@ def rotation_vector(R: Array) -> Array:
 
 
 def turned(R: Array, vector: Array) -> Array:
-    """Return a rotation turned further by a rotation vector [rad] in the world's axes."""
+    """Return a rotation followed by a rotation vector [rad] in the world's axes."""
     angle = float(np.linalg.norm(vector))
     if angle < _TINY:
         return R.copy()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a policy is doing, and whether it gets on."""
+"""Status and errors of a policy."""
 
 from __future__ import annotations
 
@@ -12,30 +12,31 @@ from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.progress import TargetProgress
 
-_ANGLE_WEIGHT = 0.1  # [m/rad] errors of orientation beside those of position, for progress
+# [m/rad] weight of orientation errors relative to position errors, for progress
+_ANGLE_WEIGHT = 0.1
 
 
 @dataclass(frozen=True)
 class PolicyStatus:
-    """How a policy is doing, after its last step."""
+    """Status of a policy after its last step."""
 
     position_error: float
-    """Of the tool [m]; NaN without a target position."""
+    """Position error of the tool [m]; NaN without a target position."""
     orientation_error: float
-    """Of the tool [rad]; NaN without a target orientation."""
+    """Orientation error of the tool [rad]; NaN without a target orientation."""
     posture_error: float
-    """Greatest distance of a joint from the posture [rad or m]."""
+    """Max distance of a joint from the posture [rad or m]."""
     stuck: bool
-    """Whether the target came no nearer for a while."""
+    """Whether there was no progress for the patience time."""
     stopping: bool
-    """Whether :meth:`RmpflowPolicy.stop` holds."""
+    """Whether :meth:`RmpflowPolicy.stop` is active."""
     speed_scalar: float
-    """Speed as a part of the policy's own; 1 without smoothing."""
+    """Time scaling factor relative to the policy's own speed; 1 without smoothing."""
 
 
 @dataclass(frozen=True)
 class Errors:
-    """Distances from a goal; NaN for what the goal leaves open."""
+    """Distances from a goal; NaN for unconstrained components."""
 
     position: float
     orientation: float
@@ -43,9 +44,9 @@ class Errors:
 
 
 def errors_of(goal: Goal, X_BT: Array, q: Array) -> Errors:
-    """Return how far a tool at ``X_BT`` and joints at ``q`` are from a goal."""
+    """Return the errors of a tool at ``X_BT`` and joints at ``q`` relative to a goal."""
     position = orientation = float("nan")
-    # Plain numbers: for so few of them they are several times as fast as arrays.
+    # Plain floats: several times as fast as arrays of this size.
     if goal.position is not None:
         position = math.dist(goal.position.tolist(), X_BT[:3, 3].tolist())
     if goal.rotation is not None:
@@ -55,7 +56,7 @@ def errors_of(goal: Goal, X_BT: Array, q: Array) -> Errors:
 
 
 def error_of(goal: Goal, errors: Errors) -> float:
-    """Return how far the goal is in one number [m, rad / 10]."""
+    """Return the distance from the goal as one number [m, rad / 10]."""
     if goal.position is None and goal.rotation is None:
         return _ANGLE_WEIGHT * errors.posture
     error = 0.0 if goal.position is None else errors.position
@@ -63,7 +64,7 @@ def error_of(goal: Goal, errors: Errors) -> float:
 
 
 def watch(progress: TargetProgress, goal: Goal, errors: Errors, duration: float) -> None:
-    """Tell whoever watches for progress how far the goal is."""
+    """Update the progress check with the distance from the goal."""
     parts = [] if goal.position is None else [goal.position]
     if goal.rotation is not None:
         parts.append(_ANGLE_WEIGHT * goal.rotation.ravel())

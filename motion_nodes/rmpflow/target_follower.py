@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who has the say over a policy, and when it moves the robot: targets, speeds, stops, hand-overs.
+"""Command arbitration of a policy: targets, velocities, stops, hand-over to other controllers.
 
-The newest input leads. Without one nothing is told to the robot, so that others may move it. A
-motion begins where the robot is led by then, and ends with a damped stop, around obstacles.
+The newest command is followed. Without one the robot is not commanded, so that other controllers
+may move it. A motion begins at the current reference of the robot, and ends with a damped stop with
+obstacle avoidance.
 """
 
 from __future__ import annotations
@@ -29,43 +30,44 @@ from motion_nodes.rmpflow.validation import finite_numbers, joint_numbers
 from motion_nodes.scene.scene import checked_pose
 
 _AT_REST = 2e-3  # [rad/s or m/s]
-_SLOW = 0.05  # [rad/s or m/s] faster joints have not arrived
-_SAME = 0.01  # [rad or m] at rest, targets that differ by less need not be told
-_LET_GO = 0.3  # [s] so long after the last word at rest, who moves the robot is taken to want it
+_SLOW = 0.05  # [rad/s or m/s] max joint velocity at arrival
+_SAME = 0.01  # [rad or m] at rest, smaller changes of the reference are not sent
+# [s] time after the last command at rest from which motion by another controller is accepted
+_LET_GO = 0.3
 _ELSEWHERE = 0.02  # [rad or m]
 _MOVED = 0.01  # [rad/s or m/s]
-_JUDGE_PERIOD = 0.003  # [s] faster loops judge by every few steps
-_BEHIND = 0.005  # [rad or m] a controller that is further behind has not arrived
-_LONGEST_STOP = 2.0  # [s]
+_JUDGE_PERIOD = 0.003  # (see above) [rad/s or m/s]
+_BEHIND = 0.005  # [s] period of the checks in faster loops
+_LONGEST_STOP = 2.0  # [rad or m] max lag of the controller at arrival
 _NEW_TARGET = 0.05  # [m] a target that moved by more needs another plan
 _UNKNOWN = Errors(float("nan"), float("nan"), float("nan"))
 
 
 class Follower:
-    """Leads a policy by the newest of its inputs. No method is thread-safe.
+    """Follows the newest of its commands with a policy. No method is thread-safe.
 
-    An input that is wrong raises an error and changes nothing. Times [s] are those of one clock.
+    Wrong input raises an error and changes nothing. Times [s] are those of one clock.
     """
 
     def __init__(self, policy: RmpflowPolicy, settings: FollowerSettings | None = None) -> None:
         self.policy = policy
         self.settings = settings or FollowerSettings()
         self.wish: Wish | None = None
-        """What is followed, or would be if it were not paused."""
+        """The followed command, or the one to resume after a pause."""
         self.paused = False
-        """Whether :meth:`pause` holds."""
+        """Whether :meth:`pause` is active."""
         self._posture = policy.default_cspace_target
         self._ways_out = WaysOut()
         self._standstill = Standstill()
         self._next = (Phase.IDLE, "")
         self.phase = Phase.IDLE
-        """What it does."""
+        """Current phase."""
         self.reason = ""
-        """Why, in words; often empty."""
+        """Reason of the phase; often empty."""
         self.errors = _UNKNOWN
-        """How far the robot is from its target."""
+        """Distance of the robot from its target."""
         self.motions = 0
-        """How many motions have begun: each is a deliberate command to the joints."""
+        """Number of motions begun: each is a deliberate command to the joints."""
         self._sent: Array | None = None
         self._quiet_since: float | None = None
         self._owed = self._stopping_for = self._behind = self._unjudged = 0.0
@@ -73,17 +75,22 @@ class Follower:
     # ---- inputs
 
     def follow_pose(self, X_WT: ArrayLike, at: float, *, oriented: bool = True) -> None:
-        """Bring the tool to a pose, shape (4, 4), or to its position with any orientation.
+        """Move the tool to a pose in the world, shape (4, 4), or to its position only.
+
+        Args:
+            X_WT: target pose of the tool in the world.
+            at: time of the command [s].
+            oriented: whether the orientation is constrained.
 
         Raises:
-            InvalidCommand: it is no pose.
+            InvalidCommand: invalid pose.
         """
         X = checked_pose(np.asarray(X_WT, np.float64), "target")
         if not isinstance(self.wish, PoseWish):
             self._take(PoseWish(X, at, oriented=oriented, posture=self._posture))
             return
         tried = self._ways_out.X_WT
-        # Many small steps make a new target, too.
+        # Many small steps add up to a new target, too.
         if apart(X, self.wish.X_WT if tried is None else tried) > _NEW_TARGET:
             self._ways_out.forget()
             self.wish.posture = self._posture
@@ -93,10 +100,10 @@ class Follower:
         self._go_on()
 
     def follow_posture(self, q: ArrayLike, at: float) -> None:
-        """Tend to a posture, shape (n,), while the tool has a target; else go there.
+        """Set the posture, shape (n,): redundancy of a tool target, or target if there is none.
 
         Raises:
-            InvalidCommand: wrong numbers, or beyond the limits of a joint.
+            InvalidCommand: wrong length, values that are not finite, or outside the joint limits.
         """
         names = self.policy.active_joints
         posture = frozen(joint_numbers(q, names, "posture"))
@@ -120,7 +127,7 @@ class Follower:
         """Move the tool: linear [m/s] and angular velocity [rad/s] in the world's axes, (6,).
 
         Raises:
-            InvalidCommand: numbers that are not finite, or not six.
+            InvalidCommand: values that are not finite, or wrong length.
         """
         numbers = finite_numbers(twist, 6, "twist")
         if isinstance(self.wish, TwistWish):
@@ -129,10 +136,10 @@ class Follower:
             self._take(TwistWish(numbers, at))
 
     def follow_jog(self, velocity: ArrayLike, at: float) -> None:
-        """Move the joints at speeds [rad/s or m/s], shape (n,).
+        """Move the joints at velocities [rad/s or m/s], shape (n,).
 
         Raises:
-            InvalidCommand: numbers that are not finite, or too few or many.
+            InvalidCommand: values that are not finite, or wrong length.
         """
         numbers = joint_numbers(velocity, self.policy.active_joints, "speed")
         if isinstance(self.wish, JogWish):
@@ -141,35 +148,35 @@ class Follower:
             self._take(JogWish(numbers, at))
 
     def clear(self, reason: str = "") -> None:
-        """Forget what is followed and come to rest."""
+        """Clear the command and stop."""
         self._stop(Phase.IDLE, reason)
 
     def end_servo(self, reason: str = "") -> None:
-        """Forget a speed and come to rest; a target stays."""
+        """Clear a velocity command and stop; a target stays."""
         if self.wish is not None and self.wish.servo:
             self.clear(reason)
 
     def lose(self, reason: str) -> None:
-        """Come to rest because something is wrong."""
+        """Stop because of a fault."""
         self._stop(Phase.STOPPED, reason)
 
     def drop(self, reason: str) -> None:
-        """Say nothing more, at once, for the robot is not there or led by others."""
+        """Stop commanding immediately: the robot is absent or moved by another controller."""
         self.wish = None
         self._rest(Phase.STOPPED, reason)
 
     def give_way(self, reason: str, *, blocked: bool = False) -> None:
-        """Say nothing more, at once, for a newer command has the joints or something blocks them.
+        """Stop commanding immediately: a newer command has the joints, or they are blocked.
 
         Args:
-            reason: who has them, or what stopped them.
+            reason: who commands them, or what stopped them.
             blocked: whether the joints were stopped by a contact.
         """
         self.wish = None
         self._rest(Phase.STOPPED if blocked else Phase.IDLE, reason)
 
     def pause(self, on: bool) -> None:
-        """Come to rest and stay there, or go on to the target."""
+        """Stop and stay at rest, or resume the target."""
         if on == self.paused:
             return
         self.paused = on
@@ -185,7 +192,7 @@ class Follower:
             self._rest(Phase.IDLE)
 
     def reset(self) -> None:
-        """Forget what is followed, the posture and the policy's state; obstacles stay."""
+        """Clear the command, the posture and the policy's state; obstacles stay."""
         scene = self.policy.scene
         self.policy.reset()
         self.policy.set_scene(scene)
@@ -197,7 +204,7 @@ class Follower:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing is told to the robot."""
+        """Whether nothing is commanded."""
         return self.phase in SILENT
 
     @property
@@ -207,50 +214,53 @@ class Follower:
 
     @property
     def posture(self) -> Array:
-        """What is tended to where a target leaves it open, shape (n,)."""
+        """Posture for the redundancy of a target [rad or m], shape (n,)."""
         return self._posture
 
     @property
     def text(self) -> str:
-        """What it does and why, in words."""
+        """Phase and reason as text."""
         return f"{self.phase.value}: {self.reason}" if self.reason else self.phase.value
 
     @property
     def escape_target(self) -> PoseWish | None:
-        """Where a planner shall bring the tool now; the follower waits for :meth:`hand_back`."""
+        """Target of a planner request, if any; the follower waits for :meth:`hand_back`."""
         wish = self.wish
         return wish if self.phase is Phase.ESCAPING and isinstance(wish, PoseWish) else None
 
     def hand_back(self, now: float, trouble: str = "", *, hopeless: bool = False) -> None:
-        """Go on after an escape.
+        """Resume after an escape.
 
         Args:
             now: time [s].
             trouble: why it failed; empty if it did not.
-            hopeless: whether the target itself is in collision or out of reach: then it is not
-                tried again until the target moves or :meth:`scene_changed`.
+            hopeless: whether the target itself is in collision or unreachable: then it is not tried
+                again until the target moves or :meth:`scene_changed`.
 
-        Where a planner brought the arm is its posture until the next target: back to the usual one
-        the way may be barred, and to tend there would keep the tool off its target.
+        The final configuration of the plan is the posture until the next target: the path back to
+        the default posture may be blocked, and attraction to it would keep the tool off its target.
         """
         if self.phase is Phase.ESCAPING:
             self._rest(Phase.FOLLOWING)
             self._ways_out.planned(self.settings, now, trouble, hopeless=hopeless)
 
     def scene_changed(self, now: float) -> None:
-        """Allow another escape to a target that was in collision or out of reach."""
+        """Allow another escape to a target that was in collision or unreachable."""
         self._ways_out.scene_changed(self.settings, now)
 
     # ---- steps
 
     def step(self, robot: RobotMotion | None, dt: float, now: float) -> tuple[Array, Array] | None:
-        """Return where the active joints shall be and how fast, shape (n,) each; None: no news.
+        """Return references of the active joints, (n,) each; None: no change.
 
         Args:
-            robot: the newest that is known of it, None where nothing came since the last step; a
-                motion does not begin without.
+            robot: the newest state of the robot, None if none arrived since the last step; required
+                for a motion to begin.
             dt: time since the last step [s]; nothing moves unless it is above 0.
             now: time [s].
+
+        Returns:
+            Positions [rad or m] and velocities [rad/s or m/s], or None.
         """
         self._look_at_age(now)
         if robot is not None and not self.silent:
@@ -263,14 +273,14 @@ class Follower:
             self._begin(robot)
         self._owed += dt
         if robot is None and not self.policy.ignores_state_updates:
-            return None  # the next step begins at a state that is still to come
+            return None  # the next step starts at a state that is not measured yet
         q, qd = self._compute(robot, now)
         passed, self._owed = self._owed, 0.0
         self._stopping_for += passed
         return self._told(q, qd, passed, now)
 
     def rest_at(self, dt: float) -> tuple[Array, Array] | None:
-        """End at once; return where the joints come to rest, and no speeds; None: already so.
+        """Stop immediately; return the rest positions and zero velocities; None: already at rest.
 
         Args:
             dt: steps in which the stop is computed [s].
@@ -300,7 +310,7 @@ class Follower:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Follow the wish, unless it is done already or somebody keeps the robot."""
+        """Follow the command, unless it is already reached or another controller has the robot."""
         if self.paused:
             if self.phase in (Phase.IDLE, Phase.STOPPED):
                 self._rest(Phase.PAUSED)
@@ -308,7 +318,7 @@ class Follower:
             self.phase, self.reason = Phase.FOLLOWING, ""
 
     def _stop(self, after: Phase, reason: str = "", *, keep: bool = False) -> None:
-        """Come to rest, and be in a phase then."""
+        """Stop, then enter a phase."""
         if not keep:
             self.wish = None
         if self.silent or self._sent is None:
@@ -320,7 +330,7 @@ class Follower:
             self.phase, self.reason = Phase.STOPPING, reason
 
     def _rest(self, phase: Phase, reason: str = "") -> None:
-        """Say nothing more until a motion begins."""
+        """Stop commanding until a motion begins."""
         idle = phase in (Phase.IDLE, Phase.STOPPED)
         self.phase = Phase.PAUSED if idle and self.paused else phase
         self.reason, self.errors = reason, _UNKNOWN
@@ -338,7 +348,7 @@ class Follower:
             self.lose(f"the target was not renewed for {settings.target_timeout:g} s")
 
     def _look_at_robot(self, robot: RobotMotion, now: float) -> None:
-        """Let go of a robot that others lead, and of one that does not follow."""
+        """Release a robot that is moved by another controller, or does not follow."""
         own, quiet = self.policy.get_internal_robot_joint_states(), self._quiet_since
         if self._sent is None or own is None:
             return
@@ -362,7 +372,7 @@ class Follower:
                 )
 
     def _begin(self, robot: RobotMotion) -> None:
-        """Take the robot over where it is led, so that nothing jumps, else where it is."""
+        """Start at the robot's current reference, to avoid jumps, else at its measured state."""
         q, qd = robot.q, robot.qd
         if robot.led_q is not None and robot.led_qd is not None:
             q, qd = robot.led_q, robot.led_qd
@@ -390,7 +400,7 @@ class Follower:
         return policy.compute_reference(*state, frame_duration=self._owed, most_ahead=most)
 
     def _told(self, q: Array, qd: Array, dt: float, now: float) -> tuple[Array, Array] | None:
-        """Judge how it goes, and return what there is to be told."""
+        """Update the phase, and return the reference to send."""
         still = float(np.abs(qd).max()) < _AT_REST
         if self.phase is Phase.STOPPING:
             if still or self._stopping_for > _LONGEST_STOP:
@@ -409,7 +419,7 @@ class Follower:
             self._sent, self._quiet_since = q, now
             return q, np.zeros(len(q))
         if not self.policy.ignores_state_updates:
-            # What is not told must not add up to a jump.
+            # References that are not sent must not accumulate to a jump.
             self.policy.hold_reference(self._sent)
         return None
 
@@ -426,7 +436,7 @@ class Follower:
             return
         speed = float(np.abs(qd).max())
         slow = speed < _SLOW and self._behind < _BEHIND
-        # What has arrived may be pushed a little before it counts as under way again.
+        # Hysteresis: a small disturbance after arrival does not restart the motion.
         factor = 2.0 if self.phase is Phase.ARRIVED else 1.0
         if slow and is_near(self.errors, self.settings, factor):
             self.phase, self.reason = Phase.ARRIVED, ""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a target moves, from where it was said to be.
+"""Estimates the twist of a target from its successive poses.
 
-A policy that only pulls towards where the target is lags behind one that moves, by centimetres.
+A policy that is only attracted to the current pose lags behind a moving target by centimetres.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from motion_nodes.model.tree import Array
 from motion_nodes.rmpflow.servo import rotation_vector
 
 _SETTLING = 0.12  # [s] time constant of the estimate
-_FASTEST = np.array([1.0, 1.0, 1.0, 4.0, 4.0, 4.0])  # [m/s, rad/s] faster ones were put elsewhere
-_LEAST_HOLD = 0.15  # [s] so long, or two of its intervals, a target is taken to move on
-_LONGEST = 0.5  # [s] between two poses that tell of one motion
+# [m/s, rad/s] faster changes are teleports, not motion
+_FASTEST = np.array([1.0, 1.0, 1.0, 4.0, 4.0, 4.0])
+_LEAST_HOLD = 0.15  # [s] min time (or two intervals) that the estimate is held without new poses
+_LONGEST = 0.5  # [s] max interval between two poses of one motion
 _STILL = np.zeros(6)
 
 
 class TargetMotion:
-    """Twist of a target, smoothed."""
+    """Filtered twist of a target."""
 
     def __init__(self) -> None:
         self._X: Array | None = None
@@ -30,11 +31,11 @@ class TargetMotion:
         self._twist = _STILL
 
     def see(self, X: Array, at: float) -> None:
-        """Note where the target is at a time.
+        """Update with the pose of the target at a time.
 
         Args:
-            X: its pose, shape (4, 4).
-            at: time [s]; one that is not after the last tells nothing of the motion.
+            X: its pose in the world, shape (4, 4).
+            at: time [s]; one that is not after the last does not change the estimate.
         """
         known, interval = self._X, at - self._at
         if known is not None and 0.0 < interval <= _LONGEST:
@@ -53,10 +54,10 @@ class TargetMotion:
         self._X = X
 
     def twist(self, now: float) -> Array:
-        """Return linear [m/s] and angular velocity [rad/s], shape (6,); 0 once nothing comes."""
+        """Return linear [m/s] and angular velocity [rad/s], shape (6,); 0 after the hold time."""
         held = max(2.0 * self._interval, _LEAST_HOLD)
         return self._twist if now - self._at <= held else _STILL
 
     def age(self, now: float) -> float:
-        """Return how long ago the target was where it was said to be, bounded [s]."""
+        """Return the bounded age of the last pose [s]."""
         return min(max(now - self._at, 0.0), _LEAST_HOLD)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a follower can be asked for, and where each wish leads a policy.
+"""Commands of a follower, and the policy goals they lead to.
 
-Poses and velocities are in the world of the policy, times [s] are those of one clock.
+Poses and velocities are in the policy's world frame, times [s] are those of one clock.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from motion_nodes.rmpflow.target_motion import TargetMotion
 
 
 class Wish(Protocol):
-    """Something that leads a policy."""
+    """A command that defines the policy's goal."""
 
     servo: bool
-    """Whether it is a speed, which must be renewed all the time, and has no place."""
+    """Whether it is a velocity command, which must be renewed continuously, and has no place."""
     at: float
-    """When it was given or last renewed [s]."""
+    """Time when it was given or last renewed [s]."""
 
     def lead(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
-        """Return where the policy is to be led next, with the joints at ``q``."""
+        """Return the policy's next goal, with the joints at ``q``."""
 
     def place(self) -> Goal | None:
-        """Return where the robot shall be in the end; None for a speed."""
+        """Return the final goal of the robot; None for a velocity."""
 
 
 class PoseWish:
-    """The tool at a pose, or at a position with any orientation."""
+    """A target pose of the tool, or a position with unconstrained orientation."""
 
     servo = False
 
     def __init__(self, X_WT: Array, at: float, *, oriented: bool, posture: Array) -> None:
         self.posture = posture
-        """What the pose leaves open tends to this posture, shape (n,)."""
+        """Posture that resolves the redundancy of the pose [rad or m], shape (n,)."""
         self._motion = TargetMotion()
         self.renew(X_WT, at, oriented=oriented)
 
     def renew(self, X_WT: Array, at: float, *, oriented: bool) -> None:
-        """Take the target's pose at a later time."""
+        """Update the target's pose at a later time."""
         self.X_WT, self.at, self.oriented = X_WT, at, oriented
         self._motion.see(X_WT, at)
 
     def lead(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
-        """Lead to where the target is by now, and ahead of it as far as it moves on."""
+        """Return the current estimate of the target, with a lead that compensates its motion."""
         twist, settings = self._motion.twist(now), policy.settings
         v, w, age = twist[:3], twist[3:], self._motion.age(now)
         position = self.X_WT[:3, 3] + age * v + lead_of_position(v, settings.target_rmp)
@@ -66,12 +66,12 @@ class PoseWish:
         return Goal(self.posture, position, rotation)
 
     def place(self) -> Goal:
-        """Return the target as it was last said to be."""
+        """Return the last commanded target."""
         return Goal(self.posture, self.X_WT[:3, 3], self.X_WT[:3, :3] if self.oriented else None)
 
 
 class PostureWish:
-    """The joints at a posture."""
+    """A target posture of the joints."""
 
     servo = False
 
@@ -79,7 +79,7 @@ class PostureWish:
         self.posture, self.at = posture, at
 
     def lead(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
-        """Lead to the posture."""
+        """Return the posture."""
         return self.place()
 
     def place(self) -> Goal:
@@ -88,7 +88,7 @@ class PostureWish:
 
 
 class TwistWish:
-    """The tool at a speed."""
+    """A velocity command of the tool."""
 
     servo = True
 
@@ -97,7 +97,7 @@ class TwistWish:
         self._servo: TwistServo | None = None
 
     def lead(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
-        """Lead ahead of the tool; the posture goes along, so that it asks for nothing."""
+        """Return a goal ahead of the tool; the posture follows the joints and has no effect."""
         X_WT = policy.tool_pose(q)
         if self._servo is None:
             self._servo = TwistServo(X_WT)
@@ -105,11 +105,11 @@ class TwistWish:
         return Goal(q.copy(), X[:3, 3], X[:3, :3])
 
     def place(self) -> None:
-        """Return None: a speed has no place."""
+        """Return None: a velocity has no place."""
 
 
 class JogWish:
-    """Joints at speeds."""
+    """A velocity command of the joints."""
 
     servo = True
 
@@ -118,14 +118,14 @@ class JogWish:
         self._servo: JogServo | None = None
 
     def lead(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
-        """Lead ahead of the joints."""
+        """Return a posture ahead of the joints."""
         if self._servo is None:
             limits = policy.robot.limits.select(policy.active_joints)
             self._servo = JogServo(q, limits.lower, limits.upper)
         return Goal(self._servo.target(q, self.velocity, dt, policy.settings))
 
     def place(self) -> None:
-        """Return None: a speed has no place."""
+        """Return None: a velocity has no place."""
 
 
 def apart(X: Array, Y: Array) -> float:

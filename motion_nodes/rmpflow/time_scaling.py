@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Slower where the policy jumps: time is scaled when accelerations change much at once.
+"""Time scaling: a policy is slowed down where its accelerations jump.
 
 A policy at speed s is evaluated at velocity qd / s and its acceleration is multiplied by s^2: the
-same path, driven more slowly. A jump drops s, and it recovers by and by.
+same path at another speed. A jump reduces s, which then recovers gradually.
 Source of names and values: RmpFlowSmoothed of Isaac Sim (Cortex).
 """
 
@@ -19,23 +19,23 @@ from motion_nodes.model.tree import Array
 
 @dataclass(frozen=True)
 class SmoothingSettings:
-    """Parameters of the scaling of time."""
+    """Parameters of the time scaling."""
 
     desired_speed_scalar: float = 1.0
-    """Speed that is returned to, as a part of the policy's own."""
+    """Nominal speed, as a fraction of the policy's own."""
     min_speed_scalar: float = 0.2
-    """Speed after a big jump."""
+    """Min speed, after a big jump."""
     min_time_between_jerk_reductions: float = 0.5
-    """How long after a drop no other follows [s]."""
+    """Min time between two speed reductions [s]."""
     big_jump: float = 10.0
-    """Change of acceleration from step to step that drops the speed [rad/s^2, norm]."""
+    """Change of acceleration per step that reduces the speed [rad/s^2, norm]."""
     medium_jump: float = 7.0
-    """Change of acceleration that is cut off [rad/s^2, norm]."""
+    """Max change of acceleration per step [rad/s^2, norm]."""
     recovery: float = 0.985
-    """Part of the distance from the desired speed that is left after a step."""
+    """Fraction of the distance from the nominal speed that remains after a step."""
 
     def __post_init__(self) -> None:
-        """Refuse what no scaling can be made of."""
+        """Validate the settings."""
         for name in ("desired_speed_scalar", "min_speed_scalar", "big_jump", "medium_jump"):
             value = getattr(self, name)
             if not (np.isfinite(value) and value > 0.0):
@@ -61,19 +61,19 @@ class Smoothing:
         self._since_drop = np.inf
 
     def reset(self) -> None:
-        """Begin anew at the desired speed."""
+        """Reset to the nominal speed."""
         self.speed_scalar = self.settings.desired_speed_scalar
         self._since_drop = np.inf
 
     def acceleration(
         self, policy: Callable[[Array], Array], qd: Array, last: Array, dt: float
     ) -> Array:
-        """Return the acceleration of a policy, smoothed.
+        """Return the scaled acceleration of a policy.
 
         Args:
             policy: from velocities to accelerations, shape (n,).
-            qd: velocities [rad/s or m/s].
-            last: acceleration of the step before [rad/s^2 or m/s^2].
+            qd: velocities [rad/s or m/s], shape (n,).
+            last: acceleration of the previous step [rad/s^2 or m/s^2], shape (n,).
             dt: length of the step [s].
         """
         p = self.settings

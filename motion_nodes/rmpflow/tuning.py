@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tune RMPflow for a robot: one leaf after the other, by seeded trials.
+"""Tuning of RMPflow for a robot: RMP by RMP, with seeded trials.
 
-A stage turns one more leaf on, tries its numbers on tasks that show what they do, and keeps what is
-clearly better. The order is that of the RMPflow Tuning Guide (Isaac Sim documentation): posture;
-target, with one metric for all directions; collision; target again, with its direction and boost;
-axes; limits; damping. Nothing is drawn by chance but by a seed.
+A stage enables one more RMP, varies its parameters on tasks that are sensitive to them, and keeps
+clear improvements. The order is that of the RMPflow Tuning Guide (Isaac Sim documentation):
+posture; target, with an isotropic metric; collision; target again, with its direction and boost;
+axes; limits; damping. All random numbers come from a seed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from motion_nodes.rmpflow.policy_trials import TaskDrawer, Trial, TrialTask, run
 from motion_nodes.scene.checker import CollisionChecker
 
 CLEARLY = 0.03
-"""A change is kept where its cost is less by this share."""
+"""Min relative reduction of the cost for a change to be kept."""
 _FRANKA_SIZE = 1.4227
-"""Sum of the lengths between the Panda's joints, base to tool [m]: lengths of settings are in
-proportion to it."""
+"""Sum of the lengths between the Panda's joints, base to tool [m]: lengths in settings scale with
+it."""
 _LENGTHS = {
     "target_rmp": (
         *("accel_norm_eps", "metric_alpha_length_scale", "proximity_metric_boost_length_scale"),
@@ -41,7 +41,9 @@ _FASTER = {
     "target_rmp.accel_d_gain": 60.0,
     "target_rmp.accel_norm_eps": 0.0375,
 }
-"""Where the shipped Panda and UR10e both depart from the source's gains, see docs/rmpflow.md."""
+"""Parameters in which the shipped Panda and UR10e both differ from the source's gains, see
+docs/rmpflow.md.
+"""
 _COLLISION = ("collision_rmp", "self_collision_rmp")
 _ISOTROPIC = {"target_rmp.min_metric_alpha": 1.0, "target_rmp.proximity_metric_boost_scalar": 1.0}
 
@@ -50,7 +52,7 @@ Draw = Callable[[TaskDrawer], TrialTask]
 
 @dataclass(frozen=True)
 class Knob:
-    """A number to try, and by what it is multiplied."""
+    """A parameter to vary, and its factors."""
 
     name: str
     factors: tuple[float, ...] = (0.5, 2.0)
@@ -58,15 +60,15 @@ class Knob:
 
 @dataclass(frozen=True)
 class TuningStage:
-    """One step of the order."""
+    """One stage of the tuning."""
 
     title: str
     leaves: tuple[str, ...]
-    """Leaves that are on from this stage on."""
+    """RMPs enabled from this stage on."""
     draw: Draw
     knobs: tuple[Knob, ...]
     isotropic: bool = False
-    """Whether the target weighs all directions alike, and near as far."""
+    """Whether the target's metric is isotropic and independent of the distance."""
 
 
 STAGES = (
@@ -138,37 +140,37 @@ STAGES = (
         (Knob("damping_rmp.accel_d_gain"), Knob("damping_rmp.inertia", (0.3, 3.0))),
     ),
 )  # fmt: skip
-"""In their order."""
+"""Stages in their order."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What several trials came to."""
+    """Summary of several trials."""
 
     arrived: float
-    """Share of the trials, 0..1."""
+    """Fraction of the trials that arrived, 0..1."""
     seconds: float
-    """Median time of those that arrived [s]; NaN for none."""
+    """Median time of those that arrived [s]; NaN if none did."""
     position_error: float
-    """Greatest at the end [m]; NaN without targets."""
+    """Max final position error [m]; NaN without targets."""
     orientation_error: float
-    """Greatest at the end [rad]; NaN without targets."""
+    """Max final orientation error [rad]; NaN without targets."""
     posture_error: float
-    """Greatest at the end [rad or m]."""
+    """Max final posture error [rad or m]."""
     wobble: float
-    """Greatest way that a tool went away from its target again [m]."""
+    """Max increase of a tool's distance from its target [m]."""
     jerk: float
-    """Root of the mean square [rad/s^3]."""
+    """RMS jerk [rad/s^3]."""
     clearance: float
-    """Least distance from obstacles [m]; inf without any."""
+    """Min distance to obstacles [m]; inf without any."""
     apart: float
-    """Least distance of links [m]."""
+    """Min distance between links [m]."""
     weights: Mapping[str, float]
-    """Trace of each leaf's metric, median."""
+    """Trace of each RMP's metric, median."""
 
     @classmethod
     def of(cls, trials: Sequence[Trial]) -> Summary:
-        """Sum trials up."""
+        """Summarize trials."""
         times = [trial.seconds for trial in trials if trial.seconds is not None]
         names = {name: None for trial in trials for name in trial.weights}
         return cls(
@@ -187,7 +189,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Change:
-    """A number that was changed."""
+    """A changed parameter."""
 
     name: str
     before: float
@@ -196,7 +198,7 @@ class Change:
 
 @dataclass(frozen=True)
 class StageReport:
-    """What a stage found."""
+    """Result of a stage."""
 
     title: str
     before: Summary
@@ -205,10 +207,10 @@ class StageReport:
 
 
 def cost(trial: Trial, task: TrialTask) -> float:
-    """Return how bad a trial is, in seconds: late, not there, back and forth, rough, touching.
+    """Return the cost of a trial [s]: duration, final error, overshoot, jerk, collisions.
 
     Args:
-        trial: what came of a task.
+        trial: result of the task.
         task: the task.
     """
     error = 0.0 if np.isnan(trial.position_error) else trial.position_error
@@ -219,7 +221,7 @@ def cost(trial: Trial, task: TrialTask) -> float:
 
 
 class Tuner:
-    """Tunes a robot's policy, a stage at a time."""
+    """Tunes a robot's policy, stage by stage."""
 
     def __init__(
         self,
@@ -230,26 +232,26 @@ class Tuner:
         trials: int = 4,
         seed: int = 0,
     ) -> None:
-        """Prepare.
+        """Create the tuner.
 
         Args:
             robot: with a tool frame, and spheres or collision geometry.
-            settings: where to begin.
-            joints: those that the policy leads, by name, or a group's name.
-            trials: how many tasks a value is tried on.
+            settings: initial settings.
+            joints: names of the active joints, or a group's name.
+            trials: number of tasks per value.
             seed: of the tasks.
 
         Raises:
-            MotionError: as :class:`RmpflowPolicy` raises them.
+            MotionError: as raised by :class:`RmpflowPolicy`.
         """
         self.settings = settings
-        """The best so far."""
+        """The best settings found."""
         self._policy = RmpflowPolicy(robot, settings, joints=joints)
         self._checker = CollisionChecker(robot, self._policy.active_joints)
         self._trials, self._seed = trials, seed
 
     def walk(self, stages: Sequence[TuningStage] = STAGES) -> Iterator[StageReport]:
-        """Go through the stages and yield what each found; :attr:`settings` follow."""
+        """Run the stages and yield their results; updates :attr:`settings`."""
         on: list[str] = []
         for number, stage in enumerate(stages):
             on += stage.leaves
@@ -258,7 +260,7 @@ class Tuner:
             yield self._stage(stage, {**_off(self.settings, on), **_forced(stage)}, tasks)
 
     def check(self, settings: RmpflowSettings, count: int = 8) -> Summary:
-        """Return how settings do on tasks that no stage has seen, with all leaves on."""
+        """Return the summary of settings on unseen tasks, with all RMPs enabled."""
         drawer = TaskDrawer(self._policy, self._checker, self._seed + 99_000)
         tasks = [
             drawer.pose() if k % 2 else drawer.around_obstacle(oriented=True) for k in range(count)
@@ -299,7 +301,7 @@ class Tuner:
 
 
 def _off(settings: RmpflowSettings, on: Sequence[str]) -> dict[str, float]:
-    """Return the numbers that turn off all leaves but some."""
+    """Return the parameters that disable all RMPs except some."""
     return {
         name: 0.0
         for name in settings.parameters()
@@ -313,14 +315,14 @@ def _forced(stage: TuningStage) -> dict[str, float]:
 
 
 def starting_settings(robot: Robot, joints: Sequence[str] | str = "arm") -> RmpflowSettings:
-    """Return settings to begin with for a robot that has none: the Panda's, in proportion.
+    """Return initial settings for a robot without any: the Panda's, scaled.
 
-    Lengths grow with the robot, speeds are capped by its URDF, and links are kept away from each
-    other by their spheres.
+    Lengths scale with the robot, velocities are limited by its URDF, and self-collision avoidance
+    uses its spheres.
 
     Args:
         robot: the robot.
-        joints: those that the policy leads, by name, or a group's name.
+        joints: names of the active joints, or a group's name.
     """
     names = robot.group(joints).joints if isinstance(joints, str) else tuple(joints)
     plain = RmpflowSettings().with_parameters(_FASTER)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of numbers that come from outside."""
+"""Validation of numerical input."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ from motion_nodes.model.tree import Array
 
 
 def finite_numbers(values: ArrayLike, count: int, what: str) -> Array:
-    """Return so many finite numbers in an array of their own.
+    """Return a copy of exactly ``count`` finite numbers.
+
+    Args:
+        values: the input.
+        count: required length.
+        what: name of the input, for errors.
 
     Raises:
-        InvalidCommand: too few or too many, or one that is not finite.
+        InvalidCommand: wrong length, or values that are not finite.
     """
     numbers = _numbers(values, count, what, "")
     if not np.isfinite(numbers).all():
@@ -23,10 +28,15 @@ def finite_numbers(values: ArrayLike, count: int, what: str) -> Array:
 
 
 def joint_numbers(values: ArrayLike, names: tuple[str, ...], what: str) -> Array:
-    """Return one finite number per joint in an array of their own.
+    """Return a copy of one finite number per joint.
+
+    Args:
+        values: the input.
+        names: names of the joints.
+        what: name of the input, for errors.
 
     Raises:
-        InvalidCommand: too few or too many; names the joints whose number is not finite.
+        InvalidCommand: wrong length, or values that are not finite; names these joints.
     """
     numbers = _numbers(values, len(names), what, f" for {', '.join(names)}" if names else "")
     finite = np.isfinite(numbers)

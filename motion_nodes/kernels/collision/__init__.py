@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spheres of a robot against shapes and each other: distances and gradients as generated code."""
+"""Collision checks and distances of a robot's spheres, as generated code."""

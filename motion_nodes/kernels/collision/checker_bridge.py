@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For Numba kernels: ask a collision checker through the addresses of its C functions.
+"""Call a collision checker from Numba kernels through the addresses of its C functions.
 
-The kernel is compiled once and kept on disk; which robot it plans for is an argument.
+The kernel is compiled once and cached; the robot is passed as an argument.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ _ITEM = 8
 
 
 class Checker(NamedTuple):
-    """A collision checker as kernels take it; whoever passes it keeps what it points to alive."""
+    """A collision checker as passed to kernels; the caller keeps the referenced memory alive."""
 
     state: int
-    """Address of ``int32 state(const double* q, const void* memory)``; 1 is free."""
+    """Address of ``int32 state(const double* q, const void* memory)``; 1 is collision-free."""
     edge: int
-    """Address of ``int32 edge(const double* a, const double* b, const void* memory)``; 1 is free.
+    """Address of ``int32 edge(const double* a, const double* b, const void* memory)``.
 
-    ``b`` is checked, ``a`` need not be.
+    Returns 1 if collision-free; ``b`` is checked, ``a`` is not.
     """
     memory: int
-    """Address of what both work on."""
+    """Address of the memory passed to both functions."""
 
 
 @inlined
 def state_free(checker: Checker, Q: Array, row: int) -> bool:
-    """Return whether the configuration in a row of Q, shape (m, n), collides with nothing."""
+    """Return whether the configuration in a row of Q, shape (m, n), is collision-free."""
     q = address(Q) + row * Q.shape[1] * _ITEM
     return bool(_state(checker.state, q, checker.memory) == 1)
 
 
 @inlined
 def edge_free(checker: Checker, A: Array, a: int, B: Array, b: int) -> bool:
-    """Return whether nothing is in the straight way from row ``a`` of A to row ``b`` of B.
+    """Return whether the straight edge from row ``a`` of A to row ``b`` of B is collision-free.
 
-    Both have the shape (m, n) and lie in memory without gaps, which is not checked.
+    Both arrays have shape (m, n) and must be contiguous, which is not checked.
     """
     start = address(A) + a * A.shape[1] * _ITEM
     end = address(B) + b * B.shape[1] * _ITEM
@@ -54,7 +54,7 @@ def edge_free(checker: Checker, A: Array, a: int, B: Array, b: int) -> bool:
 
 @intrinsic
 def address(typing: Any, array: Any) -> Any:
-    """Return where an array's first number is; ``array.ctypes.data`` takes longer to compile."""
+    """Return the address of the first element; faster to compile than ``array.ctypes.data``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -74,7 +74,7 @@ def _edge(typing: Any, address: Any, a: Any, b: Any, memory: Any) -> Any:
 
 
 def _call(pointers: int) -> tuple[Signature, Any]:
-    """Return signature and code of a call with so many pointers that returns an int32."""
+    """Return signature and code of a call with that many pointers that returns an int32."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = ir.IntType(8).as_pointer()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calling the collision checks: the common code, loaded once, and the table that they read."""
+"""Binding of the collision checks: the shared code, loaded once, and the table it reads."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _Many = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p,
 
 
 class CollisionTable:
-    """The table that the checks read, with the arrays that it names; never changed."""
+    """The table read by the checks, with the arrays it refers to; immutable."""
 
     def __init__(self, fields: Mapping[str, int | NDArray[Any]]) -> None:
-        """Fill a table.
+        """Fill the table.
 
         Args:
-            fields: a number, or an array whose address is meant, for each of ``FIELDS``.
+            fields: for each of ``FIELDS`` an integer, or an array whose address is stored.
         """
         self._arrays = tuple(v for v in fields.values() if isinstance(v, np.ndarray))
         self._table = np.zeros(FIELDS.size, np.int64)
@@ -56,7 +56,7 @@ class CollisionTable:
 
 
 class CollisionCalls:
-    """The checks as functions of arrays; may be called from several threads, without the GIL."""
+    """The checks as functions of arrays; thread-safe, run without the GIL."""
 
     def __init__(self, lanes: Lanes) -> None:
         self.lanes = lanes
@@ -70,22 +70,22 @@ class CollisionCalls:
         self._many = _Many(self._code.address("many"))
 
     def is_free(self, q: Array, table: CollisionTable) -> bool:
-        """Return whether a configuration is free; contiguous, shape (n,)."""
+        """Return whether a configuration is collision-free; contiguous, shape (n,)."""
         return bool(self._state(q.ctypes.data, table.address))
 
     def edge_free(self, a: Array, b: Array, table: CollisionTable) -> bool:
-        """Return whether the way from ``a`` to ``b`` is free, ``a`` itself left out."""
+        """Return whether the edge from ``a`` to ``b`` is collision-free; ``a`` is not checked."""
         return bool(self._edge(a.ctypes.data, b.ctypes.data, table.address))
 
     def are_free(self, Q: Array, table: CollisionTable) -> NDArray[np.bool_]:
-        """Return which configurations are free; contiguous, shape (m, n)."""
+        """Return which configurations are collision-free; contiguous, shape (m, n)."""
         free = np.empty(len(Q), np.bool_)
         self._many(Q.ctypes.data, len(Q), free.ctypes.data, table.address)
         return free
 
 
 class NearestCalls:
-    """Distances of spheres to the world; may be called from several threads, without the GIL."""
+    """Distances of spheres to the world; thread-safe, run without the GIL."""
 
     def __init__(self, lanes: Lanes) -> None:
         self.lanes = lanes
@@ -97,11 +97,12 @@ class NearestCalls:
     def nearest(
         self, x: NDArray[np.float32], checked: NDArray[np.int8], table: CollisionTable
     ) -> NDArray[np.float32]:
-        """Return distance, direction and object of spheres; see ``collision_gradient``.
+        """Return distance, direction and object index for each sphere; see ``sphere_distances``.
 
         Args:
-            x: x, y, z, radius, contiguous, shape (4, count); count a multiple of the lanes.
-            checked: contiguous, shape (objects, count).
+            x: x, y, z, radius [m], contiguous, shape (4, count); count is a multiple of the lane
+                count.
+            checked: which objects count for which sphere, contiguous, shape (objects, count).
             table: the world.
 
         Returns:
@@ -115,23 +116,23 @@ class NearestCalls:
 
 @functools.cache
 def nearest_calls() -> NearestCalls:
-    """Return the distances; loaded, or compiled, at the first call.
+    """Return the distance kernel; it is loaded, or compiled, at the first call.
 
     Raises:
-        CodeGenerationError: no code can be compiled here.
+        CodeGenerationError: code cannot be generated on this machine.
     """
     return NearestCalls(native.host_cpu().lanes("float"))
 
 
 @functools.cache
 def collision_calls(lane_count: int | None = None) -> CollisionCalls:
-    """Return the checks; loaded, or compiled, at the first call.
+    """Return the collision checks; they are loaded, or compiled, at the first call.
 
     Args:
-        lane_count: how many configurations go side by side; default: as many as fill a register.
+        lane_count: configurations per SIMD register; default: the register width.
 
     Raises:
-        CodeGenerationError: no code can be compiled here.
+        CodeGenerationError: code cannot be generated on this machine.
     """
     lanes = native.host_cpu().lanes("float")
     return CollisionCalls(lanes if lane_count is None else Lanes("float", lane_count))

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision checks as LLVM code: a register full of configurations side by side.
+"""Collision checks as LLVM code: one SIMD register of configurations at a time.
 
 One configuration per lane; on an edge the lanes are spread over its whole length, so that an
-obstacle in the middle is met at once. For a register full:
+obstacle in the middle is found early. For each register:
 
-1. the robot's own code places its groups
-   (:mod:`~motion_nodes.kernels.collision.group_frames`), and each body's bounding sphere with
-   them;
-2. bounding spheres of pairs of bodies, then, where some lane touches, the spheres themselves;
-3. for each body the box around its bounding spheres in all lanes against the boxes of the world's
-   leaves, a register full at a time, in two levels; then the bounding spheres against what is left,
-   lane by lane; then the spheres themselves.
+1. the robot's own code computes the poses of its groups
+   (:mod:`~motion_nodes.kernels.collision.group_frames`), and from them each body's bounding sphere;
+2. bounding spheres of body pairs are tested, then, if any lane is in collision, the spheres
+   themselves;
+3. for each body, the box around its bounding spheres in all lanes is tested against the boxes of
+   the world's leaves, a register at a time, in two levels; then the bounding spheres against the
+   remaining leaves, lane by lane; then the spheres themselves.
 
-Spheres are placed only where they are needed: of most configurations, few are. All this code is
-the same for every robot; what differs is read from memory (``collision_memory``).
+Spheres are placed only when needed, which is rare. This code is the same for every robot; the robot
+is read from memory (``collision_memory``).
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from motion_nodes.kernels.llvm_text import declarations
 from motion_nodes.kernels.simd import Lanes
 
 _SCRATCH = ("poses", "bounds", "spheres", "placed")
-_FAR_APART = 4.0  # radii of a body; lanes of an edge are nearer to each other
-_LARGE_WORLD = 64  # leaves
+_FAR_APART = 4.0  # In radii of a body; the lanes of an edge are closer to each other than this.
+_LARGE_WORLD = 64  # In leaves.
 _POINTERS = ", ".join(["ptr %h", *(f"ptr %{name}" for name in _SCRATCH)])
 
 
 def checks_text(lanes: Lanes) -> str:
     """Return the LLVM module.
 
-    ``edge(a, b, memory)`` and ``state(q, memory)`` return 1 if all is free; ``many(Q, m, free,
-    memory)`` writes 1 or 0 (int8) for each of m configurations. All numbers given are float64.
+    ``edge(a, b, memory)`` and ``state(q, memory)`` return 1 if collision-free; ``many(Q, m, free,
+    memory)`` writes 1 or 0 (int8) for each of m configurations. All inputs are float64.
     """
     n = lanes.count
     reductions = [
@@ -64,12 +64,12 @@ def checks_text(lanes: Lanes) -> str:
 
 
 def _index(flow: FunctionBuilder, base: str, at: str | int) -> str:
-    """Return an int32 of an array as i64."""
+    """Return an element of an int32 array as i64."""
     return flow.emit(f"sext i32 {flow.get(base, at, 'i32')} to i64")
 
 
 def _leaf_hits() -> str:
-    """Write the choice of the test for a leaf's kind."""
+    """Write the dispatch to the test of a leaf's kind."""
     arguments = "ptr %leaf, ptr %centres, ptr %radii, i64 %count, i64 %limit"
     cases, ways = [], []
     for kind, name in KINDS.items():
@@ -92,7 +92,7 @@ none:
 
 
 def _set_off(lanes: Lanes) -> str:
-    """Write the function that places points of a group: ``R c + p`` for each of them."""
+    """Write the function that transforms points of a group: ``R c + p`` for each."""
     flow, n = FunctionBuilder(lanes), lanes.count
     pose = [flow.load(flow.at("%pose", k * n)) for k in range(12)]
     with flow.loop("%count") as turn:
@@ -109,7 +109,7 @@ def _set_off(lanes: Lanes) -> str:
 
 
 def _ensure_placed(lanes: Lanes) -> str:
-    """Write the function that places a body's spheres unless that was done before."""
+    """Write the function that places a body's spheres unless already done."""
     flow, n = FunctionBuilder(lanes), lanes.count
     done = flow.get("%placed", "%body", "i8")
     flow.return_if(flow.emit(f"icmp ne i8 {done}, 0"), "i64", "0")
@@ -131,7 +131,7 @@ def _pose_of(flow: FunctionBuilder, body: str) -> str:
 
 
 def _place(flow: FunctionBuilder, body: str) -> tuple[str, str]:
-    """Place a body's spheres; return its first one and how many it has."""
+    """Place a body's spheres; return the index of the first one and their count."""
     pointers = ", ".join(["ptr %h", *(f"ptr %{name}" for name in _SCRATCH)])
     flow.emit(f"call i64 @ensure_placed({pointers}, i64 {body})")
     firsts = array(flow, "body_firsts")
@@ -140,7 +140,7 @@ def _place(flow: FunctionBuilder, body: str) -> tuple[str, str]:
 
 
 def _touching(flow: FunctionBuilder, a: Sequence[str], b: Sequence[str], ra: str, rb: str) -> str:
-    """Return the lanes in which two spheres touch."""
+    """Return the lanes in which two spheres overlap."""
     square = flow.sum_of_squares(*(flow.binary("fsub", x, y) for x, y in zip(a, b, strict=True)))
     reach = flow.emit(f"fadd float {ra}, {rb}")
     return flow.compare("ult", square, flow.splat(flow.emit(f"fmul float {reach}, {reach}")))
@@ -151,7 +151,7 @@ def _some(flow: FunctionBuilder, mask: str) -> str:
 
 
 def _add_hits(flow: FunctionBuilder, turn: Turn, mask: str) -> None:
-    """Add lanes to those that collide; return if that is enough."""
+    """Add lanes to the colliding ones; return early once the limit is reached."""
     turn["hits"] = flow.emit(f"or i64 {turn['hits']}, {mask}")
     flow.return_if(flow.emit(f"icmp uge i64 {turn['hits']}, %limit"), "i64", turn["hits"])
 
@@ -192,8 +192,8 @@ def _pair_hits(flow: FunctionBuilder, a: str, b: str, bound: str, turn: Turn) ->
 def _body_hits(lanes: Lanes) -> str:
     """Write the test of one body against the world.
 
-    If the lanes are far from each other, the box around them holds most of a large world; then each
-    lane is looked up by itself.
+    If the lanes are far from each other, the box around all of them covers most of a large world;
+    each lane is then queried separately.
     """
     flow, n = FunctionBuilder(lanes), lanes.count
     bound = flow.at("%bounds", flow.times("%body", 3 * n))
@@ -201,7 +201,7 @@ def _body_hits(lanes: Lanes) -> str:
     ends, widest = [], "0.0"
     for axis in range(3):
         x = flow.load(flow.at(bound, axis * n))
-        # No NaN gets here, so the shorter code for numbers will do.
+        # NaN cannot occur here, so the shorter code without NaN handling is used.
         least, greatest = (
             flow.emit(f"call nnan float @llvm.vector.reduce.{name}.v{n}f32({lanes.type} {x})")
             for name in ("fmin", "fmax")
@@ -222,7 +222,7 @@ def _body_hits(lanes: Lanes) -> str:
             for end, operation, side in ((least, "fsub", low), (greatest, "fadd", high)):
                 middle = flow.emit(f"select i1 {alone}, float {x}, float {end}")
                 side.append(flow.splat(flow.emit(f"{operation} float {middle}, {radius}")))
-        # A lane that collides already need not be looked up.
+        # A lane known to be in collision needs no query.
         shifted = flow.emit(f"lshr i64 {turn['hits']}, {turn.index}")
         bit = flow.emit(f"and i64 {shifted}, 1")
         known = flow.emit(f"and i1 {alone}, {flow.emit(f'icmp ne i64 {bit}, 0')}")
@@ -235,7 +235,7 @@ def _body_hits(lanes: Lanes) -> str:
 
 
 def _look_up(flow: FunctionBuilder, bound: str, low: list[str], high: list[str], hits: str) -> str:
-    """Test all leaves whose boxes overlap a box; return the lanes that collide."""
+    """Test all leaves whose boxes overlap a box; return the lanes in collision."""
     n = flow.lanes.count
     branch_boxes, block_boxes = array(flow, "branch_boxes"), array(flow, "block_boxes")
     with flow.loop(field(flow, "branches"), hits=("i64", hits)) as branch:
@@ -255,7 +255,7 @@ def _look_up(flow: FunctionBuilder, bound: str, low: list[str], high: list[str],
 def _overlapping(
     flow: FunctionBuilder, boxes: str, index: str, low: list[str], high: list[str]
 ) -> str:
-    """Return which of a register full of boxes overlap a box, as bits."""
+    """Return which boxes of a register overlap a box, as bits."""
     n, t = flow.lanes.count, flow.lanes.type
     box = flow.at(boxes, flow.times(index, 6 * n))
     held = ""
@@ -274,7 +274,7 @@ def _test_leaf(flow: FunctionBuilder, turn: Turn, bound: str, leaf: str) -> None
     checked = flow.get(array(flow, "checked"), flow.plus(row, "%body"), "i8")
     with flow.when(flow.emit(f"icmp ne i8 {checked}, 0"), hits=("i64", turn["hits"])) as test:
         radii = flow.at(array(flow, "body_radii"), "%body")
-        # The planes' own test takes no radius: a bounding sphere would have to be let through.
+        # The test of planes ignores radii, so a bounding sphere cannot exclude them.
         kind = flow.get(leaf, 0, "i32")
         always = flow.emit(f"icmp eq i32 {kind}, {PLANES}")
         around = flow.emit(
@@ -295,7 +295,7 @@ def _test_leaf(flow: FunctionBuilder, turn: Turn, bound: str, leaf: str) -> None
 
 
 def _block(lanes: Lanes) -> str:
-    """Write the test of a register full of configurations; returns the lanes that collide."""
+    """Write the test of one register of configurations; it returns the lanes in collision."""
     flow, n = FunctionBuilder(lanes), lanes.count
     flow.lines.append(f"  call void {array(flow, 'place')}(ptr %q, ptr %poses)")
     bodies = field(flow, "bodies")

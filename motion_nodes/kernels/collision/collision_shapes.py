@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of spheres against one leaf of the world, as LLVM code: one function for each kind.
+"""Collision tests of spheres against one leaf of the world as LLVM code, one function per kind.
 
-``leaf_<kind>(leaf, centres, radii, count, limit)`` tests ``count`` spheres, whose centres lie as
-x, y, z in lanes one after the other, and returns the lanes in which one of them touches the leaf,
-as bits of an i64. It ends as soon as these bits are ``limit`` or more. A NaN touches everything.
+``leaf_<kind>(leaf, centres, radii, count, limit)`` tests ``count`` spheres, whose centres are
+stored as x, y, z in lanes, and returns the lanes in which any sphere collides with the leaf, as
+bits of an i64. It returns early once these bits are ``limit`` or more. NaN counts as a collision.
 
-Each kind has the square of the distance from the leaf's *core* to the sphere's centre; the leaf is
-what lies within ``rounding`` of its core. Formulas: closest points as in Ericson, Real-Time
+Each kind provides the squared distance from the leaf's *core* to the sphere's centre; the leaf is
+all points within ``rounding`` of its core. Formulas: closest points as in Ericson, Real-Time
 Collision Detection (2005), chapter 5.
 """
 
@@ -45,15 +45,15 @@ KINDS = {
 
 @dataclass(frozen=True)
 class _Leaf:
-    """What is read from a leaf before the loop over spheres."""
+    """Values of a leaf that are loaded before the loop over spheres."""
 
     flow: FunctionBuilder
     numbers: list[str]
-    """R (9) and t (3) in all lanes, as far as the kind needs them."""
+    """R (9) and t (3) broadcast to all lanes, as far as the kind needs them."""
     scalars: list[str]
-    """Sizes as they are."""
+    """Sizes as scalars [m]."""
     sizes: list[str]
-    """Sizes in all lanes."""
+    """Sizes broadcast to all lanes [m]."""
 
     def local(self, axis: int, x: list[str]) -> str:
         """Return a coordinate of a point in the leaf's frame."""
@@ -63,7 +63,7 @@ class _Leaf:
         return total
 
     def shifted(self, axis: int, x: list[str]) -> str:
-        """Return it for a leaf that is not turned."""
+        """Return the coordinate for a leaf without rotation."""
         return self.flow.binary("fadd", x[axis], self.numbers[9 + axis])
 
 
@@ -71,9 +71,9 @@ SquareDistance = Callable[[_Leaf, list[str]], str]
 
 
 def shape_functions(lanes: Lanes) -> str:
-    """Return the functions of all kinds but planes and half spaces, which have no distances."""
+    """Return the functions of all kinds except planes and half spaces (no distance function)."""
     squares: dict[int, tuple[SquareDistance, bool, bool]] = {
-        # square of the distance, whether turned, whether rounded by its first size
+        # squared distance, whether rotated, whether rounded by its first size
         SPHERE: (_point, False, True),
         BOX: (_box, True, False),
         ALIGNED_BOX: (_aligned_box, False, False),
@@ -125,7 +125,7 @@ def centre(flow: FunctionBuilder, centres: str, index: str) -> list[str]:
 
 
 def _beyond(flow: FunctionBuilder, value: str, half: str) -> str:
-    """Return how far a value is outside [-half, half], at least 0."""
+    """Return the distance of a value from the interval [-half, half], at least 0."""
     zero = flow.lanes.constant(0.0)
     return flow.greater(flow.binary("fsub", flow.size(value), half), zero)
 
@@ -165,14 +165,14 @@ def _cylinder(leaf: _Leaf, x: list[str]) -> str:
 
 
 def _cone(leaf: _Leaf, x: list[str]) -> str:
-    """Return the square of the distance in the half plane of axis distance and height."""
+    """Return the squared distance in the half plane of axis distance and height."""
     flow = leaf.flow
     zero, one = flow.lanes.constant(0.0), flow.lanes.constant(1.0)
     radius, half = leaf.sizes[:2]
     height = flow.binary("fadd", half, half)
     beyond_rim = flow.binary("fsub", _from_axis(leaf, x), radius)
     above_base = flow.binary("fadd", leaf.local(2, x), half)
-    # The slant runs from the rim, (0, 0) here, to the apex at (-radius, height).
+    # The slant runs from the rim, here (0, 0), to the apex at (-radius, height).
     length = flow.sum_of_squares(radius, height)
     up = flow.binary(
         "fsub", flow.binary("fmul", above_base, height), flow.binary("fmul", beyond_rim, radius)
@@ -193,7 +193,7 @@ def _cone(leaf: _Leaf, x: list[str]) -> str:
 
 
 def _triangle(leaf: _Leaf, x: list[str]) -> str:
-    """Return the square of the distance to a triangle (0, 0), (b, 0), (c, d) in the plane z = 0."""
+    """Return the squared distance to a triangle (0, 0), (b, 0), (c, d) in the plane z = 0."""
     flow = leaf.flow
     zero = flow.lanes.constant(0.0)
     t, n = flow.lanes.type, flow.lanes.count
@@ -229,7 +229,7 @@ def _half_space(lanes: Lanes) -> str:
 
 
 def _planes(lanes: Lanes) -> str:
-    """Write the test whether a sphere's centre is inside of planes; faces are triangles."""
+    """Write the test whether a sphere's centre is inside all planes; faces are triangles."""
     flow = FunctionBuilder(lanes)
     size = 4 + PARAMETERS["size"]
     first = flow.emit(f"sext i32 {flow.get('%leaf', size, 'i32')} to i64")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distance of two convex pieces, as bounds from below and above; GJK in double precision.
+"""Lower and upper bounds of the distance between two convex pieces; GJK in double precision.
 
-A piece is a core (points, a box, a cylinder or a cone) and a radius around it, in a frame of its
-own. Source: Gilbert, Johnson and Keerthi, A fast procedure for computing the distance between
-complex objects in three-dimensional space, IEEE J. Robotics and Automation 4 (1988); regions of a
-triangle: Ericson, Real-Time Collision Detection (2005), section 5.1.5. Each support point of
-direction v bounds the distance from below by v w / |v|, so what is returned is never too great.
+A piece is a core (points, a box, a cylinder or a cone) with a rounding radius, in its own frame.
+Source: Gilbert, Johnson and Keerthi, A fast procedure for computing the distance between complex
+objects in three-dimensional space, IEEE J. Robotics and Automation 4 (1988); regions of a triangle:
+Ericson, Real-Time Collision Detection (2005), section 5.1.5. Each support point w of direction v
+gives the lower bound v w / |v|, so the returned distance is never too large.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 
 _ITERATIONS = 100
 _CONVERGED = 1e-9
-"""Bounds that differ by this share of the distance are equal."""
+"""Relative difference below which the bounds count as converged."""
 _OVERLAP = 1e-20
-"""Cores whose squared distance is below that overlap [m^2]."""
+"""Squared distance of cores below which they overlap [m^2]."""
 
 
 @bare_part
@@ -37,7 +37,7 @@ def _support(
     dy: float,
     dz: float,
 ) -> tuple[float, float, float]:
-    """Return the point of a core that is farthest in a direction."""
+    """Return the support point of a core: the farthest one in a direction."""
     x = X[0, 0] * dx + X[1, 0] * dy + X[2, 0] * dz
     y = X[0, 1] * dx + X[1, 1] * dy + X[2, 1] * dz
     z = X[0, 2] * dx + X[1, 2] * dy + X[2, 2] * dz
@@ -68,7 +68,7 @@ def _support(
 
 @bare_part
 def _on_triangle(S: Array, a: int, b: int, c: int, v: Array) -> int:
-    """Write the point of a triangle nearest to the origin; return the bits of its corners."""
+    """Write the point of a triangle closest to the origin; return the bits of its corners."""
     ax, ay, az = S[a, 0], S[a, 1], S[a, 2]
     bx, by, bz = S[b, 0], S[b, 1], S[b, 2]
     cx, cy, cz = S[c, 0], S[c, 1], S[c, 2]
@@ -106,7 +106,7 @@ def _on_triangle(S: Array, a: int, b: int, c: int, v: Array) -> int:
 
 @bare_part
 def _on_simplex(S: Array, count: int, v: Array, best: Array) -> int:
-    """Write the point of a simplex nearest to the origin; return the bits of its corners."""
+    """Write the point of a simplex closest to the origin; return the bits of its corners."""
     if count == 1:
         v[0], v[1], v[2] = S[0, 0], S[0, 1], S[0, 2]
         return 1
@@ -129,7 +129,7 @@ def _on_simplex(S: Array, count: int, v: Array, best: Array) -> int:
         origin = -(nx * S[a, 0] + ny * S[a, 1] + nz * S[a, 2])
         reach = abs(S[left, 0]) + abs(S[left, 1]) + abs(S[left, 2])
         flat = 1e-14 * (abs(nx) + abs(ny) + abs(nz)) * reach
-        # The origin is on the inner side, unless the tetrahedron is flat: then nobody knows.
+        # The origin is on the inner side, unless the tetrahedron is degenerate.
         if apex * origin > 0.0 and abs(apex) > flat:
             continue
         bits = _on_triangle(S, a, b, c, v)
@@ -162,27 +162,27 @@ def separation(
     clear: float,
     work: Array,
 ) -> tuple[float, float]:
-    """Return bounds of the distance of two pieces, from below and above [m].
+    """Return lower and upper bounds of the distance between two pieces [m].
 
-    Ends as soon as the distance is known to be above ``clear``, below ``touch``, or in between.
-    Both bounds are negative infinity where the cores overlap. An infinite ``clear`` asks for the
-    distance itself.
+    Terminates as soon as the distance is known to be above ``clear``, below ``touch``, or in
+    between. Both bounds are negative infinity if the cores overlap. An infinite ``clear`` computes
+    the distance itself.
 
     Args:
-        kind_a: core of the first piece.
-        size_a: its sizes, and its radius as the fourth, shape (4,).
-        points_a: of which rows ``first_a`` to ``last_a`` are the piece's, shape (p, 3).
-        first_a: see there.
-        last_a: see there.
-        X_a: its pose, shape (3, 4).
-        kind_b: the same of the second piece; it alone may be a half space.
+        kind_a: kind of the core of the first piece.
+        size_a: its three sizes and its rounding radius [m], shape (4,).
+        points_a: points, shape (p, 3) [m]; rows ``first_a`` to ``last_a`` belong to the piece.
+        first_a: first row.
+        last_a: end of the rows.
+        X_a: its pose in the common frame, shape (3, 4).
+        kind_b: kind of the core of the second piece; only this one may be a half space.
         size_b: see ``size_a``.
         points_b: see ``points_a``.
-        first_b: see there.
-        last_b: see there.
+        first_b: see ``first_a``.
+        last_b: see ``last_a``.
         X_b: see ``X_a``.
-        touch: see above [m].
-        clear: see above [m].
+        touch: distance below which the pieces are in collision [m].
+        clear: distance above which the exact value does not matter [m].
         work: scratch, shape (6, 3).
     """
     radii = size_a[3] + size_b[3]
@@ -244,14 +244,14 @@ def separations(
     """Write the bounds of the distances of many pairs of pieces.
 
     Args:
-        kind: of each piece, shape (k,).
-        size: three sizes and the radius, shape (k, 4).
+        kind: kind of each core, shape (k,).
+        size: three sizes and the rounding radius [m], shape (k, 4).
         first: first point of each piece, and the total, shape (k + 1,).
-        points: shape (p, 3).
-        X: poses, shape (k, 3, 4).
-        pairs: of pieces, shape (m, 2).
+        points: in the frames of the pieces [m], shape (p, 3).
+        X: poses of the pieces in the common frame, shape (k, 3, 4).
+        pairs: indices of pieces, shape (m, 2).
         work: scratch, shape (6, 3).
-        out: from below and above, negative infinity where cores overlap [m], shape (m, 2).
+        out: lower and upper bounds, negative infinity where cores overlap [m], shape (m, 2).
     """
     for m in range(pairs.shape[0]):
         a, b = pairs[m, 0], pairs[m, 1]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What callers of the collision checks see: an edge, a state, many states, as LLVM code.
+"""Entry points of the collision checks as LLVM code: an edge, a state, many states.
 
-Configurations come as float64. Whole turns are taken off before they become float32, which would
-lose the rest beside them.
+Configurations are float64. Full turns are removed before the conversion to float32, which would
+otherwise lose precision.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from motion_nodes.kernels.simd import Lanes, Writer
 
 
 def entry_functions(lanes: Lanes) -> str:
-    """Return the functions ``edge``, ``state`` and ``many``; ``block`` must stand beside them."""
+    """Return the functions ``edge``, ``state`` and ``many``; they call ``block``."""
     return "\n".join((_edge(lanes), _STATE, _many(lanes)))
 
 
 def _scratch(flow: FunctionBuilder) -> tuple[str, str]:
-    """Write the memory for a register full on the stack; return q, and the arguments after it."""
+    """Allocate the memory for one register on the stack; return q and the remaining arguments."""
     n = flow.lanes.count
     bodies = field(flow, "bodies")
     sizes = [
@@ -26,7 +26,7 @@ def _scratch(flow: FunctionBuilder) -> tuple[str, str]:
         flow.times(field(flow, "groups"), 12 * n),
         flow.times(bodies, 3 * n),
         flow.times(field(flow, "spheres"), 3 * n),
-        bodies,  # one byte each would do
+        bodies,  # one byte each would suffice
     ]
     total = "0"
     starts = []
@@ -93,12 +93,12 @@ def _edge(lanes: Lanes) -> str:
 
 
 def lanes_literal(number: int) -> str:
-    """Return a small whole number as a float literal."""
+    """Return a small integer as a float literal."""
     return f"{float(number):e}"
 
 
 def _unwound(flow: FunctionBuilder, kind: str, suffix: str, value: str, turn: str) -> str:
-    """Return an angle without its whole turns; float32 would lose the rest beside them."""
+    """Return an angle without its full turns, which would cost precision in float32."""
     share = flow.emit(f"fdiv {kind} {value}, {turn}")
     whole = flow.emit(f"call {kind} @llvm.rint.{suffix}({kind} {share})")
     rest = flow.emit(f"fsub {kind} {value}, {flow.emit(f'fmul {kind} {whole}, {turn}')}")

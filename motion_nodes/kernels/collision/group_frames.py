@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one part of collision checking that is generated for each robot: where its groups are."""
+"""Poses of the robot's groups: the only part of collision checking that is generated per robot."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from motion_nodes.kernels.simd import Lanes
 
 
 def groups_program(arrays: PackedArrays, rows: Sequence[int]) -> Program:
-    """Return the program from joint values to poses: rotation (9), then translation (3) of each.
+    """Return the program from joint positions to poses: rotation (9), translation (3) per group.
 
     Args:
         arrays: the robot; poses are relative to its row 0.
-        rows: which rows.
+        rows: rows of the groups.
     """
     tracer = KinematicsTracer(arrays)
     elements = []
@@ -31,8 +31,13 @@ def groups_program(arrays: PackedArrays, rows: Sequence[int]) -> Program:
 def place_function(arrays: PackedArrays, rows: Sequence[int], lanes: Lanes) -> tuple[object, int]:
     """Return the loaded code, and the address of ``place(q, poses)`` in lanes.
 
+    Args:
+        arrays: the robot; poses are relative to its row 0.
+        rows: rows of the groups.
+        lanes: the SIMD type.
+
     Raises:
-        CodeGenerationError: the code cannot be compiled here.
+        CodeGenerationError: the code cannot be compiled on this machine.
     """
     code = load_code(
         f"collision groups {arrays.digest()} {tuple(rows)} {lanes}",

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a robot made of convex pieces is collision-free everywhere along a path.
+"""Continuous collision checking of a path for a robot made of convex pieces.
 
-A piece of the path is proven by the configuration in its middle: where two pieces are further from
-each other than they can move on either side of it, nothing touches in between. What that does not
-prove is cut in halves, with the pairs that are left. How far a body can move is bounded by the
-distances of its bounding sphere from the axes below it, which themselves grow by no more than what
-is between (Schwarzer, Saha and Latombe, Adaptive dynamic collision checking for single and multiple
-articulated robots in complex environments, IEEE Trans. Robotics 21 (2005), with local bounds).
+A path segment is proven collision-free by the configuration at its middle: if two pieces are
+farther apart than they can move on either side of it, they do not collide within the segment.
+Unproven segments are bisected, with the remaining pairs. The motion of a body is bounded by the
+distances of its bounding sphere from the joint axes below it, which in turn change by at most the
+motion in between (Schwarzer, Saha and Latombe, Adaptive dynamic collision checking for single and
+multiple articulated robots in complex environments, IEEE Trans. Robotics 21 (2005), with local
+bounds).
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _poses(bodies: PieceBodies, q: Array, X: Array) -> None:
 
 @bare_part
 def _place(X_AB: Array, X_BC: Array, X_AC: Array) -> None:
-    """Write the product of two poses."""
+    """Write the product of two poses, shape (3, 4) each."""
     for i in range(3):
         a, b, c = X_AB[i, 0], X_AB[i, 1], X_AB[i, 2]
         for j in range(4):
@@ -74,7 +75,7 @@ def _place(X_AB: Array, X_BC: Array, X_AC: Array) -> None:
 
 @bare_part
 def _centre(X: Array, x: float, y: float, z: float) -> tuple[float, float, float]:
-    """Return a point in the frame above."""
+    """Return a point in the parent frame."""
     return (
         X[0, 0] * x + X[0, 1] * y + X[0, 2] * z + X[0, 3],
         X[1, 0] * x + X[1, 1] * y + X[1, 2] * z + X[1, 3],
@@ -84,7 +85,7 @@ def _centre(X: Array, x: float, y: float, z: float) -> tuple[float, float, float
 
 @bare_part
 def _motions(bodies: PieceBodies, X: Array, moved: Array, motion: Array) -> None:
-    """Write how far each body can move against the rows above it, while joints move so much."""
+    """Write bounds of each body's motion relative to the rows above it, for joint motions."""
     for b in range(bodies.row.shape[0]):
         ball, total = bodies.ball[b], 0.0
         x, y, z = _centre(X[bodies.row[b]], ball[0], ball[1], ball[2])
@@ -117,7 +118,7 @@ def _beyond(box: Array, x: float, y: float, z: float) -> float:
 
 @bare_part
 def _gather(bodies: PieceBodies, world: PieceWorld, work: SweepWorkspace, clearance: float) -> int:
-    """Write the pairs of pieces that may touch around a configuration; -1 if there are too many."""
+    """Write the pairs of pieces that may collide; -1 if the memory is too small."""
     count, room, X = 0, work.candidates.shape[0], work.X
     pieces, centres, found = bodies.pieces, work.centres, work.candidates
     for b in range(bodies.row.shape[0]):
@@ -179,7 +180,7 @@ def _bounds(
     candidate: IndexArray,
     clearance: float,
 ) -> tuple[float, float, float]:
-    """Return bounds of a pair's distance, and how far it must be to be proven [m]."""
+    """Return the bounds of a pair's distance, and the distance that is sufficient [m]."""
     one, two, key = candidate[0], candidate[1], candidate[2]
     pieces, other = bodies.pieces, bodies.pieces
     if key >= 0:
@@ -210,7 +211,7 @@ def _bounds(
 
 @bare_part
 def _row_at(places: Array, place: float) -> int:
-    """Return the last row that does not come after a place, but the very last."""
+    """Return the last row at or before a place, except the final one."""
     low, high = 0, places.shape[0] - 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -242,19 +243,19 @@ def sweep(
     contacts: IndexArray,
     out: Array,
 ) -> int:
-    """Look at a path until all of it is proven, or one place of it is in collision.
+    """Check a path until all of it is proven collision-free, or a collision is found.
 
     Args:
         table: a ``Table``.
-        path: waypoints that are joined by straight lines, shape (k, n).
-        places: rising numbers that say where on the path they are, from 0, shape (k,).
-        variation: how far each joint has gone to each waypoint [rad or m], shape (k, n).
-        roots: so many pieces of equal length are looked at first; 0 for the ends alone.
-        finest: shorter ones are not cut; there, what is not in collision counts as free.
+        path: waypoints joined by straight segments [rad or m], shape (k, n).
+        places: increasing path parameters of the waypoints, from 0, shape (k,).
+        variation: accumulated motion of each joint up to each waypoint [rad or m], shape (k, n).
+        roots: number of segments of equal length to start with; 0 for the end points only.
+        finest: shortest segment that is bisected; shorter ones count as free unless in collision.
         contacts: result: pieces in collision and pair of bodies, or -1 - body for the world; the
             sweep ends when it is full, shape (c, 3).
-        out: result: configurations, what of the length is not proven, where it ended, how many
-            contacts, shape (4,).
+        out: result: configurations checked, unproven length, path parameter where it ended, number
+            of contacts, shape (4,).
 
     Returns:
         ``FREE``, ``COLLISION`` or ``FULL``.

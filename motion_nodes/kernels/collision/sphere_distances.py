@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signed distances of spheres to the world with directions, as LLVM code: a sphere per lane.
+"""Signed distances and directions of spheres to the world as LLVM code, one sphere per lane.
 
-``nearest(count, x, checked, out, memory)`` finds for each of ``count`` spheres (a multiple of the
-number of lanes) the nearest leaf. ``x`` holds x, y, z and radius of the spheres, one array after
-the other; ``checked`` (objects, count), int8, says which objects count for which sphere. ``out``
-gets distance, direction and number of the object (as float, -1 for none), one array after the
-other. All are float32, in the robot's base.
+``nearest(count, x, checked, out, memory)`` finds the closest leaf for each of ``count`` spheres (a
+multiple of the lane count). ``x`` holds x, y, z and radius of the spheres, one array after the
+other [m]; ``checked`` (objects, count), int8, tells which objects count for which sphere. ``out``
+receives distance [m], direction (unit vector) and object index (as float, -1 for none), one array
+after the other. All are float32, in the robot's base frame.
 
 The formulas are those of :mod:`motion_nodes.scene.signed_distance`.
 """
@@ -40,7 +40,7 @@ Found = tuple[str, list[str]]
 
 @dataclass(frozen=True)
 class _Point:
-    """The centres of spheres in a leaf's frame, and the leaf's sizes."""
+    """Sphere centres in a leaf's frame, and the leaf's sizes."""
 
     flow: FunctionBuilder
     x: list[str]
@@ -52,7 +52,7 @@ class _Point:
         return self.flow.lanes.constant(0.0)
 
     def unit(self, offset: list[str], fallback: list[str]) -> Found:
-        """Return the length of an offset, and its direction; ``fallback`` where it is 0."""
+        """Return length and direction of an offset; ``fallback`` where the length is 0."""
         flow = self.flow
         length = flow.root(flow.sum_of_squares(*offset))
         apart = flow.emit(f"fcmp ogt {flow.lanes.type} {length}, {flow.lanes.constant(1e-12)}")
@@ -63,7 +63,7 @@ class _Point:
         ]
 
     def clamped(self, value: str, low: str, high: str) -> str:
-        """Return a value moved into an interval."""
+        """Return a value clamped to an interval."""
         return self.flow.smaller(self.flow.greater(value, low), high)
 
     def signed(self, size: str, sign_of: str) -> str:
@@ -99,14 +99,14 @@ def _box(point: _Point) -> Found:
 
 
 def _boxed(point: _Point, x: list[str], half: list[str]) -> Found:
-    """Return the signed distance to a box in as many dimensions as given."""
+    """Return the signed distance to a box of any dimension."""
     flow, t = point.flow, point.flow.lanes.type
     beyond = [flow.binary("fsub", flow.size(a), h) for a, h in zip(x, half, strict=True)]
     most = beyond[0]
     for value in beyond[1:]:
         most = flow.greater(value, most)
     inward, taken = [], ""
-    for value in beyond:  # the first of equally near faces
+    for value in beyond:  # the first of equally close faces
         this = flow.emit(f"fcmp oge {t} {value}, {most}")
         if taken:
             fresh = flow.emit(f"xor <{flow.lanes.count} x i1> {taken}, {_all(flow)}")
@@ -125,7 +125,7 @@ def _all(flow: FunctionBuilder) -> str:
 
 
 def _turned(point: _Point, solve: Callable[[_Point, str, str], Found]) -> Found:
-    """Solve in the half plane of distance from the axis and height, and turn the answer back."""
+    """Solve in the half plane of axis distance and height, and rotate the result back."""
     flow = point.flow
     across, radial = point.unit(point.x[:2], _axis(point, 0, 2))
     distance, (outward, up) = solve(point, across, point.x[2])
@@ -174,7 +174,7 @@ def _cone_section(point: _Point, across: str, z: str) -> Found:
 
 
 def _triangle(point: _Point) -> Found:
-    """Return the distance to a triangle, which is a surface: it is never negative."""
+    """Return the distance to a triangle; it is a surface, so the distance is never negative."""
     flow, t, n = point.flow, point.flow.lanes.type, point.flow.lanes.count
     u, v, w = point.x
     b, c, d = point.sizes
@@ -224,7 +224,7 @@ _ARGUMENTS = "ptr %leaf, ptr %x, ptr %out"
 
 
 def _kind_function(lanes: Lanes, kind: int, solve: Callable[[_Point], Found]) -> str:
-    """Write the function that gives distance and direction, in the base, to a leaf of a kind."""
+    """Write the function for distance and direction, in the base frame, to a leaf of a kind."""
     flow, n = FunctionBuilder(lanes), lanes.count
     numbers = [flow.splat(flow.get("%leaf", 4 + k)) for k in range(12)]
     at = 4 + PARAMETERS["size"]
@@ -248,7 +248,7 @@ def _kind_function(lanes: Lanes, kind: int, solve: Callable[[_Point], Found]) ->
 
 
 def _planes(lanes: Lanes) -> str:
-    """Write the depth below the nearest of planes; infinite outside, where triangles count."""
+    """Write the depth below the closest plane; infinite outside, where the triangles are used."""
     flow, n = FunctionBuilder(lanes), lanes.count
     size = 4 + PARAMETERS["size"]
     first = flow.emit(f"sext i32 {flow.get('%leaf', size, 'i32')} to i64")

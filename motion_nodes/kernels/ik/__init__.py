@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse kinematics: the iterative solve as generated code, and closed forms."""
+"""Inverse kinematics: the iterative solver as generated code, and closed-form solutions."""

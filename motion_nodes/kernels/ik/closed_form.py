@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All joint angles of an arm of six turning joints that give a displacement, in closed form.
+"""All joint angles of a 6R arm for a given displacement, in closed form.
 
-The arm is a product of exponentials: ``D = e1 e2 e3 e4 e5 e6`` is where its last link has been
-moved from its place at zero, and ``e_i`` turns about the line through the point ``p_i`` with the
-direction ``h_i``, as that line lies at zero. Two kinds of arm are solved:
+The arm is a product of exponentials: ``D = e1 e2 e3 e4 e5 e6`` is the displacement of its last link
+from the zero configuration, where ``e_i`` rotates about the line through the point ``p_i`` with
+direction ``h_i``, as located at zero. Two kinds of arms are supported:
 
-- a *spherical wrist*: the last three lines meet in a point, see
+- a *spherical wrist*: the last three axes intersect in a point, see
   :mod:`motion_nodes.kernels.ik.spherical_wrist`.
-- *three parallel lines*, the second to the fourth, and the last two meet in a point w. Source: K.
-  P. Hawkins, "Analytic inverse kinematics for the Universal Robots UR-5/UR-10 arms", Georgia Tech,
-  2013, here without reference to coordinates.
+- *three parallel axes*, the second to the fourth, and the last two intersect in a point w. Source:
+  K. P. Hawkins, "Analytic inverse kinematics for the Universal Robots UR-5/UR-10 arms", Georgia
+  Tech, 2013, here coordinate-free.
 
-Angles are exact up to rounding where the lines lie exactly so. Nothing is checked at the end: what
-is returned may be no solution at all.
+Angles are exact up to rounding if the axes satisfy these conditions exactly. Results are
+candidates: they are not verified here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from motion_nodes.kernels.kinematic_arrays import Array
 
 THREE_PARALLEL = 0
 MOST = 8
-"""No arm has more solutions than this."""
+"""Max number of solutions of any arm."""
 
 
 @part
@@ -54,24 +54,24 @@ def closed_form(
     slack: float,
     out: Array,
 ) -> int:
-    """Write all solutions of an arm.
+    """Write all candidate solutions of an arm.
 
     Args:
         form: ``THREE_PARALLEL``, or a form of :mod:`motion_nodes.kernels.ik.spherical_wrist`.
-        h: directions of the lines, of unit length, shape (6, 3).
-        p: points of the lines, shape (6, 3) [m]; where lines meet, that point; of parallel lines,
-            points in one plane at right angles to them.
+        h: unit directions of the axes, shape (6, 3).
+        p: points on the axes, shape (6, 3) [m]; intersecting axes: their intersection; parallel
+            axes: points in one plane perpendicular to them.
         R: rotation of the displacement, shape (3, 3).
-        t: its translation [m].
-        usual: angles of joints that may have any, shape (6,).
-        room: lower limits, and how far the joints go from there [rad], shape (2, 6). What is
-            outside for certain is left out; what is written may still be.
-        slack: a cosine so far beyond 1 still counts as 1; for rounding, and for lines that are only
-            nearly so.
+        t: translation of the displacement [m].
+        usual: values of joints that are undetermined (singular configurations) [rad], shape (6,).
+        room: lower limits, and ranges of the joints [rad], shape (2, 6). Candidates that are
+            certainly outside are omitted; written ones may still be outside.
+        slack: tolerance by which a cosine may exceed 1; for rounding, and for axes that satisfy the
+            conditions only approximately.
         out: the angles [rad], shape (MOST, 6).
 
     Returns:
-        How many were written.
+        Number of candidates written.
     """
     if form == THREE_PARALLEL:
         return _three_parallel(h, p, R, t, usual, room, slack, out)
@@ -82,12 +82,12 @@ def closed_form(
 def _three_parallel(
     h: Array, p: Array, R: Array, t: Vector, usual: Array, room: Array, slack: float, out: Array
 ) -> int:
-    """Solve an arm with lines 2, 3, 4 parallel and 5, 6 meeting."""
+    """Solve an arm with axes 2, 3, 4 parallel and 5, 6 intersecting."""
     h1, h2, h3, h5, h6 = row(h, 0), row(h, 1), row(h, 2), row(h, 4), row(h, 5)
     p1, p2, p3, p4, w = row(p, 0), row(p, 1), row(p, 2), row(p, 3), row(p, 4)
     way3, way4 = dot(h2, h3), dot(h2, row(h, 3))
     side, arm, reach = across(h2), minus(p4, p3), minus(p2, p3)
-    # Joints 2 to 4 keep the height of w along h2, so joint 1 must bring it there.
+    # Joints 2 to 4 preserve the height of w along h2, so joint 1 must establish it.
     W = along(times(R, w), 1.0, t)
     wrist = minus(W, p1)
     n1, a1, b1 = angles_to_plane(h2, h1, wrist, dot(h2, minus(w, p1)), -usual[0], slack)
@@ -96,7 +96,7 @@ def _three_parallel(
         q1 = -(b1 if i1 else a1)
         if not within(room, 0, q1):
             continue
-        # They keep h2 itself, too: its angle to h6 is a matter of joint 5 alone.
+        # They preserve h2 itself, too: its angle to h6 depends on joint 5 alone.
         height = dot(h2, turned(h1, -q1, times(R, h6)))
         n5, a5, b5 = angles_to_plane(h2, h5, h6, height, usual[4], slack)
         for i5 in range(n5):
@@ -107,10 +107,10 @@ def _three_parallel(
             q6 = angle_to(h6, seen, turned(h5, -q5, h2), usual[5])
             if not within(room, 5, q6):
                 continue
-            # What joints 2 to 4 turn together.
+            # Total rotation of joints 2 to 4.
             y = times(R, turned(h6, -q6, turned(h5, -q5, side)))
             total = angle_to(h2, side, turned(h1, -q1, y), 0.0)
-            # Where they bring line 4: a plane arm of two links.
+            # Position of axis 4 after joints 2 and 3: a planar two-link arm.
             g = turned(h6, -q6, turned(h5, -q5, minus(p4, w)))
             g = along(times(R, g), 1.0, wrist)
             g = along(minus(p1, p2), 1.0, turned(h1, -q1, g))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether joint angles are a solution, by an arm's own forward kinematics; if nearly, improve them.
+"""Verify candidate solutions by the arm's own forward kinematics, and refine inaccurate ones.
 
 The arm is a product of exponentials, as in :mod:`motion_nodes.kernels.ik.closed_form`.
 """
@@ -25,13 +25,15 @@ from motion_nodes.kernels.jit import part
 from motion_nodes.kernels.kinematic_arrays import Array
 
 HOLDS = 1e-9
-"""A solution is no further than this from the target [m, rad]."""
+"""Max pose error of a solution [m, rad]."""
 
 _GOOD = 1e-11
 _STEPS = 20
 _DAMPING = 0.01
 _WORSE = 100.0
-"""Beside a singular configuration a step may at first lead away; so far, and the search ends."""
+"""Abort refinement when the error exceeds this multiple of its initial value (near singularities
+the first steps may increase it).
+"""
 
 
 @part
@@ -45,16 +47,16 @@ def settle(
     q: Array,
     work: Array,
 ) -> bool:
-    """Check a candidate, and improve it by Newton steps if it is not good yet.
+    """Check a candidate, and refine it by Newton steps if necessary.
 
     Args:
         lines: as in :func:`search`.
-        R: rotation of the displacement that is wanted.
-        t: its translation [m].
-        m: place of the tip at zero [m].
+        R: rotation of the desired displacement, shape (3, 3).
+        t: translation of the desired displacement [m].
+        m: position of the tip at zero [m].
         limits: as in :func:`search`.
-        free: the joint that stays.
-        q: the candidate, changed in place.
+        free: index of the redundant joint, which is not moved.
+        q: the candidate, changed in place [rad], shape (n,).
         work: memory for the Jacobian, shape (2 n, 3).
 
     Returns:
@@ -77,10 +79,11 @@ def settle(
 def _compare(
     lines: Array, R: Array, goal: Vector, m: Vector, q: Array, work: Array
 ) -> tuple[Vector, Vector, float]:
-    """Return what is missing at the tip, and write the Jacobian's columns, two rows each, at q.
+    """Return the pose error at the tip, and write the Jacobian's columns, two rows each, at q.
 
     Returns:
-        Translation [m], rotation vector [rad] (its sine: it is small), the greater of both lengths.
+        Translation error [m], rotation vector error [rad] (its sine: it is small), the maximum of
+        both norms.
     """
     n = q.shape[0]
     x, y, z, o = (1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (0.0, 0.0, 0.0)
@@ -115,10 +118,10 @@ def _compare(
 def _newton(
     place: Vector, spin: Vector, n: int, free: int, limits: Array, q: Array, work: Array
 ) -> None:
-    """Move the joints so that what is missing becomes less; damped where the arm is singular.
+    """Damped Newton step that reduces the pose error.
 
-    ``dq = J^T (J J^T + damping)^-1 e``, the matrix factorised by Cholesky. Source of a damping that
-    goes with the squared error: T. Sugihara, IEEE Trans. Robotics 27(5), 2011.
+    ``dq = J^T (J J^T + damping)^-1 e``, with a Cholesky factorization. Source of a damping
+    proportional to the squared error: T. Sugihara, IEEE Trans. Robotics 27(5), 2011.
     """
     e = np.array([place[0], place[1], place[2], spin[0], spin[1], spin[2]])
     J, L = np.zeros((6, n)), np.zeros((6, 6))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All solutions of an arm of six or seven joints that are within its limits, each of them checked.
+"""All verified solutions of a six- or seven-joint arm within its joint limits.
 
-An arm of seven is one of six for each value of its free joint. Every candidate of the closed form
-is turned into the limits, compared with the target by the arm's own forward kinematics, improved by
-a Newton step where rounding, or an arm that fits the form only nearly, makes that necessary, and
-dropped if it does not hold.
+An arm with seven joints is one with six for each value of its redundant joint. Every candidate of
+the closed form is shifted by full turns into the limits, compared with the target by the arm's own
+forward kinematics, refined by a Newton step where rounding or an only approximately matching
+geometry requires it, and dropped if it does not hold.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from motion_nodes.kernels.kinematic_arrays import Array
 
 NO_POSE = -1
 NEARLY = 1e-3
-"""A rotation matrix may be so far from orthonormal; the nearest true one is taken."""
+"""Max deviation of a rotation matrix from orthonormal; the nearest rotation is used."""
 _SLACK = 1e-6
-"""A joint may be so far outside its limits by rounding [rad]; it is put on the limit."""
+"""Max violation of a joint limit by rounding [rad]; the joint is set to the limit."""
 _SAME = 1e-6
-"""Solutions whose joints differ by no more are one [rad]."""
+"""Solutions whose joints differ by less are duplicates [rad]."""
 _TURN = 2.0 * math.pi
 
 
@@ -57,26 +57,26 @@ def search(
     slack: float,
     out: Array,
 ) -> int:
-    """Write the solutions for some values of the free joint, the nearest to the seed first.
+    """Write the solutions for some values of the redundant joint, sorted by distance from the seed.
 
     Args:
         form: the form of the arm, see :mod:`motion_nodes.kernels.ik.closed_form`.
-        free: index of the free joint; -1 for an arm of six.
+        free: index of the redundant joint; -1 for an arm with six joints.
         backwards: whether the form is that of the arm seen from its tip.
         lines: directions and points as the form needs them, then as they are, shape (4, n, 3).
-        home: pose of the tip at zero, shape (4, 4).
-        limits: lower and upper ones [rad], shape (2, n).
-        target: pose of the tip, shape (4, 4).
-        seed: joints are turned to be near to these [rad], shape (n,).
+        home: pose of the tip in the base at zero, shape (4, 4).
+        limits: lower and upper joint limits [rad], shape (2, n).
+        target: pose of the tip in the base, shape (4, 4).
+        seed: solutions are shifted by full turns to be close to it [rad], shape (n,).
         weights: of the joints in the distance, shape (n,).
-        norm: p of the distance, at least 1; infinity is the greatest joint's.
-        values: of the free joint [rad], shape (m,); for an arm of six any one number.
-        enough: after a value that gives so many in all, the others are left out.
+        norm: p of the distance, at least 1; infinity is the maximum norm.
+        values: of the redundant joint [rad], shape (m,); for an arm with six joints any one number.
+        enough: stop after a value once this many solutions were found.
         slack: see :func:`motion_nodes.kernels.ik.closed_form.closed_form`.
         out: the solutions [rad], shape (8 m, n).
 
     Returns:
-        How many were written; ``NO_POSE`` if the target is none.
+        Number of solutions written; ``NO_POSE`` if the target is not a valid pose.
     """
     n = lines.shape[1]
     R, tidy = np.empty((3, 3)), np.empty((3, 3))
@@ -92,7 +92,7 @@ def search(
     for i in range(6):
         j = _joint(i, free, backwards)
         usual[i] = seed[j]
-        # What is outside a limit by less may be brought inside when it is improved.
+        # Small violations of a limit may disappear when the solution is refined.
         margin = 1e-3 + 10.0 * slack
         room[0, i] = max(limits[0, j] - margin, -1e6)
         room[1, i] = limits[1, j] - limits[0, j] + 2.0 * margin
@@ -123,9 +123,9 @@ def search(
 
 @part
 def _rotation(X: Array, R: Array) -> bool:
-    """Write the rotation of a pose, orthonormal to the last digit; return False if it is no pose.
+    """Write the rotation of a pose, orthonormal to machine precision; return False if invalid.
 
-    Source: N. Higham, "Computing the polar decomposition", 1986: Newton and Schulz's iteration.
+    Source: N. Higham, "Computing the polar decomposition", 1986: Newton-Schulz iteration.
     """
     if X[3, 0] != 0.0 or X[3, 1] != 0.0 or X[3, 2] != 0.0 or X[3, 3] != 1.0:
         return False
@@ -133,7 +133,7 @@ def _rotation(X: Array, R: Array) -> bool:
         R[i, 0], R[i, 1], R[i, 2] = row(X, i)
     if not dot(row(R, 0), cross(row(R, 1), row(R, 2))) > 0.0:
         return False
-    # NaN in the translation must not pass.
+    # Rejects NaN in the translation.
     if not length((X[0, 3], X[1, 3], X[2, 3])) < math.inf:
         return False
     for step in range(3):
@@ -154,7 +154,7 @@ def _rotation(X: Array, R: Array) -> bool:
 
 @part
 def _sort(seed: Array, weights: Array, norm: float, count: int, out: Array) -> None:
-    """Put solutions in the order of their distance from the seed, the nearest first."""
+    """Sort solutions by distance from the seed, closest first."""
     n = out.shape[1]
     away, order, kept = np.empty(count), np.empty(count, np.int64), np.empty((count, n))
     for i in range(count):
@@ -178,7 +178,7 @@ def _sort(seed: Array, weights: Array, norm: float, count: int, out: Array) -> N
 
 @part
 def _joint(i: int, free: int, backwards: bool) -> int:
-    """Return which joint of the arm is the i-th of the six."""
+    """Return the arm's joint index of the i-th of the six joints."""
     j = 5 - i if backwards else i
     return j + 1 if 0 <= free <= j else j
 
@@ -195,13 +195,13 @@ def _six(
     p: Array,
     R6: Array,
 ) -> Vector:
-    """Write the lines of the six joints for a value of the free one, and what they must displace.
+    """Write the axes of the six joints for a value of the redundant one, and their displacement.
 
-    The free joint moves the lines behind it: ``e_f e_i = (e_f e_i e_f^-1) e_f``; then it stands
-    last, and its inverse goes to the other side. Backwards, ``D^-1 = e6^-1 ... e1^-1``.
+    The redundant joint moves the axes behind it: ``e_f e_i = (e_f e_i e_f^-1) e_f``; then it is the
+    last factor, and its inverse moves to the other side. Backwards, ``D^-1 = e6^-1 ... e1^-1``.
 
     Returns:
-        The translation; the rotation goes to ``R6``.
+        The translation [m]; the rotation is written to ``R6``.
     """
     for i in range(3):
         R6[i, 0], R6[i, 1], R6[i, 2] = row(R, i)
@@ -232,7 +232,7 @@ def _six(
 
 @part
 def _turn_into_limits(q: Array, limits: Array, seed: Array, free: int) -> bool:
-    """Take full turns so that each joint is within its limits, and there nearest to the seed."""
+    """Shift joints by full turns into their limits, and there closest to the seed."""
     for j in range(q.shape[0]):
         low, high, x = limits[0, j] - _SLACK, limits[1, j] + _SLACK, q[j]
         if j != free:
@@ -249,7 +249,7 @@ def _turn_into_limits(q: Array, limits: Array, seed: Array, free: int) -> bool:
 
 @part
 def _known(q: Array, out: Array, first: int, count: int) -> bool:
-    """Return whether a solution was found before, for the same value of the free joint."""
+    """Return whether a solution is a duplicate, for the same value of the redundant joint."""
     for i in range(first, count):
         apart = 0.0
         for j in range(q.shape[0]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse kinematics of a chain: by generated code where possible, else by the generic one."""
+"""Inverse kinematics of a chain: generated code if available, else the generic kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class IkKernel(Protocol):
-    """Solves of one chain. What goes in and comes out stands in the memory."""
+    """Solver of one chain. Inputs and outputs are in the workspace."""
 
     generated: bool
 
@@ -21,21 +21,21 @@ class IkKernel(Protocol):
         """Begin a solve and return its outcome; see :mod:`motion_nodes.kernels.ik.ik_memory`."""
 
     def resume(self, work: IkWorkspace) -> int:
-        """Go on after a pause or a solution and return the outcome."""
+        """Continue after a pause or a solution and return the outcome."""
 
     def many(self, work: IkWorkspace, targets: Array, q: Array, report: Array) -> None:
         """Solve for m poses one after the other.
 
         Args:
-            work: the memory; with ``given`` = 1, ``starts`` is the address of m starts.
-            targets: shape (m, 4, 4).
-            q: results, shape (m, n): solutions, or what came nearest.
-            report: outcome, iterations, starts, errors of the solution, shape (m, REPORT).
+            work: the workspace; with ``given`` = 1, ``starts`` is the address of m seeds.
+            targets: poses of the tip in row 0, shape (m, 4, 4).
+            q: results, shape (m, n): solutions, or the configurations with the smallest error.
+            report: outcome, iterations, seeds used, errors of the solution, shape (m, REPORT).
         """
 
 
 def ik_kernel(arrays: PackedArrays, row: int, *, generic: bool = False) -> IkKernel:
-    """Return the best kernel there is for a chain.
+    """Return the fastest available kernel for a chain.
 
     Args:
         arrays: the robot; targets are relative to its row 0.

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The inverse kinematics of one chain as LLVM code: whole solves in one call, without the GIL.
+"""Inverse kinematics of one chain as LLVM code: complete solves in one call, without the GIL.
 
-Eight descents run side by side, one in each lane of a vector of eight numbers: the first to arrive
-wins. A step of all eight takes about as long as one in scalar code, so a solve takes the time of
-its luckiest start.
+Eight descents run side by side, one per lane of an 8-wide vector; the first to converge wins. A
+step of all eight takes about as long as one in scalar code, so the solve time is that of the best
+seed.
 
-The step is straight-line code from :mod:`motion_nodes.kernels.ik.ik_step`; the loop around it is
-LLVM text, too (:mod:`~motion_nodes.kernels.ik.ik_loop`,
-:mod:`~motion_nodes.kernels.ik.ik_seeds`). As a Numba kernel it would be no faster, for it does
-little, and importing Numba costs a quarter of a second and 100 MB.
+The step is straight-line code from :mod:`motion_nodes.kernels.ik.ik_step`; the surrounding loop is
+LLVM text as well (:mod:`~motion_nodes.kernels.ik.ik_loop`,
+:mod:`~motion_nodes.kernels.ik.ik_seeds`). A Numba kernel would be no faster, and importing Numba
+costs a quarter of a second and 100 MB.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ _Many = ctypes.CFUNCTYPE(
 
 
 class GeneratedIk:
-    """Solves of one chain by code generated for it. May be called from several threads."""
+    """Solver of one chain with generated code. Thread-safe."""
 
     generated = True
 
     def __init__(self, arrays: PackedArrays, row: int) -> None:
-        """Compile, or load what was compiled before.
+        """Compile the code, or load it from the cache.
 
         Args:
             arrays: the robot; poses are relative to its row 0.
             row: the tip.
 
         Raises:
-            CodeGenerationError: no code can be generated here.
+            CodeGenerationError: code cannot be generated on this machine.
         """
         known = f"{arrays.digest()} {row} {source_digest(_SOURCES)}"
         self._code = load_code(f"ik {known}", lambda: solve_text(arrays, row))
@@ -74,7 +74,7 @@ class GeneratedIk:
         return outcome
 
     def resume(self, work: IkWorkspace) -> int:
-        """Go on after a pause or a solution and return the outcome."""
+        """Continue after a pause or a solution and return the outcome."""
         outcome: int = self._resume(work.address)
         return outcome
 
@@ -85,11 +85,11 @@ class GeneratedIk:
 
 
 def target_program() -> Program:
-    """Return the program that restates a target.
+    """Return the program that transforms a target.
 
-    Inputs: pose of the target in row 0, shape (4, 4); weights of position and rotation in what is
-    near. Outputs: pose of row 0 in the target (rotation, then translation); factors of the
-    features; the sum of the squares of all deviations of the input from a pose.
+    Inputs: pose of the target in row 0, shape (4, 4); weights of position and rotation in the seed
+    metric. Outputs: pose of row 0 in the target (rotation, then translation); factors of the
+    features; the sum of squared deviations of the input from a valid pose.
     """
     tape = ExpressionGraph()
     X = [[tape.input(4 * i + j) for j in range(4)] for i in range(4)]
@@ -117,9 +117,10 @@ def solve_text(arrays: PackedArrays, row: int) -> str:
 
 
 def _step(program: Program, n: int) -> str:
-    """Write the function that takes one step in all lanes.
+    """Write the function that performs one step in all lanes.
 
-    It returns the lanes that hold a solution, a bit each, if no other is awaited; then none moves.
+    It returns the lanes that hold a solution, one bit each, if no other lane is awaited; in that
+    case no lane moves.
     """
     writer, own, at = Writer(Lanes("double", LANES)), lane_inputs(n), work_layout(n)
 
@@ -149,7 +150,7 @@ def _step(program: Program, n: int) -> str:
 
 
 def _return_if_arrived(solved: str, at: FieldLayout) -> str:
-    """Return the lines that end a step before anything moves, if it need not go on."""
+    """Return the lines that end a step before any lane moves, if the solve is finished."""
     return f"""{bits("solved", solved)}
 {read(at, "live")}
 {read(at, "wait")}
@@ -166,7 +167,7 @@ move:"""
 
 
 def _restate(n: int) -> str:
-    """Write the function that prepares the target for the step and for the choice of starts."""
+    """Write the function that prepares the target for the step and for the selection of seeds."""
     writer, at, own = Writer(Lanes("double", 1)), work_layout(n), lane_inputs(n)
     wide = Writer(Lanes("double", LANES), writer.lines, "w")
     program, start = target_program(), at["target"]  # ``importance`` follows

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What surrounds a step of inverse kinematics, as LLVM code: the loop and the choice of starts.
+"""The loop around a step of inverse kinematics, and the selection of seeds, as LLVM code.
 
-Each lane descends on its own. One that arrives ends the loop; one that gets nowhere is given up and
-takes the next start.
+Each lane descends independently. The first one to converge ends the loop; a stalled lane restarts
+from the next seed.
 
-The functions take the address of the memory of :mod:`motion_nodes.kernels.ik.ik_memory`.
+The functions take the address of the workspace of :mod:`motion_nodes.kernels.ik.ik_memory`.
 :mod:`motion_nodes.kernels.ik.numpy_ik` does the same in NumPy, and is easier to read.
 """
 
@@ -34,15 +34,15 @@ from motion_nodes.kernels.ik.ik_seeds import (
 )
 
 _ALL = (1 << LANES) - 1
-_DEFECT = "0x3EB0C6F7A0B5ED8D"  # 1e-6, the greatest sum of squares that counts as a pose
+_DEFECT = "0x3EB0C6F7A0B5ED8D"  # 1e-6, the max sum of squared deviations of a valid pose
 
 
 def loop_text(n: int) -> str:
     """Return the LLVM code around ``ik_restate(work)`` and ``ik_step(work)``, for n joints.
 
-    ``ik_solve(work)`` begins with the target in the memory, ``ik_resume(work)`` goes on after a
-    pause or a solution; both return an outcome. ``ik_many(work, m, targets, q, report)`` solves for
-    m poses one after the other; with ``given`` = 1, ``starts`` holds a start for each of them.
+    ``ik_solve(work)`` begins with the target in the workspace, ``ik_resume(work)`` continues after
+    a pause or a solution; both return an outcome. ``ik_many(work, m, targets, q, report)`` solves
+    for m poses one after the other; with ``given`` = 1, ``starts`` holds a seed for each of them.
     """
     at = work_layout(n)
     parts = (nearest_text(at), start_text(n, at), _give_up(n, at), _replace(at), _answer(n, at))
@@ -55,7 +55,7 @@ declare i64 @llvm.ctpop.i64(i64)"""
 
 
 def _give_up(n: int, at: FieldLayout) -> str:
-    """Write the function that ends a lane's descent, and keeps its end if none was nearer."""
+    """Write the function that ends a lane's descent and stores the smallest error."""
     return f"""define internal void @ik_give_up(ptr %work, i64 %lane) nounwind {{
 entry:
 {read(at, "wait")}
@@ -81,7 +81,7 @@ end:
 
 
 def _replace(at: FieldLayout) -> str:
-    """Write the function that gives lanes (a bit each) their next starts, or puts them to rest."""
+    """Write the function that restarts lanes (a bit each) from new seeds, or deactivates them."""
     return f"""define internal void @ik_replace(ptr %work, i64 %lanes) nounwind {{
 entry:
 {read(at, "attempts")}
@@ -118,7 +118,7 @@ end:
 
 
 def _answer(n: int, at: FieldLayout) -> str:
-    """Write the function that copies a lane's solution and errors to where they are asked for."""
+    """Write the function that copies a lane's solution and errors to the results."""
     return f"""define internal void @ik_answer(ptr %work, i64 %lane) nounwind {{
 {place(at, "answer")}
 {place(at, "errors")}
@@ -135,7 +135,7 @@ def _answer(n: int, at: FieldLayout) -> str:
 def _run(at: FieldLayout) -> str:
     """Write the loop.
 
-    Lanes that hold a solution rest in place while another is waited for.
+    Lanes that hold a solution do not move while another one is awaited.
     """
     return f"""define internal i64 @ik_run(ptr %work) nounwind {{
 entry:
@@ -234,7 +234,7 @@ define i64 @ik_resume(ptr %work) nounwind {{
 
 
 def _many(n: int, at: FieldLayout) -> str:
-    """Write the function for many poses, each with the steps that the memory grants."""
+    """Write the function for many poses, each with the step budget of the workspace."""
     arguments = "ptr %work, i64 %m, ptr %targets, ptr %q, ptr %report"
     return f"""define void @ik_many({arguments}) nounwind {{
 entry:

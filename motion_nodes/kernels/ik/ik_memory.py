@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of one solve of inverse kinematics: what stands where, and NumPy views of it.
+"""Workspace of one inverse kinematics solve: memory layout, and NumPy views of it.
 
 Generated code, the generic kernels and the solver share this memory and nothing else. Eight
-descents run side by side; what differs between them lies as eight numbers in a row, one for each
-*lane*.
+descents run side by side; values that differ between them are stored as eight consecutive numbers,
+one per *lane*.
 """
 
 from __future__ import annotations
@@ -13,20 +13,24 @@ import numpy as np
 from motion_nodes.kernels.kinematic_arrays import Array
 
 LANES = 8
-"""Descents side by side: on every CPU, so that equal seeds give equal answers up to rounding."""
+"""Descents side by side; the same on every CPU, so that equal seeds give equal results up to
+rounding.
+"""
 BLOCK = 64
-"""Random configurations of which the one nearest to the target is a start."""
+"""Random configurations per block; the one closest to the target is a seed."""
 FEATURES = 13
-"""Numbers that tell how near a configuration of a block is: |p|^2, p, R."""
+"""Values for the distance of a configuration to the target: |p|^2, p, R."""
 REPORT = 9
-"""Numbers about each pose of a batch: outcome, iterations, starts, errors."""
+"""Values per pose of a batch: outcome, iterations, seeds used, errors."""
 
 PAUSED, FOUND, EXHAUSTED, NO_POSE = 0, 1, 2, 3
-"""Outcomes: steps used up; solutions in some lanes; no start left; the target is no pose."""
+"""Outcomes: step budget used up; solutions in some lanes; no seed left; the target is not a valid
+pose.
+"""
 
 
 class FieldLayout(dict[str, int]):
-    """Where named fields begin that lie one after the other, in units of 8 bytes."""
+    """Offsets of consecutive named fields, in units of 8 bytes."""
 
     def __init__(self, **sizes: int) -> None:
         super().__init__()
@@ -37,41 +41,44 @@ class FieldLayout(dict[str, int]):
 
 
 def lane_inputs(n: int) -> FieldLayout:
-    """Return the inputs of a step that differ from lane to lane.
+    """Return the inputs of a step that differ between lanes.
 
-    They are: configuration; pose of row 0 in the target, rotation, then translation; least squared
-    error so far; steps without progress.
+    They are: configuration; pose of row 0 in the target, rotation, then translation; smallest
+    squared error reached; steps without progress.
     """
     return FieldLayout(q=n, X_TB=12, best=1, stalled=1)
 
 
 def common_inputs(n: int) -> FieldLayout:
-    """Return the inputs of a step that are the same in all lanes.
+    """Return the inputs of a step that are common to all lanes.
 
-    They are, of errors about the axes of the target, position [m] before rotation [rad]: up to
-    where they are none, and how great they may be; squares of the greatest lengths of position and
-    rotation error beyond the former; what position errors are multiplied by [1/m]; limits.
+    Per task-space axis (position [m], then rotation vector [rad], in the target frame): dead zone
+    ``slack`` and tolerance ``box``, shape (6,) each; ``tolerance``: squared norm tolerance of
+    position and rotation error beyond the dead zone, shape (2,); ``weight``: position weight [1/m];
+    ``lower``, ``upper``: joint limits [rad or m], shape (n,) each.
     """
     return FieldLayout(slack=6, box=6, tolerance=2, weight=1, lower=n, upper=n)
 
 
 def work_layout(n: int) -> FieldLayout:
-    """Return the whole memory: inputs and results of the step, then what surrounds it.
+    """Return the complete layout: inputs and results of the step, then those of the solve.
 
     Inputs of a solve besides those of the step:
 
-    * ``target``: its pose in row 0; ``importance`` of position and rotation in what is near;
-    * ``starts``: address of ``given`` starts, shape (given, n); ``table`` and ``features``:
-      addresses of random configurations, shape (blocks * BLOCK, n), and of their features, shape
-      (blocks, FEATURES, BLOCK), float32; ``attempts``: how many starts there are in all;
-    * ``grant``: how many steps until a pause; ``prefer``: lanes, a bit each, whose end is awaited
-      even if others have arrived; ``discard``: lanes that take the next start on resumption.
+    * ``target``: its pose in row 0; ``importance``: weights of position and rotation in the seed
+    metric;
+    * ``starts``: address of ``given`` seeds, shape (given, n); ``table`` and ``features``:
+    addresses of random configurations, shape (blocks * BLOCK, n), and of their features, shape
+    (blocks, FEATURES, BLOCK), float32; ``attempts``: total number of seeds;
+    * ``grant``: step budget until a pause; ``prefer``: lanes, a bit each, that are awaited even if
+    others have converged; ``discard``: lanes that restart from the next seed on resumption.
 
     Results: ``found``: lanes that hold a solution, a bit each; ``answer``: configuration and errors
-    of the lowest of them; ``nearest``: least squared error of all that was given up, and where;
-    ``iterations``: steps taken, each lane at work counted; ``next``: starts used.
-    In between: ``direction`` (factors of the features), ``defect`` (how far the target is from
-    being a pose), ``live`` (lanes at work), ``wait`` (those still awaited), ``steps`` (those left).
+    of the lowest of them; ``nearest``: smallest squared error of all abandoned descents, and its
+    configuration; ``iterations``: steps taken, summed over active lanes; ``next``: seeds used.
+    Internal: ``direction`` (factors of the features), ``defect`` (deviation of the target from a
+    valid pose), ``live`` (active lanes), ``wait`` (lanes still awaited), ``steps`` (remaining
+    steps).
     """
     return FieldLayout(
         own=lane_inputs(n).size * LANES,
@@ -104,13 +111,13 @@ def work_layout(n: int) -> FieldLayout:
 
 
 class IkWorkspace:
-    """The memory of one solve. Used by one thread at a time."""
+    """Workspace of one solve. Used by one thread at a time."""
 
     def __init__(self, n: int) -> None:
         at, own, common = work_layout(n), lane_inputs(n), common_inputs(n)
         self.n = n
         self.at = at
-        # Vectors of eight numbers that begin at a multiple of 64 bytes are read in one go.
+        # 64-byte alignment, so that a vector of eight numbers is loaded in one instruction.
         memory = np.zeros(at.size + 8)
         first = -(memory.ctypes.data // 8) % 8
         self.memory: Array = memory[first : first + at.size]
@@ -144,10 +151,10 @@ class IkWorkspace:
         self.nearest = field(at["nearest"], 1 + n)
 
     def get(self, name: str) -> int:
-        """Return a whole number."""
+        """Return an integer field."""
         return int(self.integers[self.at[name]])
 
     def set(self, **values: int) -> None:
-        """Change whole numbers."""
+        """Set integer fields."""
         for name, value in values.items():
             self.integers[self.at[name]] = value

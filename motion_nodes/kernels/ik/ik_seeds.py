@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where descents of inverse kinematics start, as LLVM code.
+"""Seeds of inverse kinematics, as LLVM code.
 
-First the starts that were given. Then one from each block of a table of random configurations:
-that whose pose is nearest to the target, by
+First the seeds that were given. Then one from each block of a table of random configurations: the
+one whose pose is closest to the target, by
 
     weight^2 |p - p_T|^2 - closeness * trace(R^T R_T),
 
-the squares of the distance and (nearly) of the angle. As a function of a configuration's features
-(|p|^2, p, R) this is linear, so a block is searched with a dozen multiplications per register full
+the squared distance and (nearly) the squared angle. As a function of a configuration's features
+(|p|^2, p, R) this is linear, so a block is searched with a dozen multiplications per SIMD register
 of float32.
 """
 
@@ -25,17 +25,17 @@ from motion_nodes.kernels.ik.ik_memory import (
 VECTOR = f"<{LANES} x double>"
 INFINITY = "0x7FF0000000000000"
 WIDE = 16
-"""float32 numbers that are compared at once."""
+"""float32 values compared per instruction."""
 WIDE_VECTOR = f"<{WIDE} x float>"
 
 
 def place(at: FieldLayout, name: str) -> str:
-    """Return the line that finds a field; it is called by its name and ``_at``."""
+    """Return the line that computes the address of a field, ``%<name>_at``."""
     return f"  %{name}_at = getelementptr i64, ptr %work, i64 {at[name]}"
 
 
 def read(at: FieldLayout, name: str, kind: str = "i64") -> str:
-    """Return the lines that find and read a field."""
+    """Return the lines that load a field."""
     return f"{place(at, name)}\n  %{name} = load {kind}, ptr %{name}_at, align 8"
 
 
@@ -51,21 +51,21 @@ def copy(count: int, source: str, step: int, target: str) -> str:
 
 
 def splat(name: str, value: str, kind: str) -> str:
-    """Return the lines that put a number into all places of a wide vector."""
+    """Return the lines that broadcast a number to a wide vector."""
     vector, zeros = f"<{WIDE} x {kind}>", f"<{WIDE} x i32> zeroinitializer"
     return f"""  %{name}_0 = insertelement {vector} poison, {kind} {value}, i64 0
   %{name} = shufflevector {vector} %{name}_0, {vector} poison, {zeros}"""
 
 
 def bits(name: str, flags: str) -> str:
-    """Return the lines that make a bit of each lane's flag (1 or 0): ``%<name>_bits``."""
+    """Return the lines that pack each lane's flag (1 or 0) into bits: ``%<name>_bits``."""
     return f"""  %{name}_bools = fcmp ogt {VECTOR} {flags}, zeroinitializer
   %{name}_byte = bitcast <{LANES} x i1> %{name}_bools to i{LANES}
   %{name}_bits = zext i{LANES} %{name}_byte to i64"""
 
 
 def nearest_text(at: FieldLayout) -> str:
-    """Write the function that returns the row of the table that is the nearest of a block."""
+    """Write the function that returns the row of the closest configuration of a block."""
     factors, terms = [], []
     for i in range(FEATURES):
         factors.append(
@@ -123,7 +123,7 @@ choose:
 
 
 def start_text(n: int, at: FieldLayout) -> str:
-    """Write the function that puts the next start into a lane, moved to within the limits."""
+    """Write the function that loads the next seed into a lane, clamped to the joint limits."""
     own, common = lane_inputs(n), common_inputs(n)
     moved = "\n".join(
         f"""  %from{k} = getelementptr double, ptr %row, i64 {k}

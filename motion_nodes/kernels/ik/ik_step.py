@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One step of inverse kinematics, written to a tape: error, damping, limits, all without branches.
+"""One branch-free step of inverse kinematics as an expression graph: error, damping, joint limits.
 
-The poses and the Jacobian are taken relative to the target, so that the pose of the tip is the
-error itself and its axes are those in which tolerances are given; multiplying by the target's
-pose takes the place of comparing with it and costs nothing more.
+Poses and Jacobian are expressed in the target frame, so that the pose of the tip is the error
+itself and its axes are those of the tolerances; multiplying by the target's inverse pose replaces
+the comparison and costs nothing more.
 
-The step is that of Levenberg and Marquardt with a damping that follows the error,
+The step is that of Levenberg and Marquardt with an error-dependent damping,
 
     dq = -J^T (J J^T + lambda I)^-1 r,   lambda = DAMPING * |r|^2 + LEAST_DAMPING,
 
-(up to six joints: the same from the n x n side), where r is the position error over the length of
-the arm and the rotation vector. Sources: T. Sugihara, "Solvability-unconcerned inverse kinematics
-by the Levenberg-Marquardt method", IEEE Trans. Robotics 27(5), 2011, eq. 22 (damping);
-D. P. Bertsekas, "Projected Newton methods", SIAM J. Control 20(2), 1982 (joints at a limit that
-the error pushes outward leave the step).
+(up to six joints: the equivalent n x n form), where r is the position error over the arm length and
+the rotation vector. Sources: T. Sugihara, "Solvability-unconcerned inverse kinematics by the
+Levenberg-Marquardt method", IEEE Trans. Robotics 27(5), 2011, eq. 22 (damping); D. P. Bertsekas,
+"Projected Newton methods", SIAM J. Control 20(2), 1982 (joints at a limit that the error pushes
+outward are removed from the step).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ DAMPING = 0.03
 LEAST_DAMPING = 1e-9
 STEP_BOUND = 0.8
 PROGRESS = 0.8
-"""A step counts as progress when it brings the squared error below this share of the best."""
+"""A step is progress if it reduces the squared error below this fraction of the best one."""
 PATIENCE = 5.0
-"""A descent ends after more steps than that without progress."""
+"""Max number of consecutive steps without progress."""
 
 # atan(t) / t in powers of t^2 on [0, 1], interpolated at Chebyshev nodes; relative error 1.8e-8.
 _ARCTANGENT = (
@@ -66,9 +66,10 @@ def step_program(arrays: PackedArrays, row: int) -> Program:
 
     Returns:
         Inputs as in :func:`lane_inputs`, then :func:`common_inputs`. Outputs: the next
-        configuration, shape (n,); squared error, least squared error and steps without progress;
-        whether the configuration that came in is a solution, and whether to give it up (1 or 0
-        each); its errors, shape (6,). A solution and a configuration to give up are not changed.
+            configuration, shape (n,); squared error, smallest squared error and steps without
+            progress; whether the input configuration is a solution, and whether it is abandoned (1
+            or 0 each); its errors, shape (6,). A solution or an abandoned configuration is returned
+            unchanged.
     """
     n = arrays.joint_count
     own, common = lane_inputs(n), common_inputs(n)
@@ -114,10 +115,10 @@ def step_program(arrays: PackedArrays, row: int) -> Program:
 def _errors(tracer: KinematicsTracer, row: int) -> tuple[Vector, Value]:
     """Return position and rotation vector of the tip in the target, and a/2 cot(a/2) of its angle.
 
-    The quaternion of the rotation is found from its largest element, so that half a turn is no
-    special case; it need not have unit length, because only ratios of its elements count.
-    Sources: S. W. Shepperd, "Quaternion from rotation matrix", 1978;
-    J. Sola, "Quaternion kinematics for the error-state Kalman filter", 2017, eq. 105.
+    The quaternion of the rotation is computed from its largest element, so that half a turn is no
+    special case; it need not be normalized, because only ratios of its elements are used.
+    Sources: S. W. Shepperd, "Quaternion from rotation matrix", 1978; J. Sola, "Quaternion
+    kinematics for the error-state Kalman filter", 2017, eq. 105.
     """
     tape = tracer.tape
     R, p = tracer.pose(row)
@@ -139,7 +140,7 @@ def _errors(tracer: KinematicsTracer, row: int) -> tuple[Vector, Value]:
     negative = tape.less(w, 0.0)
     w = tape.choose(negative, -w, w)
     s = tape.root(dot(v, v))
-    # The angle is 2 atan2(s, w); what is wanted is the angle over s.
+    # The angle is 2 atan2(s, w); here the angle divided by s is needed.
     small = tape.less(s, w)
     inverse = tape.divide(1.0, tape.maximum(s, w))
     t = tape.minimum(s, w) * inverse
@@ -151,11 +152,11 @@ def _errors(tracer: KinematicsTracer, row: int) -> tuple[Vector, Value]:
 
 
 def _rate_of_rotation_vector(tape: ExpressionGraph, phi: Vector, half_cotangent: Value) -> Matrix:
-    """Return the matrix that takes an angular velocity to the rate of the rotation vector.
+    """Return the matrix that maps an angular velocity to the rate of the rotation vector.
 
-    It is symmetric but for half a cross product. Where all axes count it changes nothing but the
-    weights, because no rotation vector is changed by its own matrix; where some are free, tilts
-    would be taken for others without it.
+    It is symmetric except for half a cross product. If all axes are constrained it changes only the
+    weights, because a rotation vector is an eigenvector of its own matrix; if some axes are free,
+    it is required to separate tilts about different axes.
 
     Source: T. Barfoot, "State Estimation for Robotics", 2017, eq. 7.76 (inverse left Jacobian).
     """
@@ -185,9 +186,9 @@ def _polynomial(x: Value, coefficients: tuple[float, ...]) -> Value:
 def _outside_slack(
     tape: ExpressionGraph, errors: Vector, slacks: Sequence[Symbol]
 ) -> tuple[Vector, Vector]:
-    """Return how far each error is beyond its slack, and 1 or 0 for whether its axis counts.
+    """Return each error beyond its dead zone, and 1 or 0 for whether its axis is constrained.
 
-    An axis inside its slack is free to move; one whose slack is infinite always is.
+    An axis inside its dead zone is unconstrained; one with an infinite dead zone always is.
     """
     residuals: Vector = []
     active: Vector = []
@@ -221,7 +222,7 @@ def _without_blocked(
     for k, column in enumerate(zip(*J, strict=True)):
         slope = dot(column, r)
         low, high = tape.less(lower[k], q[k]), tape.less(q[k], upper[k])
-        # A positive slope makes the step go down.
+        # A positive gradient decreases the joint position.
         room = tape.choose(
             tape.less(0.0, slope), tape.choose(low, 1.0, 0.0), tape.choose(high, 1.0, 0.0)
         )
@@ -230,7 +231,7 @@ def _without_blocked(
 
 
 def _damped_step(tape: ExpressionGraph, J: Matrix, r: Vector, damping: Value) -> Vector:
-    """Return J^T (J J^T + damping I)^-1 r, or the same as (J^T J + damping I)^-1 J^T r."""
+    """Return J^T (J J^T + damping I)^-1 r, or the equivalent (J^T J + damping I)^-1 J^T r."""
     columns = [list(column) for column in zip(*J, strict=True)]
     if len(columns) > 6:
         y = _solve(tape, _gram(J, damping), r)
@@ -239,7 +240,7 @@ def _damped_step(tape: ExpressionGraph, J: Matrix, r: Vector, damping: Value) ->
 
 
 def _gram(rows: Matrix, damping: Value) -> Matrix:
-    """Return the products of all rows with each other, plus ``damping`` on the diagonal."""
+    """Return the Gram matrix of the rows, plus ``damping`` on the diagonal."""
     return [
         [dot(a, b) + (damping if i == j else 0.0) for j, b in enumerate(rows[: i + 1])]
         for i, a in enumerate(rows)
@@ -247,7 +248,7 @@ def _gram(rows: Matrix, damping: Value) -> Matrix:
 
 
 def _solve(tape: ExpressionGraph, A: Matrix, b: Vector) -> Vector:
-    """Return the solution of A x = b for a positive definite A, whose lower half is given.
+    """Return the solution of A x = b for a positive definite A, given by its lower half.
 
     Source: Golub and Van Loan, Matrix Computations, algorithm 4.1.1 (L D L^T).
     """
@@ -279,7 +280,7 @@ def _solve(tape: ExpressionGraph, A: Matrix, b: Vector) -> Vector:
 
 
 def _bounded(tape: ExpressionGraph, dq: Vector) -> Vector:
-    """Return a step in the same direction in which no joint moves further than the bound."""
+    """Return a step of the same direction, scaled so that no joint moves more than the bound."""
     largest: Value = STEP_BOUND
     for x in dq:
         largest = tape.maximum(tape.maximum(x, -x), largest)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse kinematics of any chain in NumPy: the same solve as the generated code, much slower.
+"""Inverse kinematics of any chain in NumPy: the algorithm of the generated code, much slower.
 
-The oracle of the tests, and what runs where no code can be generated. It shares the memory layout
-and the constants with the generated code, but no formula: the rotation vector comes from an
+The oracle of the tests, and the fallback where no code can be generated. It shares the memory
+layout and the constants with the generated code, but no formula: the rotation vector comes from an
 eigenvector, the step from a general linear solver, the kinematics from the generic kernels.
 """
 
@@ -29,7 +29,7 @@ from motion_nodes.kernels.kinematic_arrays import Array, PackedArrays
 
 
 class GenericIk:
-    """Solves of one chain with plain NumPy; arguments as those of the generated code."""
+    """Solver of one chain with plain NumPy; same interface as the generated code."""
 
     generated = False
 
@@ -48,7 +48,7 @@ class GenericIk:
         return self._run(work)
 
     def resume(self, work: IkWorkspace) -> int:
-        """Go on after a pause or a solution and return the outcome."""
+        """Continue after a pause or a solution and return the outcome."""
         self._replace(work, _lanes(work.get("discard")))
         return self._run(work)
 
@@ -65,7 +65,7 @@ class GenericIk:
             report[pose, 3:] = work.answer[work.n :]
 
     def _run(self, work: IkWorkspace) -> int:
-        """Take steps until somebody arrives, nobody is left, or it is time for a pause."""
+        """Take steps until a lane converges, no lane is active, or the step budget is used up."""
         work.set(found=0)
         steps = work.get("grant")
         while live := _lanes(work.get("live")):
@@ -92,7 +92,7 @@ class GenericIk:
         return EXHAUSTED
 
     def _replace(self, work: IkWorkspace, lanes: range | list[int]) -> None:
-        """Give lanes their next starts, or put them to rest."""
+        """Restart lanes from their next seeds, or deactivate them."""
         for lane in lanes:
             if work.get("next") >= work.get("attempts"):
                 work.set(live=work.get("live") & ~(1 << lane))
@@ -102,7 +102,7 @@ class GenericIk:
             work.best[lane], work.stalled[lane] = np.inf, 0.0
 
     def _judge(self, work: IkWorkspace) -> Array:
-        """Find the errors of all lanes, and how joint velocities change them, shape (8, 6, n)."""
+        """Compute the errors of all lanes; return their Jacobians, shape (8, 6, n)."""
         Q = np.ascontiguousarray(work.q.T)
         X_BE, J = np.empty((LANES, 1, 4, 4)), np.empty((LANES, 6, work.n))
         numpy_kinematics.many_poses(self._model, Q, self._rows, X_BE)
@@ -121,14 +121,14 @@ class GenericIk:
 
 
 def _residual(work: IkWorkspace, errors: Array) -> tuple[Array, NDArray[np.bool_], Array]:
-    """Return errors beyond their slack, which axes are free, and both squared lengths."""
+    """Return errors beyond the dead zone, which axes are unconstrained, and both squared norms."""
     free = np.abs(errors) < work.slack
     r = np.where(free, 0.0, errors - np.clip(errors, -work.slack, work.slack))
     return r, free, np.array([r[:3] @ r[:3], r[3:] @ r[3:]])
 
 
 def _move(work: IkWorkspace, lane: int, J: Array) -> None:
-    """Count a lane's progress and move it, unless it has arrived or is hopeless."""
+    """Update a lane's progress and move it, unless it has converged or is abandoned."""
     r, free, _ = _residual(work, work.errors[:, lane])
     scale = np.where(np.arange(6) < 3, work.weight[0], 1.0)
     r, J = scale * r, np.where(free, 0.0, scale)[:, np.newaxis] * J
@@ -150,10 +150,10 @@ def _move(work: IkWorkspace, lane: int, J: Array) -> None:
 
 
 def rotation_vector(R: Array) -> Array:
-    """Return axis times angle of a rotation matrix, up to half a turn, shape (3,).
+    """Return the rotation vector of a rotation matrix, up to pi [rad], shape (3,).
 
-    Source: I. Y. Bar-Itzhack, "New method for extracting the quaternion from a rotation matrix",
-    J. Guidance, Control and Dynamics 23(6), 2000.
+    Source: I. Y. Bar-Itzhack, "New method for extracting the quaternion from a rotation matrix", J.
+    Guidance, Control and Dynamics 23(6), 2000.
     """
     if not np.isfinite(R).all():
         return np.full(3, np.nan)
@@ -168,7 +168,7 @@ def rotation_vector(R: Array) -> Array:
 
 
 def left_jacobian(phi: Array) -> Array:
-    """Return what takes the rate of a rotation vector to the angular velocity, shape (3, 3).
+    """Return the matrix from the rate of a rotation vector to the angular velocity, shape (3, 3).
 
     Source: T. Barfoot, "State Estimation for Robotics", 2017, eq. 7.77.
     """
@@ -182,7 +182,7 @@ def left_jacobian(phi: Array) -> Array:
 
 
 def _restate(work: IkWorkspace) -> bool:
-    """Prepare the target for the step and for the choice of starts; False if it is no pose."""
+    """Prepare the target for the step and the seeds; return False if it is no valid pose."""
     X = work.target.copy()
     R, p = X[:3, :3], X[:3, 3]
     if not np.isfinite(X).all() or np.abs(p).max() >= 1e100:
@@ -198,7 +198,7 @@ def _restate(work: IkWorkspace) -> bool:
 
 
 def _next_start(work: IkWorkspace) -> Array:
-    """Return the next given start, or the nearest of the next block."""
+    """Return the next given seed, or the closest configuration of the next block."""
     index, given = work.get("next"), work.get("given")
     work.set(next=index + 1)
     if index < given:
@@ -211,7 +211,7 @@ def _next_start(work: IkWorkspace) -> Array:
 
 
 def _at(address: int, count: int) -> Array:
-    """Return the numbers at an address."""
+    """Return the array at an address."""
     return np.ctypeslib.as_array((ctypes.c_double * count).from_address(address))
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The closed form of arms whose last three lines meet in a point w: a spherical wrist.
+"""Closed-form solution of 6R arms whose last three axes intersect in a point w (spherical wrist).
 
-Where w goes is a matter of the first three joints alone; then the last three turn the tip. Source:
-D. L. Pieper, "The kinematics of manipulators under computer control", Stanford, 1968, here without
-reference to coordinates. The arm is described as in :mod:`motion_nodes.kernels.ik.closed_form`.
+The position of w depends on the first three joints only; the last three then orient the tip.
+Source: D. L. Pieper, "The kinematics of manipulators under computer control", Stanford, 1968, here
+coordinate-free. The arm is described as in :mod:`motion_nodes.kernels.ik.closed_form`.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from motion_nodes.kernels.jit import part
 from motion_nodes.kernels.kinematic_arrays import Array
 
 MEETING = 1
-"""Spherical wrist, and lines 1 and 2 meet."""
+"""Spherical wrist, and axes 1 and 2 intersect."""
 PARALLEL_12 = 2
-"""Spherical wrist, and lines 1 and 2 are parallel."""
+"""Spherical wrist, and axes 1 and 2 are parallel."""
 PARALLEL_23 = 3
-"""Spherical wrist, and lines 2 and 3 are parallel."""
+"""Spherical wrist, and axes 2 and 3 are parallel."""
 GENERAL = 4
-"""Spherical wrist, and lines 1 to 3 are anyhow."""
+"""Spherical wrist, and axes 1 to 3 in general position."""
 
 
 @part
@@ -57,7 +57,7 @@ def spherical_wrist(
     slack: float,
     out: Array,
 ) -> int:
-    """Solve an arm with lines 4, 5, 6 meeting."""
+    """Solve an arm with axes 4, 5, 6 intersecting."""
     h1, h2, h3 = row(h, 0), row(h, 1), row(h, 2)
     h4, h5, h6 = row(h, 3), row(h, 4), row(h, 5)
     first = np.empty((4, 3))
@@ -90,7 +90,7 @@ def spherical_wrist(
 
 @part
 def _two_turned(k: Vector, angle: float, a: Vector, b: Vector) -> tuple[Vector, Vector]:
-    """Return two vectors turned about an axis by the same angle."""
+    """Return two vectors rotated about an axis by the same angle [rad]."""
     c, s = math.cos(angle), math.sin(angle)
     return turned_by(k, c, s, a), turned_by(k, c, s, b)
 
@@ -99,7 +99,7 @@ def _two_turned(k: Vector, angle: float, a: Vector, b: Vector) -> tuple[Vector, 
 def _place_by_parallel_23(
     h: Array, p: Array, R: Array, t: Vector, usual: Array, room: Array, slack: float, out: Array
 ) -> int:
-    """Write angles of joints 1 to 3, lines 2 and 3 parallel, that bring w to its place."""
+    """Write angles of joints 1 to 3, axes 2 and 3 parallel, that move w to its target."""
     h1, h2, h3 = row(h, 0), row(h, 1), row(h, 2)
     p1, p2, p3, w = row(p, 0), row(p, 1), row(p, 2), row(p, 3)
     goal = minus(along(times(R, w), 1.0, t), p1)
@@ -134,11 +134,11 @@ def _place_by_normal(
     slack: float,
     out: Array,
 ) -> int:
-    """Write angles of joints 1 to 3 that bring w to its place, by way of the common normal of 1, 2.
+    """Write angles of joints 1 to 3 that move w to its target (common normal of axes 1, 2).
 
-    With ``u`` from line 2 to w after joint 3, and ``d`` the common normal, joints 1 and 2 must
-    bring ``d + R2 u`` to ``v``. They cannot change its length nor its height along line 1; both are
-    matters of ``R2 u`` and so, where lines 1 and 2 meet or are parallel, of joint 3 alone.
+    With ``u`` from axis 2 to w after joint 3, and ``d`` the common normal, joints 1 and 2 must map
+    ``d + R2 u`` to ``v``. They change neither its length nor its height along axis 1; both depend
+    only on ``R2 u`` and so, if axes 1 and 2 intersect or are parallel, on joint 3 alone.
     """
     h1, h2, h3 = row(h, 0), row(h, 1), row(h, 2)
     p3, w = row(p, 2), row(p, 3)
@@ -147,7 +147,7 @@ def _place_by_normal(
     a, b = minus(p3, p2), minus(w, p3)
     height = dot(h1, v)
     if form == MEETING and length(cross(h1, h2)) < NOTHING < length(d):
-        form = PARALLEL_12  # for this value of the free joint they meet nowhere
+        form = PARALLEL_12  # for this value of the redundant joint they do not intersect
     angles = np.empty(4)
     if form == MEETING:
         # |u| = |v|: the distance of w from p2.
@@ -184,7 +184,7 @@ def _place_by_normal(
 
 @part
 def _turned_u(h1: Vector, h2: Vector, d: Vector, v: Vector, u: Vector) -> Vector:
-    """Return what ``R2 u`` must be, from the length of v and its height along line 1."""
+    """Return the required ``R2 u``, from the length of v and its height along axis 1."""
     a, c, x = length(d), dot(h1, h2), dot(h2, u)
     e = along(h1, -c, h2)
     sine = length(e)
@@ -198,10 +198,10 @@ def _turned_u(h1: Vector, h2: Vector, d: Vector, v: Vector, u: Vector) -> Vector
 def _third_angles(
     h1: Vector, h2: Vector, h3: Vector, d: Vector, v: Vector, a: Vector, b: Vector, out: Array
 ) -> int:
-    """Write the angles of joint 3 for which ``R2 u`` can be what it must be.
+    """Write the angles of joint 3 for which ``R2 u`` can have its required value.
 
-    Its parts along the common normal, along the rest of h1, and along h2 are waves of the angle
-    (``x0 + x1 cos + x2 sin``); their squares must add up to ``|u|^2``.
+    Its components along the common normal, along the rest of h1, and along h2 are sinusoids of the
+    angle (``x0 + x1 cos + x2 sin``); their squares must add up to ``|u|^2``.
     """
     base = along(a, dot(h3, b), h3)
     swing = along(b, -dot(h3, b), h3)
@@ -223,7 +223,7 @@ def _third_angles(
 
 @part
 def _add_square(f: Array, x0: float, x1: float, x2: float) -> None:
-    """Add ``(x0 + x1 cos + x2 sin)^2`` to the coefficients of a wave."""
+    """Add ``(x0 + x1 cos + x2 sin)^2`` to the coefficients of a trigonometric polynomial."""
     f[0] += x0 * x0 + 0.5 * (x1 * x1 + x2 * x2)
     f[1] += 2.0 * x0 * x1
     f[2] += 2.0 * x0 * x2

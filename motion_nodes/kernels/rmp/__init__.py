@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The leaves of RMPflow, their distances and their resolution as generated code."""
+"""RMPflow as generated code: RMPs, distances and the resolution of accelerations."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole of RMPflow as one call of generated code: memory in, accelerations out."""
+"""RMPflow as one call of generated code: memory in, accelerations out."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _SOURCES = (
 
 
 def rmp_call(model: RmpModel) -> Run:
-    """Return ``run(memory)``, which evaluates the policy; the first time for a robot it compiles.
+    """Return ``run(memory)``, which evaluates the policy; compiled at the first call per robot.
 
     Raises:
-        CodeGenerationError: no code can be generated here.
+        CodeGenerationError: code cannot be generated on this machine.
     """
     code = load_code(f"rmp {model.digest()} {source_digest(_SOURCES)}", lambda: rmp_text(model))
     return builtin(code.address("rmp_python"), "rmp")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signed distances of points to obstacles, written to a tape: value, direction, curvature.
+"""Signed distances of points to obstacles as expression graphs: value, direction, curvature.
 
-The curvature is v^T H v, with H the second derivative of the distance: how fast the distance gets
-greater by moving straight on. H = (1 - Dc - n n^T) / d, where c(x) is the nearest point and n the
-direction from it. Inside an obstacle it counts as 0.
+The curvature is v^T H v, with H the second derivative of the distance: the second time derivative
+of the distance at constant velocity. H = (1 - Dc - n n^T) / d, where c(x) is the closest point and
+n the direction from it. Inside an obstacle it is taken as 0.
 
-Obstacles are read as :class:`motion_nodes.kernels.rmp.rmp_memory.ObstacleArrays` tells.
+Obstacles are stored as in :class:`motion_nodes.kernels.rmp.rmp_memory.ObstacleArrays`.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from motion_nodes.kernels.rmp.rmp_formulas import TINY
 
 @dataclass(frozen=True)
 class Distance:
-    """Of a point to the surface of an obstacle."""
+    """Signed distance of a point to the surface of an obstacle."""
 
     value: Value
     n: Vector
-    """Unit vector away from it."""
+    """Unit vector away from the obstacle, in the base frame."""
     rate: Value
-    """Derivative of the distance by time."""
+    """Time derivative of the distance [m/s]."""
     curvature: Value
-    """See the module."""
+    """See the module [m/s^2]."""
 
 
 @dataclass(frozen=True)
 class _Local:
-    """A point as seen from an obstacle."""
+    """A point in the frame of an obstacle."""
 
     R: list[Vector]
     point: Vector
@@ -59,7 +59,7 @@ def _local(p: Vector, v: Vector, obstacle: list[Value], at_velocity: int) -> _Lo
 
 
 def from_box(tape: ExpressionGraph, p: Vector, v: Vector, obstacle: list[Value]) -> Distance:
-    """Return the distance of a moving point from a box with rounded edges."""
+    """Return the distance of a moving point to a box with rounded edges."""
     here = _local(p, v, obstacle, 16)
     half, rounding = obstacle[12:15], obstacle[15]
     sign = [tape.choose(tape.less(x, 0.0), -1.0, 1.0) for x in here.point]
@@ -68,7 +68,7 @@ def from_box(tape: ExpressionGraph, p: Vector, v: Vector, obstacle: list[Value])
     length = tape.root(dot(outside, outside))
     apart = tape.less(TINY, length)
     per_length = tape.divide(1.0, tape.maximum(length, TINY))
-    # Inside, the nearest face is the way out.
+    # Inside, the closest face determines the direction.
     yz = tape.less(beyond[1], beyond[2])
     deepest = tape.maximum(beyond[0], tape.choose(yz, beyond[2], beyond[1]))
     x_first = tape.less(tape.choose(yz, beyond[2], beyond[1]), beyond[0])
@@ -83,8 +83,9 @@ def from_box(tape: ExpressionGraph, p: Vector, v: Vector, obstacle: list[Value])
     ]
     u = here.velocity
     rate = dot(n, u)
-    # The nearest point follows where the point is beside the core, and stays where beyond it. A
-    # core without size is never beside a point, not even one that is exactly level with it.
+    # The closest point moves with the point while it projects onto the core, and is fixed beyond
+    # its ends. A core without extent never does, not even for a point at exactly the same
+    # coordinate.
     free = [tape.choose(tape.less(-TINY, b), x, 0.0) for b, x in zip(beyond, u, strict=True)]
     curvature = tape.choose(apart, (dot(free, free) - rate * rate) * per_length, 0.0)
     value = tape.choose(apart, length, deepest) - rounding
@@ -92,7 +93,7 @@ def from_box(tape: ExpressionGraph, p: Vector, v: Vector, obstacle: list[Value])
 
 
 def from_round(tape: ExpressionGraph, p: Vector, v: Vector, obstacle: list[Value]) -> Distance:
-    """Return the distance of a moving point from a cylinder or cone, solved in its half section."""
+    """Return the distance of a moving point to a cylinder or cone, solved in its half section."""
     here = _local(p, v, obstacle, 20)
     half, below, above, normal_across, normal_along = obstacle[12:17]
     x, y, z = here.point
@@ -102,7 +103,7 @@ def from_round(tape: ExpressionGraph, p: Vector, v: Vector, obstacle: list[Value
     on_axis = tape.less(across, TINY)
     ex = tape.choose(on_axis, 1.0, x * per_across)
     ey = tape.choose(on_axis, 0.0, y * per_across)
-    # Bottom and top go all the way across: their middle is nothing special.
+    # Bottom and top cover the full width, so that the axis is no special case.
     corners: list[tuple[Value, Value]] = [
         (-below, -half),
         (below, -half),
@@ -148,7 +149,7 @@ def _from_segment(
     end: tuple[Value, Value],
     per_squared_length: Value,
 ) -> tuple[Value, Value, Value]:
-    """Return the offset from the nearest point of a segment; 1 where that is between its ends."""
+    """Return the offset from the closest point of a segment, and 1 if that is between its ends."""
     way = [end[0] - start[0], end[1] - start[1]]
     offset = [point[0] - start[0], point[1] - start[1]]
     share = dot(way, offset) * per_squared_length

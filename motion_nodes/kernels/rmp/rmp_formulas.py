@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The leaves of RMPflow, written to a tape; in NumPy they stand in ``motion_nodes.rmpflow.rmps``.
+"""The RMPs of RMPflow as expression graphs; ``motion_nodes.rmpflow.rmps`` has them in NumPy.
 
-Parameters come as the numbers that are multiplied by (:data:`rmp_memory.PARAMETERS`).
+Parameters are given as the coefficients :data:`rmp_memory.PARAMETERS`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _TERMS = 13
 _SQUARINGS = 6
 _RANGE = 40.0
 TINY = 1e-9
-"""Lengths below this have no direction [m]."""
+"""Vectors shorter than this have no direction [m]."""
 
 
 class NumpyOps:
-    """The operations of a tape, done at once."""
+    """The operations of an expression graph, evaluated with NumPy."""
 
     minimum = staticmethod(np.minimum)
     maximum = staticmethod(np.maximum)
@@ -33,9 +33,9 @@ class NumpyOps:
 
 
 def exponential(tape: ExpressionGraph, z: Value) -> Value:
-    """Return exp(z), with z bounded to -40..40; relative error below 1e-10.
+    """Return exp(z), with z clamped to -40..40; relative error below 1e-10.
 
-    Source: exp(z) = exp(z / 64)^64, the inner one by Taylor's series.
+    Source: exp(z) = exp(z / 64)^64, the inner one by its Taylor series.
     """
     bounded = tape.maximum(-_RANGE, tape.minimum(_RANGE, z))
     small = bounded * 2.0**-_SQUARINGS
@@ -48,14 +48,14 @@ def exponential(tape: ExpressionGraph, z: Value) -> Value:
 
 
 def gate(tape: ExpressionGraph, z: Value) -> Value:
-    """Return 1 / (1 + exp(z)): 1 far below zero, 0 far above."""
+    """Return the logistic gate 1 / (1 + exp(z)): 1 far below zero, 0 far above."""
     return tape.divide(1.0, 1.0 + exponential(tape, z))
 
 
 def collision(
     tape: ExpressionGraph, x: Value, xd: Value, p: Sequence[Value]
 ) -> tuple[Value, Value]:
-    """Return acceleration and metric of a sphere at signed distance x; p as in the memory."""
+    """Return acceleration and metric of a sphere at signed distance x [m]; p as in the memory."""
     damping, per_damping, damping_eps, per_gate, repulsion = p[:5]
     per_repulsion, per_radius, metric, per_metric, metric_eps = p[5:]
     x = tape.maximum(x, 0.0)
@@ -70,7 +70,7 @@ def collision(
 def joint_limit(
     tape: ExpressionGraph, x: Value, xd: Value, p: Mapping[str, Value]
 ) -> tuple[Value, Value]:
-    """Return acceleration and metric at a distance x from one end, as a part of the range."""
+    """Return acceleration and metric at a distance x from a limit, as a fraction of the range."""
     x = tape.maximum(x, 0.0)
     stretched = x * p["limit.per_potential_length"]
     push = tape.divide(p["limit.potential"], stretched * stretched + p["limit.potential_eps"])
@@ -82,7 +82,7 @@ def joint_limit(
 def velocity_cap(
     tape: ExpressionGraph, qd: Value, most: Value, region: Value, p: Mapping[str, Value]
 ) -> tuple[Value, Value]:
-    """Return acceleration and metric of a joint near its greatest speed."""
+    """Return acceleration and metric of a joint close to its velocity limit."""
     speed = tape.maximum(qd, -qd)
     excess = speed - (most - region)
     ratio = tape.minimum(tape.divide(tape.maximum(excess, 0.0), region), 1.0 - 1e-6)
@@ -94,14 +94,14 @@ def velocity_cap(
 
 @dataclass(frozen=True)
 class GraphDirection:
-    """How far away, and where to."""
+    """Length and direction of a vector."""
 
     length: Value
     n: Vector
 
 
 def direction(tape: ExpressionGraph, offset: Vector) -> GraphDirection:
-    """Return length and direction of a vector; of one without length, no direction."""
+    """Return length and direction of a vector; the direction of a zero vector is zero."""
     length = tape.root(dot(offset, offset))
     per_length = tape.choose(
         tape.less(TINY, length), tape.divide(1.0, tape.maximum(length, TINY)), 0.0
@@ -110,7 +110,7 @@ def direction(tape: ExpressionGraph, offset: Vector) -> GraphDirection:
 
 
 def boosted(tape: ExpressionGraph, squared: Value, exponent: Value, boost: Value) -> Value:
-    """Return what a metric is multiplied by at a squared distance from the goal."""
+    """Return the factor of a metric at a squared distance from the goal."""
     beta = exponential(tape, -(squared * exponent))
     return beta * boost + 1.0 - beta
 
@@ -118,7 +118,7 @@ def boosted(tape: ExpressionGraph, squared: Value, exponent: Value, boost: Value
 def target(
     tape: ExpressionGraph, x: Vector, xd: Vector, goal: Vector, p: Mapping[str, Value]
 ) -> tuple[Vector, list[list[Value]], Value]:
-    """Return acceleration and metric of the tool, and its squared distance from the goal."""
+    """Return acceleration and metric of the tool, and its squared distance from the goal [m^2]."""
     offset = minus(goal, x)
     d = direction(tape, offset)
     pull = tape.divide(p["target.gain"], d.length + p["target.eps"])

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accelerations that a joint can afford: it can still stop before its limits, with bounded jerk.
+"""Viable joint accelerations: the joint can still stop before its limits with bounded jerk.
 
-A state is viable if braking, that is jerk -J down to acceleration -B and then -B, stops the joint
-before its limit and never lets it exceed its greatest speed. Of the accelerations within reach of
-the last one, those that lead to a viable state are an interval; the wish is moved into it. From a
-viable state braking leads to a viable state, so the interval is never empty.
+A state is viable if braking, i.e. jerk -J down to acceleration -B and then -B, stops the joint
+before its position limit without exceeding its velocity limit. Of the accelerations reachable from
+the last one, those that lead to a viable state form an interval; the desired acceleration is
+clamped to it. From a viable state braking leads to a viable state, so the interval is never empty.
 
-The formulas are written for a tape or for NumPy arrays alike, as whatever ``ops`` is.
+The formulas work on expression graphs and on NumPy arrays, depending on ``ops``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from motion_nodes.kernels.rmp.rmp_formulas import NumpyOps
 from motion_nodes.kernels.sources import source_digest
 
 INPUTS = ("q", "qd", "last", "wish", "lower", "upper", "speed", "acceleration", "jerk", "dt")
-"""Numbers per joint; ``last`` is the acceleration before, ``wish`` the one that is asked for."""
+"""Values per joint; ``last`` is the previous acceleration, ``wish`` the desired one."""
 _HALVINGS = 24
 _SLACK = 1e-12
 
@@ -33,11 +33,11 @@ Bound = Callable[[Array, Array], None]
 
 @dataclass(frozen=True)
 class _Brake:
-    """What limits a joint on one side, as if that were the upper one."""
+    """Limits of a joint on one side, mirrored to the upper side."""
 
     ops: Any
     room: Any
-    """Distance from the limit after the step."""
+    """Distance to the limit after the step [rad or m]."""
     qd: Any
     speed: Any
     B: Any
@@ -45,18 +45,18 @@ class _Brake:
     dt: Any
 
     def stops(self, a: Any) -> Any:
-        """Return 1 where acceleration ``a`` over the step leads to a viable state, else 0."""
+        """Return 1 if acceleration ``a`` during the step leads to a viable state, else 0."""
         ops = self.ops
         v, J = self.qd + a * self.dt, self.J
         rising = ops.maximum(a, 0.0)
         peak = v + ops.divide(rising * rising, 2.0 * J)
-        # Velocities hold for a whole step, so each step may reach further than a smooth motion.
+        # Velocities are constant within a step, so each step may go farther than a smooth motion.
         reach = self._stop(v, a) + ops.maximum(peak, 0.0) * self.dt
         near = ops.choose(ops.less(self.room + _SLACK, reach), 0.0, 1.0)
         return near * ops.choose(ops.less(self.speed + _SLACK, peak), 0.0, 1.0)
 
     def _stop(self, v: Any, a: Any) -> Any:
-        """Return how far the joint goes before it stops."""
+        """Return the stopping distance [rad or m]."""
         ops, B, J = self.ops, self.B, self.J
         t1 = ops.divide(ops.maximum(a + B, 0.0), J)
         v1 = v + t1 * (a - 0.5 * J * t1)
@@ -67,7 +67,7 @@ class _Brake:
         return ops.choose(ops.less(0.0, v1), x1, ops.maximum(x2, 0.0))
 
     def greatest(self, low: Any, high: Any) -> Any:
-        """Return the greatest viable acceleration between two; without one, full braking."""
+        """Return the max viable acceleration between two values; if there is none, full braking."""
         ops = self.ops
         a, b = low, high
         for _ in range(_HALVINGS):
@@ -80,12 +80,12 @@ class _Brake:
 
 
 def affordable(ops: Any, x: dict[str, Any]) -> Any:
-    """Return the affordable acceleration that is nearest to the wish; ``x`` as in INPUTS."""
+    """Return the viable acceleration closest to the desired one; ``x`` as in INPUTS."""
     B, J, dt = x["acceleration"], x["jerk"], x["dt"]
     step = J * dt
     low = ops.maximum(x["last"] - step, -B)
     high = ops.minimum(x["last"] + step, B)
-    # An acceleration beyond what is allowed comes back as fast as it may.
+    # An acceleration beyond its limit is reduced at the max jerk.
     low, high = ops.minimum(low, B), ops.maximum(high, -B)
     after = x["q"] + x["qd"] * dt
     up = _Brake(ops, x["upper"] - after, x["qd"], x["speed"], B, J, dt).greatest(low, high)
@@ -94,7 +94,7 @@ def affordable(ops: Any, x: dict[str, Any]) -> Any:
 
 
 def generic_bound(rows: Array, out: Array) -> None:
-    """Bound accelerations in NumPy."""
+    """Clamp accelerations to the viable interval in NumPy."""
     columns = dict(zip(INPUTS, np.ascontiguousarray(rows.T), strict=True))
     out[:] = affordable(NumpyOps, columns)
 
@@ -103,7 +103,7 @@ def generated_bound() -> Bound:
     """Return the same as generated code, one joint per lane.
 
     Raises:
-        CodeGenerationError: no code can be generated here.
+        CodeGenerationError: code cannot be generated on this machine.
     """
     from motion_nodes.kernels import native
     from motion_nodes.kernels.expression_graph import ExpressionGraph, Program

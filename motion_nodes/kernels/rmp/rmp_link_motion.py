@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From links to their spheres and back, as LLVM code: motion outwards, metrics and forces inwards.
+"""From links to their spheres and back, as LLVM code: velocities out, metrics and forces in.
 
-As many spheres as a register has lanes go side by side. A run of spheres on one link need not fill
-its last block: what is written beyond it belongs to the next run, which comes after.
+Spheres are processed one SIMD register at a time. The spheres of one link need not fill their last
+block: values written beyond it belong to the next link, which is processed afterwards.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from motion_nodes.kernels.rmp.rmp_memory import MOTION, WRENCH, RmpRun
 from motion_nodes.kernels.simd import Lanes, Writer
 
 UPPER = ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2))
-"""Entries of a symmetric matrix, as they are stored."""
+"""Entries of a symmetric matrix in storage order."""
 _TERMS = 27
 
 
 def bodies_text(at: FieldLayout, spheres: int, runs: Sequence[RmpRun], lanes: Lanes) -> str:
     """Return the functions ``rmp_place(memory)`` and ``rmp_collect(memory)``.
 
-    The first gives each sphere position, velocity and J-dot qd, from the motion of its link; the
-    second adds up for each run what its spheres ask for, as a rigid body about the origin.
+    The first computes position, velocity and J-dot qd of each sphere from the motion of its link;
+    the second sums metrics and forces of the spheres of each link, as a rigid body about the
+    origin.
     """
     return "\n".join(
         (
@@ -51,13 +52,13 @@ def moved_point(
     """Return position, velocity and J-dot qd of a point at p of a rigid body.
 
     Args:
-        p: where it is.
-        turn: angular velocity of the body.
-        linear: velocity of the body's point at the origin.
-        bend: their spatial acceleration while no joint accelerates, angular part.
-        linear_bend: the same, linear part.
+        p: position of the point [m].
+        turn: angular velocity of the body [rad/s].
+        linear: velocity of the body-fixed point at the origin [m/s].
+        bend: angular part of the spatial acceleration at zero joint accelerations.
+        linear_bend: linear part of it.
 
-    Source: Featherstone, Rigid LlvmFunction Dynamics Algorithms (2008), section 2.11.
+    Source: Featherstone, Rigid Body Dynamics Algorithms (2008), section 2.11.
     """
     v = plus(linear, cross(turn, p))
     return p, v, plus(plus(linear_bend, cross(bend, p)), cross(turn, v))
@@ -107,7 +108,7 @@ def _place_all(at: FieldLayout, runs: Sequence[RmpRun], lanes: Lanes) -> str:
 
 
 def _wrench_loop(at: FieldLayout, spheres: int, lanes: Lanes) -> str:
-    """Write the function from sums of spheres to those of rigid bodies.
+    """Write the function that converts sums of spheres to those of rigid bodies.
 
     With the twist (angular velocity w, velocity v0 of the origin) a point p moves with v0 + w x p,
     so its metric M becomes [p] M [p]^T, [p] M and M, and its force f the moment p x f, and f.
@@ -162,7 +163,7 @@ def _collect(at: FieldLayout, spheres: int, runs: Sequence[RmpRun], lanes: Lanes
 
 
 def _loop(signature: str, entry: list[str], inner: list[str], step: int) -> str:
-    """Write a function that goes through spheres from ``first`` to before ``end``."""
+    """Write a function that loops over spheres from ``first`` to before ``end``."""
     return "\n".join(
         [
             f"define internal void @{signature} nounwind {{",
@@ -186,7 +187,7 @@ def _loop(signature: str, entry: list[str], inner: list[str], step: int) -> str:
 
 
 def symmetric(upper: Sequence[Value]) -> list[list[Value]]:
-    """Return a symmetric matrix from its six numbers."""
+    """Return a symmetric matrix from its six entries."""
     M: list[list[Value]] = [[0.0] * 3 for _ in range(3)]
     for value, (i, j) in zip(upper, UPPER, strict=True):
         M[i][j] = M[j][i] = value
@@ -194,11 +195,11 @@ def symmetric(upper: Sequence[Value]) -> list[list[Value]]:
 
 
 def rigid_terms(p: Vector, M: list[list[Value]], force: Vector) -> list[Value]:
-    """Return what a point's metric and force are for the rigid body that it belongs to.
+    """Return a point's metric and force as those of the rigid body it belongs to.
 
     Returns:
-        27 numbers: upper part of the angular block (6), angular by linear block (9), upper part of
-        the linear block (6), moment (3), force (3).
+        27 values: upper part of the angular block (6), angular by linear block (9), upper part of
+            the linear block (6), moment (3), force (3).
     """
     columns = [cross(p, [M[0][j], M[1][j], M[2][j]]) for j in range(3)]
     B = [[columns[j][i] for j in range(3)] for i in range(3)]
@@ -213,12 +214,12 @@ def rigid_terms(p: Vector, M: list[list[Value]], force: Vector) -> list[Value]:
 
 
 def at_block(writer: Writer, place: int) -> str:
-    """Return the address of a place, counted from the block of spheres that is worked on."""
+    """Return the address of an element, relative to the current block of spheres."""
     return writer.emit(f"getelementptr double, ptr %here, i64 {place}")
 
 
 def broadcast(writer: Writer, base: str, index: int) -> str:
-    """Return a value that has one number of an array in all lanes."""
+    """Return an array element broadcast to all lanes."""
     lanes = writer.lanes
     place = writer.emit(f"getelementptr double, ptr {base}, i64 {index}")
     number = writer.emit(f"load double, ptr {place}, align 8")

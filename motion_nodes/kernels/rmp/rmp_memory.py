@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of RMPflow's generated code: what stands where, in units of 8 bytes.
+"""Memory layout of RMPflow's generated code, in units of 8 bytes.
 
 Code, policy and tests share this memory and nothing else. Everything is in the robot's base frame.
-What belongs to a sphere lies with the same component of all spheres side by side, so that a
-register is filled by one load: first the spheres that keep away from the world, those of carried
-things last of them, then those that keep away from the robot's own base (guards).
+Values of spheres are stored component by component, so that a SIMD register is filled by one load:
+first the spheres that avoid the world, those of attached objects last, then those that avoid the
+robot's own base (guards).
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from motion_nodes.kernels.ik.ik_memory import FieldLayout
 from motion_nodes.kernels.kinematic_arrays import FIXED, Array, PackedArrays
 
 BLOCK = 8
-"""Spheres are padded to a multiple of this, on every CPU."""
+"""The number of spheres is padded to a multiple of this, on every CPU."""
 CARRIED = 48
-"""Spheres kept for what the tool carries."""
+"""Max number of spheres of attached objects."""
 FAR = 1e5
-"""Least distance of a sphere without anything near it [m]."""
+"""Min distance of a sphere without obstacles [m]."""
 MOTION = 24
-"""Numbers that tell pose and motion of a row."""
+"""Values of pose and motion per row."""
 WRENCH = 32
-"""Numbers that tell what a sphere asks of its row: 27, filled up to whole registers."""
+"""Values of metric and force per row: 27, padded to full registers."""
 BOX, ROUND = 22, 26
-"""Numbers per obstacle, see :class:`ObstacleArrays`."""
+"""Values per obstacle, see :class:`ObstacleArrays`."""
 
 _PARAMETERS = {
     "cspace": ("metric", "gain", "damping", "threshold", "inertia"),
@@ -54,28 +54,28 @@ PARAMETERS = {
     f"{group}.{name}": index
     for index, (group, name) in enumerate((g, n) for g, names in _PARAMETERS.items() for n in names)
 }
-"""Numbers that the code multiplies by, and where they stand among the parameters."""
+"""Coefficients used by the code, and their indices among the parameters."""
 
 
 @dataclass(frozen=True, eq=False)
 class RmpModel:
-    """What of a robot the code is written for."""
+    """The robot that code is generated for."""
 
     arrays: PackedArrays
     """Kinematics; row 0 is the robot's base frame, the active joints come first in ``q``."""
     active: int
-    """How many joints the policy moves; the others only carry links along."""
+    """Number of joints moved by the policy; the others only move links passively."""
     tool_row: int
     sphere_rows: tuple[int, ...]
-    """Row of each sphere that keeps away from the world."""
+    """Row of each sphere that avoids the world."""
     sphere_centres: Array
-    """Their centres in their rows [m], shape (s, 3)."""
+    """Centres of these spheres in their rows [m], shape (s, 3)."""
     guard_rows: tuple[int, ...]
-    """Row of each sphere that keeps away from the base."""
+    """Row of each sphere that avoids the base."""
 
     @property
     def moving_rows(self) -> tuple[int, ...]:
-        """Rows that an active joint moves against their parents."""
+        """Rows that an active joint moves relative to their parents."""
         kind, index = self.arrays.kind, self.arrays.q_index
         return tuple(
             row
@@ -84,19 +84,19 @@ class RmpModel:
         )
 
     def digest(self) -> str:
-        """Return what code for this model depends on."""
+        """Return a hash of everything that generated code depends on."""
         rows = (self.active, self.tool_row, self.sphere_rows, self.guard_rows)
         return f"{self.arrays.digest()} {rows} {np.asarray(self.sphere_centres).tobytes().hex()}"
 
 
 def padded(count: int) -> int:
-    """Return a number of spheres, filled up to whole blocks."""
+    """Return a number of spheres, rounded up to full blocks."""
     return -(-count // BLOCK) * BLOCK
 
 
 @dataclass(frozen=True)
 class RmpRun:
-    """Spheres side by side in memory that move with one row."""
+    """Consecutive spheres in memory that move with one row."""
 
     row: int
     start: int
@@ -104,7 +104,7 @@ class RmpRun:
 
 
 def sphere_runs(model: RmpModel) -> tuple[RmpRun, ...]:
-    """Return all spheres, in the order of memory."""
+    """Return all spheres, in memory order."""
     carried, guards, _ = sphere_places(model)
     runs: list[RmpRun] = []
     for place, row in enumerate(model.sphere_rows):
@@ -117,9 +117,9 @@ def sphere_runs(model: RmpModel) -> tuple[RmpRun, ...]:
 
 
 def sphere_places(model: RmpModel) -> tuple[int, int, int]:
-    """Return where carried spheres begin, where guards begin, and where all end.
+    """Return the indices where attached spheres begin, where guards begin, and where all end.
 
-    A whole block may be written for each run, so one more than are needed ends the memory.
+    A full block may be written for each run, so the memory ends with one extra block.
     """
     carried = len(model.sphere_rows)
     guards = padded(carried + CARRIED)
@@ -127,10 +127,10 @@ def sphere_places(model: RmpModel) -> tuple[int, int, int]:
 
 
 def rmp_layout(model: RmpModel) -> FieldLayout:
-    """Return the whole memory.
+    """Return the complete layout.
 
-    Whole numbers: addresses and counts of obstacles (boxes, round ones, base capsules), and how
-    many blocks of spheres are in use. Then inputs, working memory, results.
+    Integers: addresses and counts of obstacles (boxes, round ones, base capsules), and the number
+    of sphere blocks in use. Then inputs, working memory, results.
     """
     n, joints = model.active, model.arrays.joint_count
     spheres, runs = sphere_places(model)[2], len(sphere_runs(model))
@@ -173,16 +173,16 @@ def rmp_layout(model: RmpModel) -> FieldLayout:
 
 @dataclass(frozen=True)
 class ObstacleArrays:
-    """ObstacleArrays as the code reads them; both arrays are C-contiguous."""
+    """Obstacles as read by the generated code; both arrays are C-contiguous."""
 
     boxes: Array
-    """Shape (b, BOX): rotation (9, row by row), position (3), half sizes (3), radius of the
-    rounding, velocity (3), angular velocity (3). A sphere is a box without size, a capsule one with
-    a single size, the ground a vast one."""
+    """Shape (b, BOX): rotation (9, row-major), position (3), half sizes (3), rounding radius,
+    velocity (3), angular velocity (3). A sphere is a box without size, a capsule one with a single
+    size, the ground a very large one."""
     rounds: Array
-    """Shape (r, ROUND): rotation, position, half height, radius below, radius above; outward normal
-    of the side (across, along); inverse squares of the lengths of bottom, side and top in the
-    section through the axis; velocity, angular velocity. Cylinders and cones about z."""
+    """Shape (r, ROUND): rotation, position, half height, bottom radius, top radius; outward normal
+    of the side (radial, axial); inverse squared lengths of bottom, side and top in the section
+    through the axis; velocity, angular velocity. Cylinders and cones about z."""
 
 
 def empty_obstacles() -> ObstacleArrays:
@@ -191,7 +191,7 @@ def empty_obstacles() -> ObstacleArrays:
 
 
 def new_memory(model: RmpModel) -> NDArray[np.float64]:
-    """Return memory with the robot's spheres in place, none of which is in use."""
+    """Return memory with the robot's spheres, none of them in use."""
     at = rmp_layout(model)
     memory = np.zeros(at.size)
     memory[at["radius"] : at["nearest"]] = -10.0 * FAR

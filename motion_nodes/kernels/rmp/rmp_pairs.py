@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loop over all pairs of spheres and obstacles, as LLVM code.
+"""Loop over all pairs of spheres and obstacles, as LLVM code.
 
-A register holds as many spheres as it has lanes; obstacles come one after the other. For each
-sphere metrics (6 numbers of a symmetric matrix) and forces (3) add up, and the least distance is
-kept. Pairs so far apart that no lane feels them end after the distance.
+Spheres are processed one SIMD register at a time, obstacles one by one. For each sphere, metrics (6
+entries of a symmetric matrix) and forces (3) are summed, and the min distance is kept. Pairs beyond
+the range of the RMP in all lanes stop after the distance.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ def pairs_text(at: FieldLayout, spheres: int, lanes: Lanes) -> str:
 
 
 def _components(at: FieldLayout, spheres: int) -> list[int]:
-    """Return where each input of a sphere begins."""
+    """Return the offsets of a sphere's inputs."""
     fields = [("position", 3), ("velocity", 3), ("radius", 1)]
     return [at[name] + k * spheres for name, count in fields for k in range(count)]
 
 
 def _sums(at: FieldLayout, spheres: int) -> list[int]:
-    """Return where each sum of a sphere begins; the least distance is the last."""
+    """Return the offsets of a sphere's sums; the min distance is the last."""
     fields = [("metric", 6), ("force", 3), ("nearest", 1)]
     return [at[name] + k * spheres for name, count in fields for k in range(count)]
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RMPflow of one robot on a tape: motion of all spheres, then from all metrics to accelerations.
+"""RMPflow of one robot as an expression graph: sphere motion, and resolution of all RMPs.
 
 Velocities and forces of links are those of rigid bodies about the origin of the base frame:
-(angular, linear) with the linear part that of the body's point at the origin. So joints' columns
-and links' metrics simply add along the tree, and J^T M J comes without a Jacobian per sphere, as
-the composite rigid body algorithm does it for masses.
-Source: Featherstone, Rigid Body Dynamics Algorithms (2008), sections 2.2 to 2.5 and 6.2.
+(angular, linear), where the linear part is that of the body-fixed point at the origin. Thus joint
+columns and link metrics simply add along the tree, and J^T M J is computed without a Jacobian per
+sphere, as the composite rigid body algorithm does it for masses. Source: Featherstone, Rigid Body
+Dynamics Algorithms (2008), sections 2.2 to 2.5 and 6.2.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _Terms = list[Value]
 
 @dataclass(frozen=True)
 class _Motion:
-    """Velocity of a link and its acceleration while no joint accelerates."""
+    """Velocity of a link, and its acceleration at zero joint accelerations."""
 
     turn: Vector
     linear: Vector
@@ -50,7 +50,7 @@ class _Motion:
 
 
 class RmpTracer:
-    """Writes both halves of the policy; inputs are places in the memory."""
+    """Records both halves of the policy; inputs are offsets in the memory."""
 
     def __init__(self, model: RmpModel, at: FieldLayout) -> None:
         self.model = model
@@ -63,14 +63,14 @@ class RmpTracer:
         self.p = {name: self._in("parameters", index) for name, index in PARAMETERS.items()}
 
     def _in(self, field: str, index: int = 0) -> Value:
-        # The tree's own inputs 0..n-1 are the configuration; all others are shifted past them.
+        # Inputs 0..n-1 of the tree are the configuration; all others are shifted behind them.
         return self.tape.input(self.model.arrays.joint_count + self.at[field] + index)
 
     def _vector(self, field: str) -> Vector:
         return [self._in(field, i) for i in range(3)]
 
     def column(self, row: int) -> tuple[Vector, Vector]:
-        """Return (angular, linear) velocity of what a joint's row moves, per joint velocity."""
+        """Return the (angular, linear) velocity of a row per joint velocity."""
         if row not in self._columns:
             arrays = self.model.arrays
             R, p = self._tree.pose(row)
@@ -83,7 +83,7 @@ class RmpTracer:
         return self._columns[row]
 
     def motion(self, row: int) -> _Motion:
-        """Return how a row moves."""
+        """Return the motion of a row."""
         if row in self._motions:
             return self._motions[row]
         arrays = self.model.arrays
@@ -110,7 +110,7 @@ class RmpTracer:
         return moved_point(p, m.turn, m.linear, m.bend, m.linear_bend)
 
     def rows(self) -> dict[int, Value]:
-        """Return what the first half stores: place in the memory -> value."""
+        """Return the results of the first half: offset in the memory -> value."""
         stored: dict[int, Value] = {}
         for k, run in enumerate(sphere_runs(self.model)):
             R, p = self._tree.pose(run.row)
@@ -126,7 +126,7 @@ class RmpTracer:
         return stored
 
     def resolve(self) -> dict[int, Value]:
-        """Return what the second half stores: the system of equations and its solution."""
+        """Return the results of the second half: the linear system and its solution."""
         n, at = self.model.active, self.at
         M: list[list[Value]] = [[0.0] * n for _ in range(n)]
         f: list[Value] = [0.0] * n
@@ -145,7 +145,7 @@ class RmpTracer:
         return stored
 
     def _add_bodies(self, M: list[list[Value]], f: list[Value]) -> None:
-        """Add all leaves that act on links."""
+        """Add all RMPs that act on links."""
         rows = self._link_terms()
         rows[self.model.tool_row] = plus(
             rows.get(self.model.tool_row, [0.0] * _TERMS), self._tool_terms()
@@ -166,7 +166,7 @@ class RmpTracer:
         )
 
     def _add_column(self, row: int, terms: _Terms, M: list[list[Value]], f: list[Value]) -> None:
-        """Add what everything beyond a joint asks of it and of the joints before it."""
+        """Add metric and force of everything beyond a joint to it and to the joints before it."""
         arrays = self.model.arrays
         turn, linear = self.column(row)
         A: list[list[Value]] = [[0.0] * 3 for _ in range(3)]
@@ -186,7 +186,7 @@ class RmpTracer:
                 other_turn, other_linear = self.column(other)
                 entry = dot(other_turn, moment) + dot(other_linear, force)
                 k = int(arrays.q_index[other])
-                if other != row and k == q:  # two rows that one joint moves
+                if other != row and k == q:  # two rows moved by the same joint
                     entry = 2.0 * entry
                 M[max(q, k)][min(q, k)] = M[max(q, k)][min(q, k)] + entry
             other = int(arrays.parent[other])
@@ -229,14 +229,14 @@ class RmpTracer:
             moment = cross(axis, minus(pull, bend))
             for i in range(3):
                 terms[21 + i] = terms[21 + i] + weight * moment[i]
-        # Over three axes at right angles, the sum of w (1 - n n^T) is 2 w.
+        # Over three orthogonal axes, the sum of w (1 - n n^T) is 2 w.
         for k, (i, j) in enumerate(UPPER):
             if i == j:
                 terms[k] = terms[k] + 2.0 * weight
         return terms
 
     def _add_joints(self, M: list[list[Value]], f: list[Value]) -> None:
-        """Add the leaves of single joints, and the posture."""
+        """Add the RMPs of single joints, and the posture."""
         p, tape, n = self.p, self.tape, self.model.active
         q = [self.tape.input(i) for i in range(n)]
         qd = [self._in("qd", i) for i in range(n)]
@@ -264,9 +264,10 @@ class RmpTracer:
             f[i] = f[i] + force + weight * brake
 
     def _solve(self, M: list[list[Value]], f: list[Value]) -> tuple[list[Value], Value]:
-        """Return the solution by Cholesky's factorisation, and the least pivot, relative.
+        """Return the solution by Cholesky factorization, and the min relative pivot.
 
-        A pivot that is nothing beside its diagonal tells that the solution is worthless.
+        A pivot that is negligible relative to its diagonal entry indicates an ill-conditioned
+        system.
         """
         tape, n = self.tape, len(f)
         L: list[list[Value]] = [[0.0] * n for _ in range(n)]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links that keep away from each other, added to what the generated code has summed up.
+"""Self-collision avoidance of links, added to the sums of the generated code.
 
 Spheres a and b of two links have the distance x = |p_a - p_b| - r_a - r_b along the line n through
 both centres. Its Jacobian needs no Jacobian of either point: a force along n acts on both with the
 same moment p x n, so joints that move both cancel, and x changes by (p x n, n) . S_k for each joint
-k between the two links, with S_k the column of the joint (angular, linear about the origin).
-Leaf and parameters are those of obstacles (:mod:`motion_nodes.rmpflow.rmps`).
+k between the two links, with S_k the column of the joint (angular, linear about the origin). RMP
+and parameters are those of obstacles (:mod:`motion_nodes.rmpflow.rmps`).
 """
 
 from __future__ import annotations
@@ -26,20 +26,21 @@ _FAR = 1e5
 
 
 class SelfTables(NamedTuple):
-    """What of a robot the kernel reads."""
+    """The robot as read by the kernel."""
 
     places: Whole
-    """Where the memory has position, velocity, bias, columns, M, rhs, qdd and least pivot; then the
-    numbers of spheres side by side, of spheres that move, and of joints; shape (11,)."""
+    """Offsets in the memory of position, velocity, bias, columns, M, rhs, qdd and min pivot; then
+    the numbers of spheres in memory, of moving spheres, and of joints; shape (11,)."""
     spheres: Array
-    """Centre and radius [m], shape (s, 4); moving ones first. Centres count for fixed ones."""
+    """Centre and radius [m], shape (s, 4); moving ones first. Centres are used for fixed ones only.
+    """
     pairs: Whole
-    """Spheres of one link (from, to), of the other (from, to), and their path (from, to), shape
-    (p, 6)."""
+    """Spheres of one link (from, to), of the other (from, to), and their path (from, to), shape (p,
+    6)."""
     sizes: Array
-    """How far the spheres of a pair's links reach from the first of each [m], shape (p,)."""
+    """Reach of the spheres of a pair's links from the first of each [m], shape (p,)."""
     paths: Whole
-    """Rows that move one link against the other: column, joint, sign; shape (k, 3)."""
+    """Rows that move one link relative to the other: column, joint, sign; shape (k, 3)."""
 
 
 @kernel
@@ -52,16 +53,16 @@ def self_collision(
     paths: Whole,
     parameters: Array,
 ) -> float:
-    """Add all pairs of links to M and rhs of the memory, solve, and return the least distance [m].
+    """Add all pairs of links to M and rhs of the memory, solve, and return the min distance [m].
 
     Args:
         memory: after the generated code has run.
-        places: as the others, of :class:`SelfTables`.
+        places: see :class:`SelfTables`, like the next four.
         spheres: of all links.
         pairs: of links.
         sizes: of the pairs.
         paths: of the pairs.
-        parameters: of ``self_collision_rmp``, then the greatest norm of the acceleration.
+        parameters: of ``self_collision_rmp``, then the max norm of the acceleration.
     """
     position, velocity, bias, columns, at_M, at_f = places[:6]
     at_qdd, at_pivot, stride, moving, n = places[6:]
@@ -143,9 +144,9 @@ def _leaf(x: float, rate: float, p: Array) -> tuple[float, float]:
 
 @part
 def _solve(M: Array, f: Array, most: float, x: Array) -> float:
-    """Put the solution of M x = f, its norm at most ``most``, into x; return the least pivot.
+    """Write the solution of M x = f, its norm limited to ``most``, to x; return the min pivot.
 
-    By Cholesky's factorisation; the pivot is relative to its diagonal.
+    Cholesky factorization; the pivot is relative to its diagonal entry.
     """
     n = len(f)
     L = np.zeros((n, n))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the kernels of tree searches share: memory, random numbers, distances, steps.
+"""Common parts of the tree search kernels: memory, random numbers, distances, steps.
 
-Nodes of joints that wrap are kept as they were drawn; the way between two nodes is the shorter one
-around. Where nothing wraps that is the plain difference.
+Positions of continuous joints are stored as sampled; the path between two nodes takes the shorter
+direction. For all other joints it is the plain difference.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from motion_nodes.kernels.jit import part
 from motion_nodes.kernels.kinematic_arrays import Array
 
 CONTINUE = 0
-"""The batch is done, nothing was found yet."""
+"""The batch is finished without a solution."""
 FOUND = 1
 FULL = 2
-"""There is no room for more nodes."""
+"""No memory for more nodes."""
 NO_SAMPLE = 3
-"""No configuration free of collisions was drawn in as many tries as allowed."""
+"""No collision-free configuration was sampled within the max number of tries."""
 _TURN = 2.0 * math.pi
 
 
 class TreeSpace(NamedTuple):
-    """Where samples are drawn and how far apart they are; arrays of shape (n,)."""
+    """Sampling bounds and metric; arrays of shape (n,)."""
 
     low: Array
     high: Array
     wraps: Any
-    """Of bool."""
+    """Whether each joint is continuous, bool."""
     weights: Array
 
 
 class Tree(NamedTuple):
-    """Nodes, in the order in which they came; the root is node 0."""
+    """Nodes in order of insertion; the root is node 0."""
 
     nodes: Array
-    """Shape (room, n)."""
+    """Configurations, shape (room, n)."""
     parent: Any
     """Shape (room,), int64; -1 for the root."""
     count: Any
-    """How many nodes there are, and how many iterations were done, shape (2,), int64."""
+    """Number of nodes, and of iterations done, shape (2,), int64."""
     random: Any
-    """State of the random numbers, shape (1,), uint64."""
+    """State of the random number generator, shape (1,), uint64."""
 
 
 @part
 def uniform(random: Any) -> float:
-    """Return a random number in [0, 1).
+    """Return a uniform random number in [0, 1).
 
-    Source: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators",
-    OOPSLA 2014 (SplitMix64).
+    Source: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators", OOPSLA
+    2014 (SplitMix64).
     """
     random[0] += np.uint64(0x9E3779B97F4A7C15)
     z = random[0]
@@ -76,7 +76,7 @@ def normal(random: Any) -> float:
 
 @part
 def way(space: TreeSpace, k: int, a: float, b: float) -> float:
-    """Return how far joint k goes from a to b."""
+    """Return the displacement of joint k from a to b [rad or m]."""
     d = b - a
     if space.wraps[k]:
         d -= _TURN * math.ceil((d - math.pi) / _TURN)
@@ -95,7 +95,7 @@ def distance(space: TreeSpace, a: Array, b: Array) -> float:
 
 @part
 def nearest(space: TreeSpace, nodes: Array, count: int, q: Array) -> int:
-    """Return the node that is nearest to a configuration."""
+    """Return the node closest to a configuration."""
     best, least, turning = 0, math.inf, space.wraps.any()
     for i in range(count):
         square = square_below(space, nodes, i, q, least, turning)
@@ -108,15 +108,15 @@ def nearest(space: TreeSpace, nodes: Array, count: int, q: Array) -> int:
 def square_below(
     space: TreeSpace, nodes: Array, i: int, q: Array, limit: float, turning: bool
 ) -> float:
-    """Return the square of a node's distance, or something not below the limit if it is not.
+    """Return a node's squared distance if it is below the limit, else a value not below it.
 
     Args:
         space: the joints.
         nodes: shape (room, n).
-        i: which node.
+        i: index of the node.
         q: shape (n,).
-        limit: of the square.
-        turning: whether any joint wraps.
+        limit: of the squared distance.
+        turning: whether any joint is continuous.
     """
     total = 0.0
     for k in range(q.shape[0]):
@@ -130,7 +130,7 @@ def square_below(
 
 @part
 def steer(space: TreeSpace, a: Array, b: Array, step: float, out: Array) -> float:
-    """Write where a step of greatest length from a towards b ends; return how long it is."""
+    """Write the end of a step of max length from a towards b; return its length."""
     length = distance(space, a, b)
     share = min(1.0, step / length) if length > 0.0 else 0.0
     for k in range(a.shape[0]):
@@ -140,7 +140,7 @@ def steer(space: TreeSpace, a: Array, b: Array, step: float, out: Array) -> floa
 
 @part
 def draw(space: TreeSpace, random: Any, checker: Checker, tries: int, out: Array) -> bool:
-    """Write a random configuration that is free; return False if none was found."""
+    """Write a random collision-free configuration; return False if none was found."""
     n = out.shape[0]
     for _ in range(tries):
         for k in range(n):
@@ -154,10 +154,10 @@ def draw(space: TreeSpace, random: Any, checker: Checker, tries: int, out: Array
 def draw_near(
     space: TreeSpace, random: Any, checker: Checker, place: Array, tries: int, out: Array
 ) -> bool:
-    """Write a random free configuration around a place, mostly very near; False if none was found.
+    """Write a random collision-free configuration near a place; return False if none was found.
 
-    Its distance along each joint is up to a share of the joint's range, and the logarithm of that
-    share is uniform from 1/200 to 1/4.
+    Its distance along each joint is up to a fraction of the joint's range, and the logarithm of
+    that fraction is uniform from 1/200 to 1/4.
     """
     n = out.shape[0]
     for _ in range(tries):
@@ -173,7 +173,7 @@ def draw_near(
 
 @part
 def free_way(space: TreeSpace, checker: Checker, a: Array, b: Array, work: Array) -> bool:
-    """Return whether the straight way from a to b is free, b included."""
+    """Return whether the straight edge from a to b is collision-free, b included."""
     n = a.shape[0]
     for k in range(n):
         work[k] = a[k] + way(space, k, a[k], b[k])
@@ -182,7 +182,7 @@ def free_way(space: TreeSpace, checker: Checker, a: Array, b: Array, work: Array
 
 @part
 def add(tree: Tree, q: Array, parent: int) -> int:
-    """Add a node and return its number."""
+    """Add a node and return its index."""
     at = int(tree.count[0])
     for k in range(q.shape[0]):
         tree.nodes[at, k] = q[k]

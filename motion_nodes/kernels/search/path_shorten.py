@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths made shorter, as one kernel that works in rounds; every new edge is checked.
+"""Path shortening as one kernel that works in rounds; every new edge is checked.
 
-A round leaves out waypoints, jumps between random places of the path, and cuts corners. A cut adds
-a waypoint and needs but one new edge, for the others are parts of edges that were checked; the next
-round leaves out what the cuts made needless. So a path becomes a curve of few waypoints.
+A round removes waypoints, adds shortcuts between random places of the path, and cuts corners. A cut
+adds a waypoint and needs only one new edge, because the others are parts of checked edges; the next
+round removes waypoints that the cuts made redundant. The path thus becomes a curve of few
+waypoints.
 
-Parts of an edge are looked at in other places than the edge was, and it may graze something between
-two of these. So at the end of each round such parts are checked as edges of their own; what is not
-free then is given up, and the path of the round before is the result.
+Parts of an edge are checked at other configurations than the edge was, so such a check may find a
+collision between them. At the end of each round these parts are therefore checked as edges of their
+own; if one is in collision, the round is discarded and the path of the previous round is the
+result.
 
-Source: leaving out and random jumps: R. Geraerts and M. Overmars, "Creating high-quality paths for
-motion planning", 2007; cutting corners: G. Chaikin, "An algorithm for high-speed curve generation",
+Source: removal and random shortcuts: R. Geraerts and M. Overmars, "Creating high-quality paths for
+motion planning", 2007; corner cutting: G. Chaikin, "An algorithm for high-speed curve generation",
 1974, whose limit is a quadratic B-spline.
 """
 
@@ -27,20 +29,20 @@ from motion_nodes.kernels.jit import bare_kernel, bare_part, inlined
 from motion_nodes.kernels.kinematic_arrays import Array
 
 _ALL = 24
-"""So many later waypoints are all looked at; of more, the farther ones in larger steps."""
+"""Number of later waypoints that are all tried; beyond that, in larger steps."""
 
 
 class Effort(NamedTuple):
-    """How much is done."""
+    """Amount of work."""
 
     rounds: int
-    """One without a gain is the last."""
+    """Max number of rounds; it ends after one without improvement."""
     jumps: int
-    """Random jumps in each round."""
+    """Random shortcuts per round."""
     tries: int
-    """By bisection, for the best cut of each corner."""
+    """Bisection steps for the best cut of each corner."""
     least_gain: float
-    """Cuts and rounds that save a smaller part of the length are not worth it."""
+    """Min relative reduction of length for which cuts and rounds are continued."""
 
 
 @bare_kernel
@@ -53,21 +55,20 @@ def shorten(
     effort: Effort,
     random: NDArray[np.uint64],
 ) -> int:
-    """Do some rounds on a path whose edges are free; its ends stay as they are.
+    """Shorten a path with collision-free edges; its ends stay fixed.
 
     Args:
-        checker: what tells whether an edge is free.
+        checker: checks edges.
         weights: of the joints in lengths, shape (n,).
-        rows: two copies of a path and two rows to work in: waypoints, shape (2 room + 2, n), of
-            which the first are given, and the result stands there. Where there is no room for more
-            waypoints none is added.
-        checked: room for a mark of each edge, shape (2, room).
-        count: of waypoints.
-        effort: how much is done.
-        random: state of the random numbers, shape (1,).
+        rows: two copies of a path and two scratch rows, shape (2 room + 2, n); the first ``count``
+            rows are the input, and the result. Waypoints are only added while there is room.
+        checked: memory for a flag per edge, shape (2, room).
+        count: number of waypoints.
+        effort: amount of work.
+        random: state of the random number generator, shape (1,).
 
     Returns:
-        How many waypoints there are now; negative if another round may gain more.
+        New number of waypoints; negative if another round may improve the path.
     """
     room = checked.shape[1]
     path, work = rows[room : 2 * room], rows[2 * room :]
@@ -98,7 +99,7 @@ def shorten(
 
 @bare_part
 def _all_free(checker: Checker, path: Array, marks: NDArray[np.int8], count: int) -> bool:
-    """Return whether the edges that were looked at only as parts of others are free, too."""
+    """Return whether edges that were checked only as parts of others are collision-free."""
     for k in range(count - 1):
         if marks[k] == 0 and not edge_free(checker, path, k, path, k + 1):
             return False
@@ -121,7 +122,7 @@ def _total(weights: Array, path: Array, count: int) -> float:
 
 @bare_part
 def _leave_out(checker: Checker, path: Array, marks: NDArray[np.int8], count: int) -> int:
-    """Join each waypoint with the farthest later one that it sees."""
+    """Connect each waypoint with the last waypoint reachable by a collision-free edge."""
     first = 0
     while first < count - 2:
         last = count - 1
@@ -137,7 +138,7 @@ def _leave_out(checker: Checker, path: Array, marks: NDArray[np.int8], count: in
 
 @inlined
 def _close(path: Array, marks: NDArray[np.int8], count: int, first: int, last: int) -> int:
-    """Take out what is between two waypoints."""
+    """Remove the waypoints between two waypoints."""
     gap = last - first - 1
     for k in range(last, count):
         _copy(path, k, path, k - gap)
@@ -147,7 +148,7 @@ def _close(path: Array, marks: NDArray[np.int8], count: int, first: int, last: i
 
 @inlined
 def _open(path: Array, marks: NDArray[np.int8], count: int, after: int) -> int:
-    """Make room for a waypoint behind another one."""
+    """Insert a waypoint behind another one."""
     for k in range(count, after + 1, -1):
         _copy(path, k - 1, path, k)
         marks[k] = marks[k - 1]
@@ -172,7 +173,7 @@ def _jump(
     random: NDArray[np.uint64],
     work: Array,
 ) -> int:
-    """Join two random places of the path, if that is free."""
+    """Connect two random places of the path, if the edge is collision-free."""
     if count < 3 or count == path.shape[0]:
         return count
     total = _total(weights, path, count)
@@ -188,14 +189,14 @@ def _jump(
         count = _close(path, marks, count, before + 2, after + 1)
     _copy(work, 0, path, before + 1)
     _copy(work, 1, path, before + 2)
-    # The edges to the new places are parts of others.
+    # The edges to the new waypoints are parts of others.
     marks[before], marks[before + 1], marks[before + 2] = 0, 1, 0
     return count
 
 
 @bare_part
 def _place(weights: Array, path: Array, count: int, along: float, out: Array) -> int:
-    """Write the place so far along the path; return the waypoint before it."""
+    """Write the place at a distance along the path; return the waypoint before it."""
     for k in range(count - 1):
         length = _length(weights, path[k], path[k + 1])
         if along <= length or k == count - 2:
@@ -218,7 +219,7 @@ def _cut_corners(
     least_gain: float,
     work: Array,
 ) -> int:
-    """Cut each corner between places at one and the same part of the ways to its neighbours."""
+    """Cut each corner at the same fraction of the edges to its neighbours."""
     k = 1
     while k < count - 1 and count < path.shape[0]:
         share, step = 0.0, 0.5
@@ -241,7 +242,7 @@ def _cut_corners(
 
 @inlined
 def _corner(path: Array, k: int, share: float, out: Array) -> None:
-    """Write the places at a part of the ways from a waypoint to its neighbours."""
+    """Write the places at a fraction of the edges from a waypoint to its neighbours."""
     for d in range(path.shape[1]):
         out[0, d] = path[k, d] + share * (path[k - 1, d] - path[k, d])
         out[1, d] = path[k, d] + share * (path[k + 1, d] - path[k, d])
@@ -249,10 +250,10 @@ def _corner(path: Array, k: int, share: float, out: Array) -> None:
 
 @inlined
 def uniform(random: NDArray[np.uint64]) -> float:
-    """Return a random number in [0, 1).
+    """Return a uniform random number in [0, 1).
 
-    Source: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators",
-    OOPSLA 2014 (SplitMix64).
+    Source: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators", OOPSLA
+    2014 (SplitMix64).
     """
     random[0] += np.uint64(0x9E3779B97F4A7C15)
     z = random[0]

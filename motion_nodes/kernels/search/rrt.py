@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plain rapidly-exploring random tree, every edge of which is checked, the last one too."""
+"""The basic rapidly-exploring random tree (RRT); every edge is checked, including the last one."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ def grow(
     iterations: int,
     found: Any,
 ) -> int:
-    """Grow the tree by a number of iterations, or until it gets to a goal.
+    """Grow the tree by a number of iterations, or until it reaches a goal.
 
-    Each iteration extends the node nearest to a sample towards it, step by step until the sample or
+    Each iteration extends the node closest to a sample towards it, step by step until the sample or
     an obstacle is reached.
 
     Args:
         tree: with the start as its root, grown by earlier calls.
-        space: where samples are drawn.
-        checker: what is free.
-        goals: free configurations, any of which will do, shape (g, n).
-        step: greatest length of an edge, in the weighted metric.
-        goal_bias: share of the samples that are a goal.
-        near_bias: share of the samples that are near a goal.
-        tries: for a sample free of collisions.
-        iterations: how many.
-        found: the node and the goal that may be joined, shape (2,), int64.
+        space: sampling bounds and metric.
+        checker: collision checker.
+        goals: collision-free goal configurations, shape (g, n).
+        step: max length of an edge, in the weighted metric.
+        goal_bias: fraction of the samples that are a goal.
+        near_bias: fraction of the samples that are near a goal.
+        tries: max number of tries for a collision-free sample.
+        iterations: number of iterations.
+        found: the node and the goal that can be connected, shape (2,), int64.
 
     Returns:
         ``CONTINUE``, ``FOUND``, ``FULL`` or ``NO_SAMPLE``.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RRT-Connect for paths shorter than a bound: trees in the space of configurations and costs.
+"""RRT-Connect for paths with bounded cost: trees in the space of configurations and costs.
 
-Whoever lowers the bound with each path that is found, and begins anew, comes as near to the
-shortest path as is wished. A node's last coordinate is the length of its branch. Samples come from
-the ellipsoid outside of which no path within the bound can be.
+Repeated searches with the bound lowered to each path's cost are asymptotically optimal. A node's
+last coordinate is the length of its branch. Samples are drawn from the ellipsoid that contains all
+paths within the bound.
 
 Source: K. Hauser and Y. Zhou, "Asymptotically optimal planning by feasible kinodynamic planning in
 a state-cost space", 2016; with two trees: T. Wilson et al., "AORRTC: almost-surely asymptotically
@@ -39,22 +39,22 @@ from motion_nodes.kernels.search.rrt_connect import (
 from motion_nodes.kernels.search.rrt_trees import GOAL, START, ConnectSpace, Trees
 
 _ANYWHERE = 0.1
-"""Share of samples from all of the space; joints that go round may lead out of the ellipsoid."""
+"""Fraction of samples from the whole space; continuous joints may leave the ellipsoid."""
 
 
 class CostBound(NamedTuple):
-    """What is wanted, and where to look for it."""
+    """Cost bound, and settings of the search."""
 
     cost: float
-    """Paths must be shorter than this, in the metric."""
+    """Max length of a path, in the metric."""
     longest: float
-    """Longest edge."""
+    """Max length of an edge."""
     max_iterations: int
-    """Extensions that may be tried."""
+    """Max number of extensions."""
     lower: Array
-    """Least joint values, shape (n,)."""
+    """Lower joint limits [rad or m], shape (n,)."""
     upper: Array
-    """Greatest joint values, shape (n,)."""
+    """Upper joint limits [rad or m], shape (n,)."""
 
 
 @bare_kernel
@@ -67,18 +67,18 @@ def search(
     counts: NDArray[np.int64],
     budget: int,
 ) -> int:
-    """Let the trees grow until a path within the bound joins them, or for a while.
+    """Grow the trees until a path within the bound connects them, or for one batch.
 
-    Where a batch ends makes no difference to what is found.
+    The result does not depend on the batch size.
 
     Args:
-        checker: what tells whether an edge is free.
+        checker: checks edges.
         space: the joints and, last, the cost: arrays of shape (n + 1,).
-        trees: roots with cost 0, and before the first batch nothing else.
-        bound: what is wanted.
-        random: state of the random numbers, shape (1,).
-        counts: what was done so far, as for RRT-Connect.
-        budget: edges to check; 16 samples count as one.
+        trees: before the first batch, only roots with cost 0.
+        bound: the cost bound.
+        random: state of the random number generator, shape (1,).
+        counts: progress counters, as for RRT-Connect.
+        budget: number of edges to check; 16 samples count as one.
 
     Returns:
         One of RUNNING, JOINED, EXHAUSTED, FULL.
@@ -103,7 +103,7 @@ def search(
 
 @inlined
 def _way(space: ConnectSpace, a: Array, b: Array, out: Array) -> float:
-    """Write the shortest way of the joints from a to b; return its length without the costs."""
+    """Write the shortest joint displacement from a to b; return its length without the cost."""
     n = a.shape[0] - 1
     total = 0.0
     for d in range(n):
@@ -117,7 +117,7 @@ def _way(space: ConnectSpace, a: Array, b: Array, out: Array) -> float:
 
 @inlined
 def _to_go(space: ConnectSpace, trees: Trees, side: int, q: Array, out: Array) -> float:
-    """Return how far it is at least from a configuration to a root of a tree."""
+    """Return a lower bound of the distance from a configuration to a root of a tree."""
     least = math.inf
     for root in range(trees.sizes[side]):
         if trees.parents[side, root] >= 0:
@@ -135,7 +135,7 @@ def _sample(
     out: Array,
     axis: Array,
 ) -> bool:
-    """Draw a configuration that may be on a path within the bound; return whether it is one."""
+    """Sample a configuration; return whether a path within the bound can contain it."""
     n = out.shape[0] - 1
     goals = 0
     while goals < trees.sizes[GOAL] and trees.parents[GOAL, goals] < 0:
@@ -148,7 +148,7 @@ def _sample(
         for d in range(n):
             out[d] = bound.lower[d] + uniform(random) * (bound.upper[d] - bound.lower[d])
         return True
-    # A point of the unit ball, stretched, and mirrored so that the first axis points to the goal.
+    # A point of the unit ball, scaled, and reflected so that the first axis points to the goal.
     radius = uniform(random) ** (1.0 / n)
     square, spare = 0.0, math.sqrt(bound.cost**2 - direct**2)
     for d in range(n):
@@ -227,13 +227,13 @@ def _connect(
     node: int,
     work: Array,
 ) -> bool:
-    """Go straight to the other tree, if that keeps to the bound; return whether it got there."""
+    """Connect straight to the other tree within the bound; return whether it was reached."""
     other, n = 1 - side, space.weights.shape[0] - 1
     step, new, last = work[1], work[2], work[3]
     nodes = trees.nodes[side]
     for d in range(n):
         last[d] = nodes[node, d]
-    # Best would be a node here whose branch is as short as it can be.
+    # The ideal partner is a node here whose branch is as short as possible.
     last[n] = _to_go(space, trees, other, last, step)
     near, _ = rrt_trees.nearest(space, trees, other, last)
     away = _way(space, last, trees.nodes[other, near], step)

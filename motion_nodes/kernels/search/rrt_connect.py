@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RRT-Connect as one kernel that works in batches: two trees grow until an edge joins them.
+"""RRT-Connect as one kernel that works in batches: two trees grow until an edge connects them.
 
 Source: J. Kuffner and S. LaValle, "RRT-Connect: an efficient approach to single-query path
 planning", 2000; the reach of nodes: L. Jaillet et al., "Adaptive tuning of the sampling domain for
@@ -24,57 +24,57 @@ from motion_nodes.kernels.search.rrt_samples import Samples, make_samples, sampl
 from motion_nodes.kernels.search.rrt_trees import GOAL, START, ConnectSpace, Trees
 
 RUNNING, JOINED, EXHAUSTED, FULL = 0, 1, 2, 3
-"""How a batch ended: there is more to do, the trees met, no iterations or no room are left."""
+"""Outcome of a batch: not finished; trees connected; no iterations left; no memory left."""
 
-# Places in `counts`.
+# Indices into `counts`.
 ITERATIONS, SAMPLES, CONNECTIONS, SIDE, MET_START, MET_GOAL, EDGES, WAYPOINTS, REACHED = range(9)
 COUNTS = 9
 MOST_PIECES = 60
-"""A way to the other tree has no more edges than this."""
+"""Max number of edges of a connection to the other tree."""
 MOST_CONNECTIONS = 16
-"""Further ways to the other tree that are tried after one sample."""
+"""Max number of further connections tried after one sample."""
 
 
 class ConnectRules(NamedTuple):
-    """How the trees grow; lengths in the metric."""
+    """Growth of the trees; lengths in the metric."""
 
     longest: float
-    """Longest edge."""
+    """Max length of an edge."""
     reach: float
     """Reach of a node after its first failure."""
     least_reach: float
-    """Reach never gets less than this."""
+    """Min reach of a node."""
     reach_change: float
-    """Relative change of the reach with each success and failure."""
+    """Relative change of the reach after each success or failure."""
     exploration: float
-    """Share of steps that go to samples; the others try to join the trees."""
+    """Fraction of steps towards samples; the others try to connect the trees."""
     max_sampling: int
-    """Samples that may be out of reach before one is taken all the same."""
+    """Max number of out-of-reach samples before one is accepted anyway."""
     max_iterations: int
-    """Steps to samples."""
+    """Max number of steps towards samples."""
 
 
 class ConnectResult(NamedTuple):
-    """The path that was found."""
+    """The path found."""
 
     path: Array
     """Waypoints, shape (room, n)."""
     length: Array
-    """In the metric, shape (1,)."""
+    """Length in the metric, shape (1,)."""
 
 
 class ConnectSearch(NamedTuple):
-    """All that a search works on."""
+    """Complete state of a search."""
 
     checker: Checker
     space: ConnectSpace
     limits: Array
-    """Least and greatest values of start and goals, shape (2, n)."""
+    """Min and max positions of start and goals [rad or m], shape (2, n)."""
     trees: Trees
     rules: ConnectRules
     samples: Samples
     counts: NDArray[np.int64]
-    """What was done so far, shape (COUNTS,)."""
+    """Progress counters, shape (COUNTS,)."""
     found: ConnectResult
 
 
@@ -85,11 +85,11 @@ def make_search(
 
     Args:
         weights: of the joints in the metric, shape (n,).
-        turn: 2 pi for joints that go round, else 0 [rad], shape (n,).
-        limits: least and greatest values of start and goals, shape (2, n).
-        rules: how the trees grow.
-        samples: where they grow to.
-        room: for so many nodes of each tree.
+        turn: 2 pi for continuous joints, else 0 [rad], shape (n,).
+        limits: min and max positions of start and goals [rad or m], shape (2, n).
+        rules: growth of the trees.
+        samples: sample sequences.
+        room: max number of nodes of each tree.
     """
     n, space = len(weights), ConnectSpace(weights.copy(), turn)
     return ConnectSearch(
@@ -105,14 +105,14 @@ def make_search(
 
 
 def grown(search: ConnectSearch) -> ConnectSearch:
-    """Return a search that goes on with twice the room."""
+    """Return a search that continues with twice the memory."""
     trees = rrt_trees.grown(search.trees)
     path = np.empty((trees.parents.size, trees.nodes.shape[2]))
     return search._replace(trees=trees, found=search.found._replace(path=path))
 
 
 def _smallest() -> ConnectSearch:
-    """Return a search for a robot of one joint that has nowhere to begin."""
+    """Return a search for a robot with one joint and no roots."""
     nothing = np.full((2, 1), np.nan)
     rules = ConnectRules(1.0, 1.0, 1.0, 1.0, 1.0, 1, 1)
     samples = make_samples(np.zeros(1), np.ones(1), 1.0, 1.0)
@@ -127,20 +127,20 @@ def load() -> None:
     smallest = _smallest()
     table = table_of(smallest)
     plant(table, 0)
-    smallest.counts[EDGES] = 1  # as if it had begun
+    smallest.counts[EDGES] = 1  # as if it had started
     search(table, 0)
 
 
 @bare_kernel
 def plant(table: NDArray[np.int64], random_seed: int) -> bool:
-    """Begin a search from the start and the goals that stand in the trees.
+    """Begin a search from the start and goals stored in the trees.
 
     Args:
         table: of a :class:`ConnectSearch`.
         random_seed: of the samples.
 
     Returns:
-        Whether all of them are free and within the limits; else there is nothing to search.
+        Whether all of them are collision-free and within the limits; else the search is impossible.
     """
     checker, _, limits, trees, _, samples, counts, _ = _read(address(table))
     nodes = trees.nodes
@@ -155,7 +155,7 @@ def plant(table: NDArray[np.int64], random_seed: int) -> bool:
     for tree in range(2):
         for root in range(trees.sizes[tree]):
             for d in range(nodes.shape[2]):
-                # What is no number is not within limits.
+                # NaN is not within limits.
                 if not limits[0, d] <= nodes[tree, root, d] <= limits[1, d]:
                     return False
             if not state_free(checker, nodes[tree], root):
@@ -165,16 +165,16 @@ def plant(table: NDArray[np.int64], random_seed: int) -> bool:
 
 @bare_kernel
 def search(table: NDArray[np.int64], budget: int) -> int:
-    """Let the trees grow until they meet, or until about so many edges have been checked.
+    """Grow the trees until they meet, or until about ``budget`` edges have been checked.
 
-    Where a batch ends makes no difference to what is found.
+    The result does not depend on the batch size.
 
     Args:
-        table: of a :class:`ConnectSearch` that is planted.
-        budget: edges to check; 16 samples out of reach count as one.
+        table: of a :class:`ConnectSearch` after :func:`plant`.
+        budget: number of edges to check; 16 samples out of reach count as one.
 
     Returns:
-        One of RUNNING, JOINED, EXHAUSTED, FULL. If the trees met the path stands in ``found``.
+        One of RUNNING, JOINED, EXHAUSTED, FULL. If the trees met, the path is in ``found``.
     """
     checker, space, _, trees, rules, samples, counts, found = _read(address(table))
     work = trees.work
@@ -189,7 +189,7 @@ def search(table: NDArray[np.int64], budget: int) -> int:
     while counts[EDGES] * 16 + counts[SAMPLES] < end:
         if counts[ITERATIONS] >= rules.max_iterations:
             return EXHAUSTED
-        # Asked before anything changes, so that a search with more room finds the same.
+        # Checked before anything changes, so that a search with more memory finds the same path.
         if not (rrt_trees.has_room(trees, START, most) and rrt_trees.has_room(trees, GOAL, most)):
             return FULL
         side = _side(trees, counts)
@@ -197,7 +197,7 @@ def search(table: NDArray[np.int64], budget: int) -> int:
         node = _explore(checker, space, trees, rules, samples, counts, side, work)
         wanted = counts[ITERATIONS] * (1.0 - rules.exploration)
         due = counts[CONNECTIONS] * rules.exploration < wanted
-        # A step away the trees are joined, whosever turn it is.
+        # Trees within one step are connected, whichever tree's turn it is.
         gap = math.inf if due else rules.longest
         if node >= 0 and _connect(checker, space, trees, rules, counts, side, node, gap, work):
             return _joined(space, trees, counts, found)
@@ -214,7 +214,7 @@ def search(table: NDArray[np.int64], budget: int) -> int:
 def _joined(
     space: ConnectSpace, trees: Trees, counts: NDArray[np.int64], found: ConnectResult
 ) -> int:
-    """Write the path down."""
+    """Write the path."""
     a, b, path = counts[MET_START], counts[MET_GOAL], found.path
     count = rrt_trees.path_between(space, trees, a, b, path)
     total = 0.0
@@ -230,7 +230,7 @@ def _joined(
 def _join_directly(
     checker: Checker, space: ConnectSpace, trees: Trees, counts: NDArray[np.int64], work: Array
 ) -> bool:
-    """Return whether the start sees a goal; the nearest goal is tried first."""
+    """Return whether the start connects directly to a goal; the closest goal is tried first."""
     goals, away = trees.sizes[GOAL], trees.reach[GOAL]
     start = trees.nodes[START, 0]
     for goal in range(goals):
@@ -239,7 +239,7 @@ def _join_directly(
         goal = 0
         for other in range(1, goals):
             goal = other if away[other] < away[goal] else goal
-        away[goal] = math.inf  # which is what the reach of a root is at first
+        away[goal] = math.inf  # the initial reach of a root
         rrt_trees.difference(space, start, trees.nodes[GOAL, goal], work[0])
         for d in range(work.shape[1]):
             work[1, d] = start[d]
@@ -253,7 +253,7 @@ def _join_directly(
 
 @inlined
 def _side(trees: Trees, counts: NDArray[np.int64]) -> int:
-    """Return which tree grows next: they take turns while neither is twice the other."""
+    """Return the tree to grow next: they alternate while neither is twice as large as the other."""
     side = int(counts[SIDE])
     mine, other = trees.sizes[side], trees.sizes[1 - side]
     if abs(mine - other) < mine:
@@ -313,7 +313,7 @@ def _connect(
     gap: float,
     work: Array,
 ) -> bool:
-    """Go straight to the other tree, if it is within the gap; return whether that got there."""
+    """Connect straight to the other tree if within the gap; return whether it was reached."""
     other = 1 - side
     step, new, last = work[1], work[2], work[3]
     nodes = trees.nodes[side]

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nearest node of a search tree: nodes in leaves of 256, leaves in a tree of tight boxes.
+"""Nearest neighbour search: nodes in leaves of 256, leaves in a tree of tight bounding boxes.
 
-Up to 256 nodes there is one leaf, which is gone through 16 nodes at a time in vector registers; a
-tree of boxes above the leaves keeps the time per question nearly constant to 100 000 nodes. Boxes
-hold what is in them and no more, so joints that go round need no cutting of space.
+Up to 256 nodes there is one leaf, which is scanned 16 nodes at a time in SIMD registers; a tree of
+boxes above the leaves keeps the query time nearly constant up to 100 000 nodes. Boxes bound their
+contents tightly, so continuous joints need no special partition of space.
 
 Points are float32 and scaled: each joint times its weight, so distances are those of the metric.
-Joints that go round are folded into one turn.
+Continuous joints are wrapped to one turn.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ LANES = 16
 BLOCKS = 16
 LEAF = LANES * BLOCKS
 _FAR = np.float32(1e15)
-"""Coordinate of lanes without a node; its square is still finite."""
+"""Coordinate of unused lanes; its square is still finite."""
 NO_TURN = np.float32(1e30)
-"""Period of joints that do not go round."""
+"""Period of joints that are not continuous."""
 _DEPTH = 128
 
 Floats = NDArray[np.float32]
@@ -38,35 +38,35 @@ Whole = NDArray[np.int32]
 
 
 class Index(NamedTuple):
-    """Where the nodes of two trees are, for the question which is nearest."""
+    """Nearest neighbour index of the nodes of two trees."""
 
     points: Floats
     """Scaled coordinates, LANES nodes side by side: shape (2 leaves BLOCKS dimensions LANES,)."""
     names: Whole
-    """Which node stands in a place of a leaf, shape (2, leaves, LEAF)."""
+    """Node at each place of a leaf, shape (2, leaves, LEAF)."""
     boxes: Floats
-    """Least and greatest coordinates, shape (2, boxes, 2, dimensions)."""
+    """Min and max coordinates, shape (2, boxes, 2, dimensions)."""
     links: Whole
-    """Of each box: first of two children, or -1 - leaf; axis of the cut or nodes of the leaf; shape
-    (2, boxes, 2)."""
+    """Of each box: first of two children, or -1 - leaf; axis of the split or number of nodes in the
+    leaf; shape (2, boxes, 2)."""
     cuts: Floats
-    """Of each box with children: where it is cut, shape (2, boxes)."""
+    """Split coordinate of each box with children, shape (2, boxes)."""
     used: NDArray[np.int64]
     """Boxes and leaves in use, shape (2, 2)."""
     period: Floats
-    """A turn in scaled coordinates, or NO_TURN, shape (dimensions,)."""
+    """A full turn in scaled coordinates, or NO_TURN, shape (dimensions,)."""
     query: Floats
-    """What is asked for, scaled and folded; written by the kernels, shape (dimensions,)."""
+    """Query point, scaled and wrapped; written by the kernels, shape (dimensions,)."""
     stack: NDArray[np.float64]
-    """Boxes still to look into, with their distances, shape (_DEPTH, 2)."""
+    """Boxes still to visit, with their distances, shape (_DEPTH, 2)."""
 
 
 def make_index(period: Floats, leaves: int) -> Index:
-    """Return an index without nodes.
+    """Return an empty index.
 
     Args:
-        period: a turn in scaled coordinates, or ``NO_TURN``, per dimension.
-        leaves: for how many there is room.
+        period: a full turn in scaled coordinates, or ``NO_TURN``, per dimension.
+        leaves: max number of leaves.
     """
     dimensions = len(period)
     return Index(
@@ -83,7 +83,7 @@ def make_index(period: Floats, leaves: int) -> Index:
 
 
 def grown(index: Index) -> Index:
-    """Return an index with the same nodes and twice the room."""
+    """Return an index with the same nodes and twice the memory."""
     bigger = make_index(index.period, 2 * index.names.shape[1])
     for name in ("names", "boxes", "links", "cuts"):
         old = getattr(index, name)
@@ -96,7 +96,7 @@ def grown(index: Index) -> Index:
 
 @inlined
 def ask(index: Index, q: Array, weights: Array) -> None:
-    """Write what the next question or insertion is about: q of shape (n,), unscaled."""
+    """Set the point of the next query or insertion: q of shape (n,), unscaled."""
     for d in range(q.shape[0]):
         x, turn = q[d] * weights[d], np.float64(index.period[d])
         if turn < NO_TURN:
@@ -106,7 +106,7 @@ def ask(index: Index, q: Array, weights: Array) -> None:
 
 @inlined
 def nearest(index: Index, tree: int) -> tuple[int, float]:
-    """Return the node that is nearest to the query, and how far it is in the metric."""
+    """Return the node closest to the query point, and its distance in the metric."""
     if index.links[tree, 0, 0] < 0:
         best, who = _nearest_in_leaf(index, tree, 0)
         return int(who), math.sqrt(best)
@@ -115,7 +115,7 @@ def nearest(index: Index, tree: int) -> tuple[int, float]:
 
 @inlined
 def _nearest_in_leaf(index: Index, tree: int, box: int) -> tuple[float, int]:
-    """Return squared distance and number of the node of a leaf that is nearest to the query."""
+    """Return squared distance and index of the node of a leaf that is closest to the query."""
     leaf, count = -1 - index.links[tree, box, 0], index.links[tree, box, 1]
     start = address(index.points) + 4 * _leaf_start(index, tree, leaf)
     blocks = (count + LANES - 1) // LANES
@@ -126,7 +126,7 @@ def _nearest_in_leaf(index: Index, tree: int, box: int) -> tuple[float, int]:
 
 @bare_part
 def _nearest_in_boxes(index: Index, tree: int) -> tuple[int, float]:
-    """Return the same where there is more than one leaf."""
+    """Return the same for more than one leaf."""
     best, who = np.inf, -1
     stack, top = index.stack, 1
     stack[0, 0], stack[0, 1] = 0.0, 0.0
@@ -152,13 +152,13 @@ def _nearest_in_boxes(index: Index, tree: int) -> tuple[int, float]:
 
 @inlined
 def _leaf_start(index: Index, tree: int, leaf: int) -> int:
-    """Return where a leaf's points begin."""
+    """Return the offset of a leaf's points."""
     return int((tree * index.names.shape[1] + leaf) * LEAF * len(index.query))
 
 
 @inlined
 def _place(index: Index, start: int, place: int) -> int:
-    """Return where the first coordinate of a place is; the next ones are LANES on."""
+    """Return the offset of the first coordinate of a place; the others follow at LANES."""
     return int(start + (place // LANES) * LANES * len(index.query) + place % LANES)
 
 
@@ -180,7 +180,7 @@ def _away(index: Index, tree: int, box: int) -> float:
 
 @inlined
 def insert(index: Index, tree: int, node: int) -> None:
-    """Take in a node whose coordinates are the query; there must be room."""
+    """Insert a node whose coordinates are the query; there must be room."""
     used, links, query = index.used, index.links, index.query
     if used[tree, 0] == 0:
         used[tree, 0], used[tree, 1] = 1, 1
@@ -196,7 +196,7 @@ def insert(index: Index, tree: int, node: int) -> None:
         box, depth = child + (1 if beyond else 0), depth + 1
     leaf, place = -1 - child, links[tree, box, 1]
     if place == LEAF:
-        return  # only where a leaf cannot be cut, because its nodes are one and the same
+        return  # only if a leaf cannot be split, because all its nodes are equal
     if place % LANES == 0:
         _clear_places(index, tree, leaf, place, place + LANES)
     _put(index, tree, leaf, place, query, node)
@@ -207,7 +207,7 @@ def insert(index: Index, tree: int, node: int) -> None:
 
 @inlined
 def _clear_box(index: Index, tree: int, box: int) -> None:
-    """Make a box hold nothing."""
+    """Reset a box to empty."""
     for d in range(len(index.query)):
         index.boxes[tree, box, 0, d] = _FAR
         index.boxes[tree, box, 1, d] = -_FAR
@@ -215,7 +215,7 @@ def _clear_box(index: Index, tree: int, box: int) -> None:
 
 @inlined
 def _clear_places(index: Index, tree: int, leaf: int, first: int, end: int) -> None:
-    """Put places of a leaf so far away that they are never the nearest."""
+    """Move unused places of a leaf so far away that they are never the closest."""
     start = _leaf_start(index, tree, leaf)
     for place in range(first, end):
         at = _place(index, start, place)
@@ -225,7 +225,7 @@ def _clear_places(index: Index, tree: int, leaf: int, first: int, end: int) -> N
 
 @inlined
 def _enclose(index: Index, tree: int, box: int, point: Floats) -> None:
-    """Let a box reach to a point."""
+    """Extend a box to contain a point."""
     for d in range(len(point)):
         index.boxes[tree, box, 0, d] = min(index.boxes[tree, box, 0, d], point[d])
         index.boxes[tree, box, 1, d] = max(index.boxes[tree, box, 1, d], point[d])
@@ -241,7 +241,7 @@ def _put(index: Index, tree: int, leaf: int, place: int, point: Floats, node: in
 
 @bare_part
 def _cut(index: Index, tree: int, box: int) -> None:
-    """Part a full leaf in the middle of the longest side of its box; the query is overwritten."""
+    """Split a full leaf in the middle of the longest side of its box; overwrites the query."""
     dimensions = len(index.query)
     axis, longest = 0, np.float32(0.0)
     for d in range(dimensions):
@@ -265,7 +265,7 @@ def _cut(index: Index, tree: int, box: int) -> None:
         first = _place(index, start, place)
         for d in range(dimensions):
             point[d] = index.points[first + d * LANES]
-        # What stays moves to the front of its leaf, which never overtakes the reading.
+        # Remaining nodes move to the front of their leaf, which never overtakes the reading.
         if point[axis] > cut:
             _put(index, tree, new, moved, point, index.names[tree, leaf, place])
             moved += 1
@@ -273,7 +273,7 @@ def _cut(index: Index, tree: int, box: int) -> None:
             _put(index, tree, leaf, kept, point, index.names[tree, leaf, place])
             kept += 1
         _enclose(index, tree, child + (1 if point[axis] > cut else 0), point)
-    # Free places of a block that is in use must be far away; of others nobody asks.
+    # Unused places of a used block must be far away; other blocks are not read.
     _clear_places(index, tree, leaf, kept, -(-kept // LANES) * LANES)
     _clear_places(index, tree, new, moved, -(-moved // LANES) * LANES)
     index.links[tree, box, 0], index.links[tree, box, 1] = child, axis
@@ -286,9 +286,9 @@ def _cut(index: Index, tree: int, box: int) -> None:
 def _nearest_of_leaf(
     typing: Any, points: Any, blocks: Any, dimensions: Any, query: Any, period: Any
 ) -> Any:
-    """Return squared distance and place of the point nearest to the query.
+    """Return squared distance and place of the point closest to the query.
 
-    Written as vector instructions: whether Numba finds them in a loop depends on chance.
+    Written as vector instructions, because Numba's auto-vectorization of this loop is unreliable.
     """
     number, whole = ir.FloatType(), ir.IntType(32)
     numbers, wholes = ir.VectorType(number, LANES), ir.VectorType(whole, LANES)
@@ -325,7 +325,7 @@ def _nearest_of_leaf(
         same = b.fcmp_ordered("==", b.load(best), _spread(b, least, numbers))
         bits = b.bitcast(same, ir.IntType(LANES))
         lane = b.zext(b.cttz(bits, ir.Constant(ir.IntType(1), 0)), whole)
-        # A query that is not a number is near to nothing: no lane is the least.
+        # A NaN query matches no lane.
         lane = b.and_(lane, ir.Constant(whole, LANES - 1))
         place = b.add(b.mul(b.extract_element(b.load(where), lane), whole(LANES)), lane)
         return context.make_tuple(b, signature.return_type, [least, place])

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples of joint space that fill it evenly, for the price of an addition per joint.
+"""Low-discrepancy samples of joint space, for the cost of one addition per joint.
 
-Most ways lead past what is between start and goals, so a share of the samples is drawn from the box
-around these with some margin, the others from all of the space.
+Most solutions pass near the region between start and goals, so a fraction of the samples is drawn
+from their bounding box with some margin, the others from the whole space.
 
-An additive recurrence: each joint's sample moves on by an irrational fraction of its range and is
-folded back into it. A random start makes sequences of different seeds differ.
+Additive recurrence: each joint's sample advances by an irrational fraction of its range and is
+wrapped back into it. A random offset makes sequences of different random seeds differ.
 
 Source: M. Roberts, "The unreasonable effectiveness of quasirandom sequences", 2018: the fractions
-are powers of the root of ``x^(n + 1) = x + 1``; the random start is Cranley and Patterson's.
+are powers of the root of ``x^(n + 1) = x + 1``; the random offset is Cranley and Patterson's.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from motion_nodes.kernels.kinematic_arrays import Array
 
 
 class Samples(NamedTuple):
-    """Two sequences of samples: in all of the space, and near start and goals."""
+    """Two sequences of samples: in the whole space, and near start and goals."""
 
     lower: Array
-    """Least values of both [rad or m], shape (2, n)."""
+    """Lower bounds of both [rad or m], shape (2, n)."""
     width: Array
-    """Ranges of both, shape (2, n)."""
+    """Ranges of both [rad or m], shape (2, n)."""
     place: Array
-    """Where both are, 0..1, shape (2, n)."""
+    """Current values of both, 0..1, shape (2, n)."""
     steps: Array
-    """How they move on, shape (n,)."""
+    """Increments, shape (n,)."""
     turn: Array
-    """Share of samples near start and goals, and how much of the next one is due, shape (2,)."""
+    """Fraction of samples near start and goals, and accumulated share, shape (2,)."""
     margin: float
-    """Of the box around start and goals, as a part of the joints' ranges."""
+    """Margin of the box around start and goals, as a fraction of the joint ranges."""
 
 
 def make_samples(lower: Array, upper: Array, margin: float, share: float) -> Samples:
-    """Return sequences for one space; :func:`begin` them before the first sample.
+    """Return sequences for one space; call :func:`begin` before the first sample.
 
     Args:
-        lower: least values, shape (n,).
-        upper: greatest values, shape (n,).
-        margin: of the box around start and goals, as a part of the joints' ranges.
-        share: of samples that are drawn from it, 0..1.
+        lower: lower bounds [rad or m], shape (n,).
+        upper: upper bounds [rad or m], shape (n,).
+        margin: of the box around start and goals, as a fraction of the joint ranges.
+        share: fraction of samples drawn from that box, 0..1.
     """
     n = len(lower)
     return Samples(
@@ -61,7 +61,7 @@ def make_samples(lower: Array, upper: Array, margin: float, share: float) -> Sam
 
 @functools.cache
 def _steps(n: int) -> Array:
-    """Return how far samples of n joints move on."""
+    """Return the increments of samples of n joints."""
     root = 2.0
     for _ in range(60):
         root = (1.0 + root) ** (1.0 / (n + 1))
@@ -70,10 +70,10 @@ def _steps(n: int) -> Array:
 
 @inlined
 def begin(samples: Samples, random_seed: int) -> None:
-    """Put both sequences at their beginning; equal seeds give equal ones.
+    """Reset both sequences; equal random seeds give equal sequences.
 
-    Source: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators",
-    OOPSLA 2014 (SplitMix64).
+    Source: G. Steele, D. Lea and C. Flood, "Fast splittable pseudorandom number generators", OOPSLA
+    2014 (SplitMix64).
     """
     n, state = samples.place.shape[1], np.uint64(random_seed) * np.uint64(0xD1342543DE82EF95)
     for k in range(2 * n):
@@ -87,7 +87,7 @@ def begin(samples: Samples, random_seed: int) -> None:
 
 @inlined
 def draw_near(samples: Samples, d: int, least: float, greatest: float) -> None:
-    """Set between which values of a joint start and goals are."""
+    """Set the min and max position of a joint in start and goals."""
     low, width = samples.lower[0, d], samples.width[0, d]
     room = samples.margin * width
     near = max(low, least - room)

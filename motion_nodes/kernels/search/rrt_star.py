@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimal rapidly-exploring random tree (RRT*): paths get shorter the longer it grows.
+"""Asymptotically optimal rapidly-exploring random tree (RRT*): the path improves as the tree grows.
 
-Costs are true at any moment: whoever gets another parent passes the difference on to all nodes
-below it. Goals are no nodes, so nothing can grow through them; nodes from which a goal was seen are
-remembered, and the best of them is looked for again whenever a cost has changed.
+Costs are always exact: when a node gets another parent, the difference is propagated to all its
+descendants. Goals are not nodes, so nothing can grow through them; nodes that connect to a goal are
+stored, and the best of them is selected again whenever a cost has changed.
 """
 
 from __future__ import annotations
@@ -34,40 +34,40 @@ from motion_nodes.kernels.search.classic_trees import (
 )
 
 _GAIN = 1e-9
-"""A shorter way must save so much; otherwise rounding would move nodes around for ever."""
+"""Min reduction of cost; below it, rounding would rewire nodes forever."""
 _REJECTIONS = 200
-"""Samples that cannot shorten the path are drawn again, at most this often."""
+"""Max number of rejected samples that cannot shorten the path."""
 
 
 class Costs(NamedTuple):
-    """What the tree knows about lengths, beside :class:`Tree`."""
+    """Costs of the tree, in addition to :class:`Tree`."""
 
     cost: Array
-    """Length of the way from the root to each node, shape (room,)."""
+    """Path length from the root to each node, shape (room,)."""
     child: Any
     """First child of each node, -1 for none, shape (room,), int64."""
     sibling: Any
     """Next child of the same parent, -1 for none, shape (room,), int64."""
     ends: Any
-    """Nodes from which a goal was seen, and that goal, shape (room, 2), int64."""
+    """Nodes that connect to a goal, and that goal, shape (room, 2), int64."""
     rest: Array
-    """Lengths of the ways from these nodes to their goals, shape (room,)."""
+    """Distances from these nodes to their goals, shape (room,)."""
     best: Any
-    """Number of ends, and the best of them or -1, shape (2,), int64."""
+    """Number of such nodes, and the best of them or -1, shape (2,), int64."""
 
 
 class StarOptions(NamedTuple):
-    """How the tree grows."""
+    """Growth of the tree."""
 
     step: float
     goal_bias: float
-    """Share of the samples that are a goal, until there is a path."""
+    """Fraction of the samples that are a goal, until there is a path."""
     near_bias: float
-    """Share of the samples that are near a goal, until there is a path."""
+    """Fraction of the samples that are near a goal, until there is a path."""
     gamma: float
-    """Neighbours are within ``gamma (log(k) / k)^(1/n)`` of k nodes; 0: the nearest are taken."""
+    """Neighbours are within ``gamma (log(k) / k)^(1/n)`` for k nodes; 0: k-nearest neighbours."""
     most: float
-    """Greatest radius for neighbours; inf for none."""
+    """Max radius for neighbours; inf for none."""
     tries: int
 
 
@@ -85,12 +85,12 @@ def grow_star(
 
     Args:
         tree: with the start as its root, grown by earlier calls.
-        costs: of its nodes.
-        space: where samples are drawn.
-        checker: what is free.
-        goals: free configurations, any of which will do, shape (g, n).
-        options: how.
-        iterations: how many.
+        costs: costs of its nodes.
+        space: sampling bounds and metric.
+        checker: collision checker.
+        goals: collision-free goal configurations, shape (g, n).
+        options: growth of the tree.
+        iterations: number of iterations.
 
     Returns:
         ``CONTINUE``, ``FULL`` or ``NO_SAMPLE``.
@@ -178,11 +178,11 @@ def _useful_sample(
     tries: int,
     out: Array,
 ) -> bool:
-    """Write a free sample through which a path shorter than the best one may lead.
+    """Write a collision-free sample that a path shorter than the best one may contain.
 
-    Once there is a path, samples are drawn from the ellipsoids about the start and each goal in
-    turn with draws from the whole space that lie in one of them; both are uniform there. After too
-    many rejections any free sample is taken.
+    Once there is a path, samples are drawn alternately from the ellipsoids about the start and each
+    goal and from the whole space, rejecting those outside all ellipsoids; both are uniform there.
+    After too many rejections any collision-free sample is accepted.
 
     Source: J. Gammell, S. Srinivasa and T. Barfoot, "Informed RRT*", IROS 2014.
     """
@@ -208,7 +208,7 @@ def _useful_sample(
 
 @part
 def _holding(tree: Tree, space: TreeSpace, goals: Array, limit: float, q: Array) -> int:
-    """Return to how many goals a path through a configuration may be shorter than a limit."""
+    """Return the number of goals for which a path through q may be shorter than a limit."""
     count, behind = 0, distance(space, tree.nodes[0], q)
     for i in range(goals.shape[0]):
         if behind + distance(space, q, goals[i]) < limit:
@@ -218,13 +218,13 @@ def _holding(tree: Tree, space: TreeSpace, goals: Array, limit: float, q: Array)
 
 @part
 def _in_ellipsoid(space: TreeSpace, tree: Tree, goal: Array, limit: float, out: Array) -> bool:
-    """Write a place, uniform in the ellipsoid of paths to a goal that are shorter than a limit.
+    """Write a place, uniform in the ellipsoid of paths to a goal shorter than a limit.
 
-    In the weighted space, a uniform place in the unit ball is stretched to the radii and reflected
-    so that the first axis lies along the way from start to goal.
+    In the weighted space, a uniform place in the unit ball is scaled to the radii and reflected so
+    that the first axis points from start to goal.
 
     Returns:
-        False where the ellipsoid is empty or the place is outside the joints' limits.
+        False if the ellipsoid is empty or the place is outside the joint limits.
     """
     n, start = out.shape[0], tree.nodes[0]
     straight = distance(space, start, goal)
@@ -238,7 +238,7 @@ def _in_ellipsoid(space: TreeSpace, tree: Tree, goal: Array, limit: float, out: 
     across = 0.5 * math.sqrt(limit * limit - straight * straight)
     for k in range(n):
         out[k] *= scale * (0.5 * limit if k == 0 else across)
-    # Householder's reflection takes the first axis e to the direction a: v = e - a.
+    # The Householder reflection maps the first axis e to the direction a: v = e - a.
     along = (goal[0] - start[0]) * space.weights[0] / straight
     half = 1.0 - along
     if half > 1e-12:
@@ -266,10 +266,10 @@ def _neighbours(
     near: Any,
     away: Array,
 ) -> int:
-    """Write the neighbours of a place and how far they are, the best way to come first.
+    """Write the neighbours of a place and their distances, sorted by path length.
 
     Returns:
-        How many.
+        Number of neighbours.
     """
     nodes, count, n = tree.nodes, tree.count[0], q.shape[0]
     logarithm = math.log(count + 1.0)
@@ -285,7 +285,7 @@ def _neighbours(
             continue
         if kept == most and d >= away[kept - 1]:
             continue
-        # The nearest so far stay sorted by distance, as far as only so many are wanted.
+        # The closest ones are kept sorted by distance, limited to the requested count.
         at = kept if kept < most else kept - 1
         if most < count:
             while at > 0 and away[at - 1] > d:
@@ -299,7 +299,7 @@ def _neighbours(
 
 @part
 def _sort_by_cost(costs: Costs, near: Any, away: Array, count: int) -> None:
-    """Sort by the length of the way through each neighbour.
+    """Sort by the length of the path through each neighbour.
 
     Source: D. Shell, "A high-speed sorting procedure", CACM 2(7), 1959.
     """
@@ -318,7 +318,7 @@ def _sort_by_cost(costs: Costs, near: Any, away: Array, count: int) -> None:
 
 @part
 def _move(tree: Tree, costs: Costs, node: int, parent: int, saved: float) -> None:
-    """Give a node another parent; all below it become nearer to the root by what was saved."""
+    """Rewire a node to another parent; the costs of all descendants decrease by ``saved``."""
     old = tree.parent[node]
     at = costs.child[old]
     if at == node:
@@ -329,7 +329,7 @@ def _move(tree: Tree, costs: Costs, node: int, parent: int, saved: float) -> Non
         costs.sibling[at] = costs.sibling[node]
     tree.parent[node] = parent
     costs.sibling[node], costs.child[parent] = costs.child[parent], node
-    # Down the tree without a stack: to the child, else the next sibling, else back up.
+    # Depth-first traversal without a stack: to the child, else the next sibling, else back up.
     at = node
     while True:
         costs.cost[at] -= saved

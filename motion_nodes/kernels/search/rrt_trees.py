@@ -15,17 +15,17 @@ from motion_nodes.kernels.search import rrt_nearest
 from motion_nodes.kernels.search.rrt_nearest import Index
 
 START, GOAL = 0, 1
-"""Which tree."""
+"""Index of the tree."""
 NO_PARENT = -1
 
 
 class ConnectSpace(NamedTuple):
-    """Joints as the searches see them, each array of shape (n,)."""
+    """Joints of the searches, each array of shape (n,)."""
 
     weights: Array
-    """Of the joints in the metric: the 2-norm of weighted differences."""
+    """Weights in the metric: the 2-norm of weighted differences."""
     turn: Array
-    """2 pi for joints that go round, else 0 [rad]."""
+    """2 pi for continuous joints, else 0 [rad]."""
 
 
 class Trees(NamedTuple):
@@ -34,14 +34,14 @@ class Trees(NamedTuple):
     nodes: Array
     """Configurations, shape (2, room, n)."""
     parents: NDArray[np.int32]
-    """Node before each one, shape (2, room); NO_PARENT for roots."""
+    """Parent of each node, shape (2, room); NO_PARENT for roots."""
     reach: Array
     """Samples farther away than this do not extend a node, shape (2, room)."""
     sizes: NDArray[np.int64]
-    """Nodes in use, shape (2,)."""
+    """Number of nodes, shape (2,)."""
     places: Index
     work: Array
-    """For the searches, shape (5, n)."""
+    """Scratch of the searches, shape (5, n)."""
 
 
 def make_trees(space: ConnectSpace, start: Array, goals: Array, room: int) -> Trees:
@@ -51,7 +51,7 @@ def make_trees(space: ConnectSpace, start: Array, goals: Array, room: int) -> Tr
         space: the joints.
         start: root of the first tree, shape (n,).
         goals: roots of the other one, shape (g, n).
-        room: for so many nodes of each.
+        room: max number of nodes of each.
     """
     n = len(space.weights)
     period = np.full(n, rrt_nearest.NO_TURN, np.float32)
@@ -73,7 +73,7 @@ def make_trees(space: ConnectSpace, start: Array, goals: Array, room: int) -> Tr
 
 
 def grown(trees: Trees) -> Trees:
-    """Return trees with the same nodes and twice the room."""
+    """Return trees with the same nodes and twice the memory."""
     room = 2 * trees.parents.shape[1]
     bigger = Trees(
         nodes=np.empty((2, room, trees.nodes.shape[2])),
@@ -91,16 +91,16 @@ def grown(trees: Trees) -> Trees:
 
 @inlined
 def has_room(trees: Trees, tree: int, count: int) -> bool:
-    """Return whether a tree can take so many more nodes."""
+    """Return whether a tree has memory for ``count`` more nodes."""
     room = trees.parents.shape[1]
     leaves = trees.places.names.shape[1] - trees.places.used[tree, 1]
-    # A node may cut a leaf; of so many, hardly more than these do.
+    # Inserting `count` nodes splits at most about 2 + count / LEAF leaves.
     return bool(trees.sizes[tree] + count <= room and leaves > 2 + count // rrt_nearest.LEAF)
 
 
 @inlined
 def add(space: ConnectSpace, trees: Trees, tree: int, q: Array, parent: int) -> int:
-    """Add a node and return its number; there must be room."""
+    """Add a node and return its index; there must be room."""
     node = int(trees.sizes[tree])
     trees.sizes[tree] = node + 1
     for d in range(q.shape[0]):
@@ -114,7 +114,7 @@ def add(space: ConnectSpace, trees: Trees, tree: int, q: Array, parent: int) -> 
 
 @inlined
 def index_roots(space: ConnectSpace, trees: Trees) -> None:
-    """Let the roots be found, and nothing else; for trees that are new."""
+    """Build the index of the roots of new trees."""
     trees.places.used[:] = 0
     for tree in range(2):
         for node in range(trees.sizes[tree]):
@@ -126,14 +126,14 @@ def index_roots(space: ConnectSpace, trees: Trees) -> None:
 
 @inlined
 def nearest(space: ConnectSpace, trees: Trees, tree: int, q: Array) -> tuple[int, float]:
-    """Return the node nearest to a configuration and how far it is in the metric."""
+    """Return the node closest to a configuration and its distance in the metric."""
     rrt_nearest.ask(trees.places, q, space.weights)
     return rrt_nearest.nearest(trees.places, tree)
 
 
 @inlined
 def difference(space: ConnectSpace, a: Array, b: Array, out: Array) -> float:
-    """Write the shortest way from a to b to ``out``, shape (n,); return its length."""
+    """Write the shortest displacement from a to b to ``out``, shape (n,); return its length."""
     total = 0.0
     for d in range(a.shape[0]):
         x, turn = b[d] - a[d], space.turn[d]
@@ -146,19 +146,19 @@ def difference(space: ConnectSpace, a: Array, b: Array, out: Array) -> float:
 
 @bare_kernel
 def path_between(space: ConnectSpace, trees: Trees, a: int, b: int, out: Array) -> int:
-    """Write the way from the start's root over the pair of nodes that met to a goal's root.
+    """Write the path from the start's root through the connected nodes to a goal's root.
 
-    Joints that go round go on without a jump, so the goal's values may be some turns away.
+    Continuous joints are unwrapped, so the goal may be some turns away.
 
     Args:
         space: the joints.
         trees: the trees.
         a: node of the start's tree.
-        b: node of the goals' tree; it is left out if it is where ``a`` is.
-        out: room for all nodes of both branches, shape (m, n).
+        b: node of the goals' tree; omitted if it equals ``a``.
+        out: memory for all nodes of both branches, shape (m, n).
 
     Returns:
-        How many rows were written.
+        Number of rows written.
     """
     n, count = out.shape[1], 0
     node = a
@@ -184,7 +184,7 @@ def path_between(space: ConnectSpace, trees: Trees, a: int, b: int, out: Array) 
 
 @bare_kernel
 def root_of(trees: Trees, tree: int, node: int) -> int:
-    """Return the root of the branch on which a node is."""
+    """Return the root of a node's branch."""
     while trees.parents[tree, node] != NO_PARENT:
         node = trees.parents[tree, node]
     return node

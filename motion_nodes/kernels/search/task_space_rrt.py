@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tree that grows towards poses of a tip, led by the transposed Jacobian.
+"""A tree that grows towards poses of a tip, guided by the transposed Jacobian.
 
-Errors are those of the tip in the axes of the target: position, then rotation vector. What a
-target's tolerance allows is taken off them, so an axis that does not matter has no error.
+Errors are those of the tip in the axes of the target: position [m], then rotation vector [rad]. The
+target's tolerances are subtracted, so an unconstrained axis has no error.
 """
 
 from __future__ import annotations
@@ -34,52 +34,53 @@ from motion_nodes.kernels.search.classic_trees import (
 
 
 class Tip(NamedTuple):
-    """The point that is led."""
+    """The controlled frame."""
 
     both: int
     """Address of ``both_one(q, pose, jacobian)`` of its link."""
     X_LT: Array
-    """Its frame in the link, shape (4, 4)."""
+    """Its pose in the link, shape (4, 4)."""
 
 
 class Targets(NamedTuple):
-    """Where the tip is to be, any of them."""
+    """Alternative target poses of the tip."""
 
     poses: Array
-    """Shape (g, 4, 4)."""
+    """Poses in the base, shape (g, 4, 4)."""
     slack: Array
-    """What each component of the error may be, inf for one that does not matter, shape (g, 6)."""
+    """Tolerance per error component, inf for an unconstrained one, shape (g, 6)."""
     radius: Array
-    """What the lengths of position and rotation error may be, 0 for points, shape (g, 2)."""
+    """Tolerance of the norms of position and rotation error, 0 for none, shape (g, 2)."""
 
 
 class TaskNodes(NamedTuple):
-    """What is known of nodes beside :class:`Tree`."""
+    """Data of nodes in addition to :class:`Tree`."""
 
     tip: Array
-    """Place of the tip, shape (room, 3)."""
+    """Positions of the tip [m], shape (room, 3)."""
     away: Array
     """Weighted distance to each target, shape (room, g)."""
     used: Any
-    """1 for nodes that are not to be led to a target (again), shape (room,), uint8."""
+    """1 for nodes that are not extended to a target (again), shape (room,), uint8."""
 
 
 class TaskOptions(NamedTuple):
-    """How the tree grows; see :class:`motion_nodes.planning.rrt_config.RrtConfig`."""
+    """Growth of the tree; see :class:`motion_nodes.planning.rrt_config.RrtConfig`."""
 
     step_size: float
     tries: int
     exploitation: float
     exploration: float
     low: Array
-    """Of the box in which places of the tip are drawn, shape (3,)."""
+    """Lower corner of the box in which tip positions are sampled [m], shape (3,)."""
     high: Array
     zone: Array
-    """Position and orientation error at which the target is nearly reached, shape (2,)."""
+    """Position and orientation error below which the target counts as nearly reached, shape (2,).
+    """
     gradient: Array
     """Weights of position and orientation in the gradient, shape (2,)."""
     nearness: Array
-    """The same in the distance between tip and target, shape (2,)."""
+    """Weights of position and orientation in the distance between tip and target, shape (2,)."""
     substeps_away: int
     substeps_near: int
     near_scale: float
@@ -101,14 +102,14 @@ def grow_to_pose(
 ) -> int:
     """Grow the tree by a number of iterations, or until a new node is in the zone of a target.
 
-    The first call (with no iteration done) also looks whether the root is.
+    The first call (before any iteration) also checks the root.
 
     Returns:
         ``CONTINUE``, ``FOUND`` (``found`` is node and target), ``FULL`` or ``NO_SAMPLE``.
 
     Source: M. Vande Weghe, D. Ferguson and S. Srinivasa, "Randomized path planning for redundant
-    manipulators without inverse kinematics", Humanoids 2007, with exploration of the task space as
-    NVIDIA's planner of the same kind has it.
+    manipulators without inverse kinematics", Humanoids 2007, with task-space exploration as in
+    NVIDIA's planner of the same kind.
     """
     n, g = tree.nodes.shape[1], targets.poses.shape[0]
     work = np.empty((options.substeps_near + options.substeps_away + 2, n))
@@ -175,7 +176,7 @@ def _note(
     node: int,
     found: Any,
 ) -> bool:
-    """Write what is known of a new node; return whether it is in the zone of a target."""
+    """Store the data of a new node; return whether it is in the zone of a target."""
     X, J, error = np.empty((4, 4)), np.empty((6, tree.nodes.shape[1])), np.empty(6)
     _tip(tip, tree.nodes[node], X, J)
     tasks.tip[node] = X[:3, 3]
@@ -212,8 +213,8 @@ def _tip(tip: Tip, q: Array, X: Array, J: Array) -> None:
 
 @part
 def _error(X: Array, target: Array, slack: Array, radius: Array, out: Array) -> tuple[float, float]:
-    """Write the way that is left to the target, in the target's axes; return its two lengths."""
-    # R is the target's rotation as seen from the tip, all in the target's axes.
+    """Write the remaining error to the target, in the target's axes; return its two norms."""
+    # R is the target's rotation relative to the tip, in the target's axes.
     R = np.empty((3, 3))
     for i in range(3):
         out[i] = 0.0
@@ -223,7 +224,7 @@ def _error(X: Array, target: Array, slack: Array, radius: Array, out: Array) -> 
             R[i, j] = 0.0
             for k in range(3):
                 R[i, j] += target[k, j] * X[k, i]
-    # The rotation vector of R; near half a turn its direction is of little use and so is left.
+    # The rotation vector of R; near half a turn its direction is ill-defined and is not used.
     x, y, z = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
     sine = 0.5 * math.sqrt(x * x + y * y + z * z)
     angle = math.atan2(sine, 0.5 * (R[0, 0] + R[1, 1] + R[2, 2] - 1.0))
@@ -255,10 +256,10 @@ def _descend(
     exploit: bool,
     path: Array,
 ) -> int:
-    """Follow the transposed Jacobian from a configuration while that is free and leads nearer.
+    """Follow the transposed Jacobian while collision-free and the error decreases.
 
     Returns:
-        How many substeps were taken; their ends are in ``path`` from row 1 on.
+        Number of substeps; their ends are in ``path`` from row 1 on.
     """
     n = start.shape[0]
     X, J, error, dq = np.empty((4, 4)), np.empty((6, n)), np.empty(6), np.empty(n)
@@ -295,7 +296,7 @@ def _gradient_step(
     out: Array,
     dq: Array,
 ) -> bool:
-    """Write the end of one step down the gradient of the squared error; False if it is flat.
+    """Write the end of one gradient step on the squared error; False if the gradient vanishes.
 
     The error is in the axes of the target.
     """
@@ -310,7 +311,7 @@ def _gradient_step(
         dq[k] = 0.0
         for i in range(6):
             dq[k] += options.gradient[i // 3] * J[i, k] * e[i]
-        # A joint that stands at a limit and would go beyond has no part in it.
+        # A joint at a limit that would exceed it is excluded.
         at_end = (dq[k] > 0.0 and q[k] >= space.high[k]) or (dq[k] < 0.0 and q[k] <= space.low[k])
         if at_end and not space.wraps[k]:
             dq[k] = 0.0
@@ -335,7 +336,7 @@ def _gradient_step(
 def _towards(
     space: TreeSpace, checker: Checker, start: Array, goal: Array, options: TaskOptions, path: Array
 ) -> int:
-    """Take straight steps towards a configuration while they are free; return how many."""
+    """Take straight steps towards a configuration while collision-free; return their number."""
     path[0] = start
     steps = 0
     while steps < max(1, options.substeps_away):
@@ -351,7 +352,7 @@ def _towards(
 def _join(
     tree: Tree, space: TreeSpace, checker: Checker, node: int, steps: int, path: Array
 ) -> int:
-    """Add the furthest of some substeps to which a straight line leads; -1 if there is none."""
+    """Add the farthest substep reachable by a collision-free edge; -1 if there is none."""
     work = np.empty(path.shape[1])
     while steps > 0:
         if free_way(space, checker, tree.nodes[node], path[steps], work):
@@ -362,9 +363,9 @@ def _join(
 
 @part
 def _to_exploit(tree: Tree, tasks: TaskNodes, space: TreeSpace, target: int, cull: float) -> int:
-    """Return the node nearest to a target that was not led there yet, and mark it; -1 for none.
+    """Return the node closest to a target that was not extended to it yet, and mark it; or -1.
 
-    Those that are not further from it than ``cull`` are marked too: they would go the same way.
+    Nodes within ``cull`` of it are marked too, because they would take the same path.
     """
     best, least = -1, math.inf
     for i in range(tree.count[0]):
@@ -384,7 +385,7 @@ def _to_exploit(tree: Tree, tasks: TaskNodes, space: TreeSpace, target: int, cul
 
 @part
 def _nearest_tip(tasks: TaskNodes, count: int, place: Array) -> int:
-    """Return the node the tip of which is nearest to a place."""
+    """Return the node whose tip is closest to a place."""
     best, least = 0, math.inf
     for i in range(count):
         x, y = tasks.tip[i, 0] - place[0, 3], tasks.tip[i, 1] - place[1, 3]

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time-optimal timing of paths, and jerk-limited motion."""
+"""Time-optimal path parameterization, and jerk-limited motion."""

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What limits of velocity, acceleration and jerk ask for at many places of a path at once.
+"""Barrier terms of velocity, acceleration and jerk limits, for many path intervals at once.
 
-Parts of :mod:`motion_nodes.kernels.timing.jerk_limited`, which explains the symbols. Intervals
-of the path lie side by side in blocks of :data:`LANES`; every loop over them becomes vector
-instructions, for which each array is a row of lanes after the other, at offsets that the compiler
-knows.
+Part of :mod:`motion_nodes.kernels.timing.jerk_limited`, which explains the symbols. Intervals of
+the path are processed in blocks of :data:`LANES`; every loop over them becomes vector instructions,
+for which each array consists of rows of lanes at offsets known to the compiler.
 
-A limit is a room that must stay above 0: ``1 - X / cap`` for the velocity, ``1 - a`` and ``1 + a``
+A limit is a slack that must stay above 0: ``1 - X / cap`` for the velocity, ``1 - a`` and ``1 + a``
 for an acceleration, ``y - j`` and ``y + j`` for a jerk, with a linear in X and U, j linear in X, U
-and K, and ``y = 1 / sqrt(X)``. Each has a multiplier. Accelerations are continuous, so
-where an interval ends the next one looks at them.
+and K, and ``y = 1 / sqrt(X)``. Each has a multiplier. Accelerations are continuous, so the end of
+an interval is checked by the next one.
 """
 
 from __future__ import annotations
@@ -20,35 +19,35 @@ from motion_nodes.kernels.jit import part
 from motion_nodes.kernels.kinematic_arrays import Array
 
 LANES = 16
-"""Intervals side by side."""
+"""Intervals per block."""
 PLACES = 3
-"""Where each interval is looked at: its begin, middle and end."""
+"""Places at which each interval is evaluated: begin, middle and end."""
 BEGIN, END = 0, PLACES - 1
 SPLINE_ROWS = 9
 """Weights of three coefficients in X, then in U, then in K."""
 JERK_ROWS = 3
-"""Factors of X, U and K in a jerk, as shares of its limit; an acceleration has two, of X and U."""
+"""Factors of X, U and K in a jerk relative to its limit; an acceleration has two, of X and U."""
 ROWS = 2 + PLACES
-"""Factors of each joint: of accelerations at begin and middle, of jerks at all places."""
+"""Factor groups per joint: accelerations at begin and middle, jerks at all places."""
 ROOMS = 2
-"""Rooms of a limit, one on each side."""
+"""Slacks per limit, one on each side."""
 
 # Rows of a workspace.
 _X, _U, _K, _Y = (row * LANES for row in range(4))
 _SLOPE, _PULL0, _PULL1, _PULL2 = (row * LANES for row in range(4, 8))
 _H00, _H10, _H11, _H20, _H21, _H22 = (row * LANES for row in range(8, 14))
 _BENT = 14 * LANES
-"""Multipliers of jerks, which bend the second derivative the other way."""
+"""Multipliers of jerks, which contribute negative curvature."""
 _S0, _S1, _M0, _M1, _M2 = (row * LANES for row in range(15, 20))
 GAP, TIME, LESS_ROOM, LESS_MULTIPLIER = (row * LANES for row in range(20, 24))
-"""Sums of rooms times multipliers and of the time; greatest shares by which a step makes rooms and
-multipliers less."""
+"""Sums of slacks times multipliers and of the time; max relative decrease of slacks and multipliers
+in a step."""
 WORK_ROWS = 24
 
 
 @part
 def state(rows: Array, b: Array, first: int, W: Array) -> None:
-    """Write X, U and K of the spline with coefficients b; first is the block's first interval."""
+    """Write X, U and K of the spline with coefficients b, for the block at interval ``first``."""
     for i in range(LANES):
         b0, b1, b2 = b[first + i], b[first + i + 1], b[first + i + 2]
         W[_X + i] = rows[i] * b0 + rows[LANES + i] * b1 + rows[2 * LANES + i] * b2
@@ -58,7 +57,7 @@ def state(rows: Array, b: Array, first: int, W: Array) -> None:
 
 @part
 def velocity_terms(shares: Array, caps: Array, m: Array, W: Array) -> None:
-    """Begin a place: write what the duration and the velocity's room contribute."""
+    """Begin a place: write the contributions of the duration and the velocity limit."""
     for i in range(LANES):
         X, cap = W[_X + i], caps[i]
         y = 1.0 / math.sqrt(X)
@@ -76,11 +75,11 @@ def velocity_terms(shares: Array, caps: Array, m: Array, W: Array) -> None:
 
 @part
 def acceleration_terms(e: Array, m: Array, W: Array) -> None:
-    """Add what the rooms of a joint's acceleration contribute."""
+    """Add the contributions of a joint's acceleration limit."""
     for i in range(LANES):
         e0, e1, m0, m1 = e[i], e[LANES + i], m[i], m[LANES + i]
         a = e0 * W[_X + i] + e1 * W[_U + i]
-        inverse = 1.0 / (1.0 - a * a)  # one division for the inverses of both rooms
+        inverse = 1.0 / (1.0 - a * a)  # one division for the inverses of both slacks
         p0, p1 = inverse * (1.0 + a), inverse * (1.0 - a)
         h = m0 * p0 + m1 * p1
         W[_PULL0 + i] += (p1 - p0) * e0
@@ -93,7 +92,7 @@ def acceleration_terms(e: Array, m: Array, W: Array) -> None:
 
 @part
 def jerk_terms(f: Array, m: Array, W: Array) -> None:
-    """Add what the rooms of a joint's jerk contribute."""
+    """Add the contributions of a joint's jerk limit."""
     for i in range(LANES):
         y = W[_Y + i]
         f0, f1, f2 = f[i], f[LANES + i], f[2 * LANES + i]
@@ -120,9 +119,9 @@ def jerk_terms(f: Array, m: Array, W: Array) -> None:
 def end_place(
     rows: Array, shares: Array, first: int, W: Array, slope: Array, pull: Array, band: Array
 ) -> None:
-    """Add what a place contributes to gradients and second derivative of the coefficients."""
+    """Add the contributions of a place to gradients and Hessian of the coefficients."""
     for i in range(LANES):
-        # The duration bends one way, the limits of jerks the other; what is left must not be < 0.
+        # The duration is convex, the jerk limits are concave; the sum must not be negative.
         W[_H00 + i] += 0.75 * max(shares[i] - W[_BENT + i], 0.0) * W[_Y + i] ** 5
     for c in range(3):
         _row(rows, c, W)
@@ -135,7 +134,7 @@ def end_place(
 
 @part
 def _row(rows: Array, c: int, W: Array) -> None:
-    """Write gradients, and a row of the second derivative times the spline's weights."""
+    """Write gradients, and a row of the Hessian times the spline's weights."""
     x, u, k = c * LANES, (3 + c) * LANES, (6 + c) * LANES
     for i in range(LANES):
         r0, r1, r2 = rows[x + i], rows[u + i], rows[k + i]
@@ -162,13 +161,13 @@ def _add(line: Array, first: int, W: Array, row: int) -> None:
 
 @part
 def velocity_step(caps: Array, m: Array, dm: Array, target: float, W: Array, D: Array) -> None:
-    """Begin a place of a step: write the multiplier's change, note what becomes less.
+    """Begin a place of a step: write the multiplier's change, record the relative decreases.
 
     Args:
-        caps: inverses of the greatest X.
+        caps: inverses of the max X.
         m: multipliers.
         dm: result.
-        target: what rooms times multipliers shall become.
+        target: desired product of slack and multiplier.
         W: workspace with X, U and K.
         D: workspace with their changes.
     """
@@ -184,7 +183,7 @@ def velocity_step(caps: Array, m: Array, dm: Array, target: float, W: Array, D: 
 
 @part
 def acceleration_step(e: Array, m: Array, dm: Array, target: float, W: Array, D: Array) -> None:
-    """Do the same for the rooms of a joint's acceleration."""
+    """The same for the slacks of a joint's acceleration."""
     for i in range(LANES):
         m0, m1, e0, e1 = m[i], m[LANES + i], e[i], e[LANES + i]
         a, da = e0 * W[_X + i] + e1 * W[_U + i], e0 * D[_X + i] + e1 * D[_U + i]
@@ -198,7 +197,7 @@ def acceleration_step(e: Array, m: Array, dm: Array, target: float, W: Array, D:
 
 @part
 def jerk_step(f: Array, m: Array, dm: Array, target: float, W: Array, D: Array) -> None:
-    """Do the same for the rooms of a joint's jerk, with their tangents."""
+    """The same for the slacks of a joint's jerk, with their tangents."""
     for i in range(LANES):
         y = W[_Y + i]
         f0, f1, f2 = f[i], f[LANES + i], f[2 * LANES + i]
@@ -216,7 +215,7 @@ def jerk_step(f: Array, m: Array, dm: Array, target: float, W: Array, D: Array) 
 
 @part
 def velocity_start(shares: Array, caps: Array, m: Array, W: Array) -> None:
-    """Write multipliers with which products are 1."""
+    """Write multipliers such that products with the slacks are 1."""
     for i in range(LANES):
         m[i] = 1.0 / (1.0 - W[_X + i] * caps[i])
         W[TIME + i] += shares[i] / math.sqrt(W[_X + i])
@@ -224,7 +223,7 @@ def velocity_start(shares: Array, caps: Array, m: Array, W: Array) -> None:
 
 @part
 def acceleration_start(e: Array, m: Array, W: Array) -> None:
-    """Do the same for the rooms of a joint's acceleration."""
+    """The same for the slacks of a joint's acceleration."""
     for i in range(LANES):
         a = e[i] * W[_X + i] + e[LANES + i] * W[_U + i]
         m[i], m[LANES + i] = 1.0 / (1.0 - a), 1.0 / (1.0 + a)
@@ -232,7 +231,7 @@ def acceleration_start(e: Array, m: Array, W: Array) -> None:
 
 @part
 def jerk_start(f: Array, m: Array, W: Array) -> None:
-    """Do the same for the rooms of a joint's jerk."""
+    """The same for the slacks of a joint's jerk."""
     for i in range(LANES):
         X = W[_X + i]
         y = 1.0 / math.sqrt(X)
@@ -242,7 +241,7 @@ def jerk_start(f: Array, m: Array, W: Array) -> None:
 
 @part
 def velocity_use(caps: Array, W: Array) -> float:
-    """Return the greatest share of the cap that X uses."""
+    """Return the max ratio of X to its cap."""
     most = 0.0
     for i in range(LANES):
         most = max(most, W[_X + i] * caps[i])
@@ -251,7 +250,7 @@ def velocity_use(caps: Array, W: Array) -> float:
 
 @part
 def acceleration_use(e: Array, W: Array) -> float:
-    """Return the share of its acceleration's limit that a joint uses."""
+    """Return the max ratio of a joint's acceleration to its limit."""
     most = 0.0
     for i in range(LANES):
         most = max(most, abs(e[i] * W[_X + i] + e[LANES + i] * W[_U + i]))
@@ -260,7 +259,7 @@ def acceleration_use(e: Array, W: Array) -> float:
 
 @part
 def jerk_use(f: Array, W: Array) -> float:
-    """Return by what X must be divided for a joint to be within its jerk's limit."""
+    """Return the factor by which X must be divided to satisfy a joint's jerk limit."""
     cube = 0.0
     for i in range(LANES):
         X = W[_X + i]

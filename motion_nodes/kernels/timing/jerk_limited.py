@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fastest motion along a given path under limits of velocity, acceleration and jerk.
+"""Time-optimal motion along a path under limits of velocity, acceleration and jerk.
 
-The square X of the speed along the path is a quadratic spline over the path's parameter; with U
-half its slope and K half its curvature, a joint p moves with
+The squared speed X along the path is a quadratic spline over the path parameter; with U half its
+slope and K half its curvature, a joint p moves with
 
     velocity  p' sqrt(X),   acceleration  p'' X + p' U,   jerk  (p''' X + 3 p'' U + p' K) sqrt(X),
 
 (chain rule; e.g. D. Verscheure et al., "Time-optimal path tracking for robots: a convex
-optimization approach", IEEE Transactions on Automatic Control 54(10), 2009, for the first two).
-The duration, the integral of 1 / sqrt(X), is convex, the first two limits are too. A jerk's limit,
-written as ``|p''' X + 3 p'' U + p' K| <= J / sqrt(X)``, is not, but its tangents lie on the safe
-side: a step that stays on the tangent's side keeps the limit. So a primal-dual interior-point
-method (J. Nocedal, S. Wright, "Numerical Optimization", 2006, chapter 19) is within all limits
-after each of its steps. Each step solves a band of width five, for a limit concerns three
-neighbouring coefficients of the spline. What limits ask for is in
-:mod:`motion_nodes.kernels.timing.jerk_lanes`, what is written down before the first step in
+optimization approach", IEEE Transactions on Automatic Control 54(10), 2009, for the first two). The
+duration, the integral of 1 / sqrt(X), is convex, and so are the first two limits. A jerk limit,
+written as ``|p''' X + 3 p'' U + p' K| <= J / sqrt(X)``, is not, but its tangents are conservative:
+a step on the safe side of the tangent satisfies the limit. A primal-dual interior-point method (J.
+Nocedal, S. Wright, "Numerical Optimization", 2006, chapter 19) is therefore feasible after each of
+its steps. Each step solves a system of bandwidth five, because a limit involves three neighbouring
+coefficients of the spline. The terms of the limits are in
+:mod:`motion_nodes.kernels.timing.jerk_lanes`, the precomputed tables in
 :mod:`motion_nodes.kernels.timing.jerk_tables`.
 """
 
@@ -56,20 +56,20 @@ from motion_nodes.kernels.timing.jerk_tables import fill_limits, fill_rows, gues
 from motion_nodes.kernels.timing.path_pieces import slopes
 
 _ENOUGH = 5e-4
-"""It ends when the duration is longer than the least one by no more than this share of it."""
+"""Convergence tolerance: max relative excess of the duration over its minimum."""
 _STEPS = 100
-"""Steps at most; whenever it ends, the motion is within the limits."""
+"""Max number of steps; the motion is feasible after each of them."""
 _MARGIN = 0.98
-"""Share of the way to the nearest limit that a step takes at most."""
+"""Max fraction of the distance to the closest limit per step."""
 _LEAST_TARGET = 0.02
-"""Share of the gap that a step leaves at least: nearer to the limits later steps are short."""
+"""Min fraction of the gap left by a step: closer to the limits later steps are short."""
 _COLD, _WARM = 0.9, 0.99
-"""Shares of the limits that a first guess and an earlier answer may use to begin with."""
+"""Max utilization of the limits by an initial guess and by a previous solution."""
 
 
 @part
 def _use(rows: Array, E: Array, caps: Array, b: Array, W: Array) -> float:
-    """Return by what the coefficients must be divided to be within all limits."""
+    """Return the factor by which the coefficients must be divided to satisfy all limits."""
     n = E.shape[1] // ROWS
     most = 0.0
     for block in range(len(rows)):
@@ -96,9 +96,9 @@ def _start(
     mb: Array,
     W: Array,
 ) -> None:
-    """Write multipliers with which all rooms times multipliers are equal.
+    """Write multipliers such that all products with the slacks are equal.
 
-    Their sum is ``gap``, as a share of how long the motion takes.
+    Their sum is ``gap``, as a fraction of the duration.
     """
     n = E.shape[1] // ROWS
     W[TIME : TIME + LANES] = 0.0
@@ -133,10 +133,10 @@ def _system(
     pull: Array,
     band: Array,
 ) -> tuple[float, float]:
-    """Write gradients of duration and limits, and the second derivative.
+    """Write gradients of duration and limits, and the Hessian.
 
     Returns:
-        The gap, by which the duration may be above the least one at most, and the duration.
+        The duality gap (upper bound of the excess duration), and the duration.
     """
     n = E.shape[1] // ROWS
     slope.fill(0.0)
@@ -157,7 +157,8 @@ def _system(
                 jerk_terms(E[block, j], m[block, PLACES + j], W)
             end_place(row, share, block * LANES, W, slope, pull, band)
     gap = W[GAP : GAP + LANES].sum()
-    for i in range(len(mb)):  # coefficients above 0, so that X is, not only at the places
+    # coefficients above 0, so that X is positive everywhere, not only at the places
+    for i in range(len(mb)):
         pull[i] += 1.0 / b[i]
         band[0, i] += mb[i] / b[i]
         gap += mb[i] * b[i]
@@ -179,7 +180,7 @@ def _step_lengths(
     W: Array,
     D: Array,
 ) -> tuple[float, float]:
-    """Write the multipliers' changes; return how far coefficients and multipliers may go."""
+    """Write the multipliers' changes; return max step lengths of coefficients and multipliers."""
     n = E.shape[1] // ROWS
     W[LESS_ROOM : LESS_ROOM + LANES] = 1e-9
     W[LESS_MULTIPLIER : LESS_MULTIPLIER + LANES] = 1e-9
@@ -205,7 +206,7 @@ def _step_lengths(
 
 @part
 def _solve(band: Array, x: Array, count: int) -> None:
-    """Solve with a band, which is factored in place (Cholesky, L D L')."""
+    """Solve a banded system, factorized in place (Cholesky, L D L')."""
     d0, d1, d2 = band[0], band[1], band[2]
     for i in range(1, count):
         if i >= 2:
@@ -249,17 +250,17 @@ def parameter_derivatives(
     length: float,
     D: Array,
 ) -> None:
-    """Write the derivatives of a path by a parameter z instead of the distance along it.
+    """Write the derivatives of a path with respect to a parameter z instead of the arc length.
 
     The distance is ``start + length z^3 (10 - 15 z + 6 z^2)``.
 
     Args:
         breaks: of the path, shape (m + 1,).
         coefficients: of the path, shape (m, d + 1, n).
-        piece: of the path in which each interval lies, shape (N,).
-        grid: rising values of z, shape (N + 1,).
-        start: distance where z is 0.
-        length: distance to where z is 1.
+        piece: piece of the path of each interval, shape (N,).
+        grid: increasing values of z, shape (N + 1,).
+        start: distance at z = 0.
+        length: distance from z = 0 to z = 1.
         D: result, see :func:`jerk_limited_speeds`.
     """
     n = D.shape[3]
@@ -289,22 +290,22 @@ def jerk_limited_speeds(
     X: Array,
     U: Array,
 ) -> int:
-    """Write the fastest motion; the path's derivatives say how it begins and ends.
+    """Write the time-optimal motion; the path's derivatives define how it begins and ends.
 
     Args:
-        D: first three derivatives of n joints at begin, middle and end of each interval, shape
-            (N, 3, 3, n).
+        D: first three derivatives of n joints at begin, middle and end of each interval, shape (N,
+            3, 3, n).
         spans: lengths of the intervals, shape (N,).
         velocity: limits in each interval, shape (N, n).
         limits: of acceleration and jerk in each interval, finite, shape (N, 2, n).
-        first_gap: share of the duration by which the first step's target is above the least one;
-            small when ``b`` is near the answer.
-        b: coefficients of X, shape (N + 2,): of an earlier answer, or negative for none; result.
+        first_gap: target of the first step, as a fraction of the duration; small if ``b`` is close
+            to the solution.
+        b: coefficients of X, shape (N + 2,): of a previous solution, or negative for none; result.
         X: result at the grid, shape (N + 1,).
         U: result at the grid, shape (N + 1,).
 
     Returns:
-        How many steps it took.
+        Number of steps.
     """
     count, n = velocity.shape
     blocks = (count + LANES - 1) // LANES
@@ -349,7 +350,7 @@ def jerk_limited_speeds(
         old, change = m.reshape(m.size), dm.reshape(m.size)
         for i in range(m.size):
             old[i] += long * change[i]
-        # After short steps the next one is led back to where all rooms are large.
+        # After short steps the next one is recentred, where all slacks are large.
         short = 1.0 - min(far, long)
     b[:] = c[:used]
     _write_state(rows, c, X, U)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What :mod:`motion_nodes.kernels.timing.jerk_limited` writes down before its first step.
+"""Precomputed tables of :mod:`motion_nodes.kernels.timing.jerk_limited`.
 
-How speeds depend on the spline's coefficients, what the limits of all joints are at each place, and
-coefficients to begin with.
+Spline weights, limits of all joints at each place, and initial coefficients.
 """
 
 from __future__ import annotations
@@ -12,19 +11,19 @@ from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.timing.jerk_lanes import BEGIN, END, LANES, PLACES
 
 _GROWTH = 1.1
-"""The first guess of X grows and shrinks by this from one interval to the next at most."""
+"""Max ratio of the initial guess of X between neighbouring intervals."""
 _GENTLE = 0.5
-"""Share of the acceleration with which the first guess of X changes at most."""
+"""Max fraction of the acceleration limit for changes of the initial guess of X."""
 _UNBOUNDED = 1e12
-"""Greatest X where nothing bounds it."""
+"""Max X where it is unbounded."""
 
 
 @part
 def fill_rows(spans: Array, rows: Array) -> None:
-    """Write how X, U and K at each place of each interval depend on its three coefficients."""
+    """Write the weights of the three coefficients in X, U and K at each place of each interval."""
     count = len(spans)
     for i in range(count, rows.shape[0] * LANES):
-        # Lanes beyond the last interval: X is a coefficient that is always 1.
+        # Lanes beyond the last interval: X is a constant coefficient of 1.
         rows[i // LANES, :, 2 * LANES + i % LANES] = 1.0
     for i in range(count):
         block, lane = i // LANES, i % LANES
@@ -48,10 +47,10 @@ def fill_rows(spans: Array, rows: Array) -> None:
 def fill_limits(
     D: Array, velocity: Array, limits: Array, E: Array, caps: Array, steady: Array
 ) -> None:
-    """Write the joints' factors, inverses of the greatest X, and at which X one can go on evenly.
+    """Write the joints' factors, inverses of the max X, and the X of feasible constant speed.
 
     The factors of a block are rows, one for each joint: accelerations at begin and middle of its
-    intervals, then jerks at all places. ``steady`` is for each interval, shape (N,).
+    intervals, then jerks at all places. ``steady`` is per interval, shape (N,).
     """
     n = D.shape[3]
     for i in range(len(D)):
@@ -68,7 +67,7 @@ def fill_limits(
                 )
                 steady[i] = min(steady[i], bound)
                 if place != END:
-                    if place == BEGIN:  # which ends the interval before, too
+                    if place == BEGIN:  # which is also the end of the previous interval
                         a = max(a, 1.0 / limits[max(i - 1, 0), 0, j])
                     e = E[block, place * n + j]
                     e[lane], e[LANES + lane] = p2 * a, p1 * a
@@ -81,9 +80,9 @@ def fill_limits(
 
 @part
 def guess(D: Array, spans: Array, limits: Array, steady: Array, b: Array) -> None:
-    """Write coefficients that follow the X at which one can go on evenly, without jumps.
+    """Write coefficients that follow the X of feasible constant speed, without jumps.
 
-    They change by a share of themselves and of what the accelerations allow at most.
+    Their relative change, and their change relative to the acceleration limits, is bounded.
     """
     last = len(steady) - 1
     for i in range(last + 3):
@@ -98,7 +97,7 @@ def guess(D: Array, spans: Array, limits: Array, steady: Array, b: Array) -> Non
 
 @part
 def _rise(D: Array, spans: Array, limits: Array, k: int, m: int) -> float:
-    """Return by how much X may change over both of two intervals, as a first guess."""
+    """Return the max change of X over two intervals in the initial guess."""
     rise = _UNBOUNDED
     for i in (k, m):
         for place in range(PLACES):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of joints made of polynomials, and how much of the limits a timed one uses.
+"""Piecewise polynomial joint paths, and utilization of the limits by a timed path.
 
-A path is ``breaks`` (m + 1,) and ``coefficients`` (m, d + 1, n), lowest power first, each piece in
-the distance from its own break. A clock says how far along the path one is: intervals of time with
-a polynomial each, of which every one lies within one piece of the path.
+A path consists of ``breaks`` (m + 1,) and ``coefficients`` (m, d + 1, n), lowest power first, each
+piece in the distance from its own break. A clock maps time to distance along the path: time
+intervals with a polynomial each, each within one piece of the path.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from motion_nodes.kernels.jit import kernel, part
 from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 
 SAMPLES = 4
-"""Parts into which an interval is divided when its peaks are looked for."""
+"""Subdivisions of an interval in the search for its peaks."""
 
 
 @part
@@ -23,7 +23,7 @@ def slopes(
 ) -> None:
     """Write the path and its first three derivatives at a distance into a piece (Horner).
 
-    The joints are the innermost loop, so that several are computed in one instruction.
+    The joints are the innermost loop, so that several are computed per instruction.
     """
     n = coefficients.shape[2]
     for j in range(n):
@@ -38,7 +38,7 @@ def slopes(
 
 @part
 def ticks(clock: Array, i: int, at: float) -> tuple[float, float, float, float]:
-    """Return distance along the path and its three derivatives at a time into an interval."""
+    """Return distance along the path and its three time derivatives at a time into an interval."""
     s = first = second = third = 0.0
     for k in range(clock.shape[1] - 1, -1, -1):
         third = third * at + 3.0 * second
@@ -58,17 +58,18 @@ def limit_use(
     limits: Array,
     use: Array,
 ) -> None:
-    """Write which share of each limit each interval uses at most: 1 is all of it.
+    """Write the max utilization of each limit in each interval: 1 is the limit.
 
-    Between samples a parabola is above them by at most an eighth of its second difference; twice
-    that is added, for the functions are no parabolas.
+    A parabola exceeds its samples by at most an eighth of its second difference; twice that is
+    added, because the functions are not exactly parabolic.
 
     Args:
         breaks: of the path, shape (m + 1,).
         coefficients: of the path, shape (m, d + 1, n).
-        piece: of the path in which each interval lies, shape (N,).
+        piece: piece of the path of each interval, shape (N,).
         times: bounds of the intervals [s], shape (N + 1,).
-        clock: distance along the path in the time from each interval's begin, shape (N, 6).
+        clock: distance along the path as a polynomial in the time since each interval's begin,
+            shape (N, 6).
         limits: of velocity, acceleration and jerk, may be infinite, shape (3, n).
         use: result, for velocity, acceleration and jerk, shape (N, 3).
     """

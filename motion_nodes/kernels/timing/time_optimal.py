@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time-optimal motion along a given path under limits of velocity and acceleration.
+"""Time-optimal motion along a path under limits of velocity and acceleration.
 
 Source: H. Pham, Q.-C. Pham, "A new approach to time-optimal path parameterization based on
-reachability analysis", IEEE Transactions on Robotics 34(3), 2018 (TOPP-RA). With x the square of
-the speed along the path and u the acceleration along it, each joint's limit is a strip
-``|A u + B x| <= a`` at either end of an interval. From the end backwards one finds the greatest x
-from which the rest can still be done, then one goes forwards with the greatest u.
+reachability analysis", IEEE Transactions on Robotics 34(3), 2018 (TOPP-RA). With x the squared
+speed along the path and u the acceleration along it, each joint's limit is a strip ``|A u + B x| <=
+a`` at either end of an interval. The backward pass computes the max controllable x, the forward
+pass applies the max u.
 
-The limits are the same in both directions, so x = 0, u = 0 is always allowed and the controllable
-sets begin at 0. The greatest x is where the greatest and the least u meet; their difference is
-concave in x, and Newton's method on it ends after a few steps (instead of a linear program).
+The limits are symmetric, so x = 0, u = 0 is always feasible and the controllable sets begin at 0.
+The max x is where max and min u meet; their difference is concave in x, and Newton's method on it
+converges in a few steps (instead of a linear program).
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from motion_nodes.kernels.kinematic_arrays import Array, IndexArray
 from motion_nodes.kernels.timing.path_pieces import slopes
 
 _FLAT = 1e-12
-"""Slopes below this do not bound what they are multiplied with."""
+"""Slopes below this do not constrain the factor they are multiplied with."""
 _FASTEST = 1e12
-"""Greatest square of the speed along a path that nothing bounds."""
+"""Max squared speed along an unconstrained path."""
 _STEPS = 50
-"""Newton steps at most; each leaves at least one strip behind."""
+"""Max number of Newton steps; each makes at least one strip inactive."""
 
 
 @part
 def _bounds(
     inverse: Array, slope: Array, a: Array, i: int, x: float, span: float, most: float
 ) -> tuple[float, float, float, float]:
-    """Return greatest and least u at x, and how they change with x.
+    """Return max and min u at x, and their derivatives with respect to x.
 
     Args:
-        inverse: 1 / A of each strip, 0 where u does not matter, shape (N, 2 n).
+        inverse: 1 / A of each strip, 0 where u has no influence, shape (N, 2 n).
         slope: -B / A, shape (N, 2 n).
         a: limits, shape (N, n).
         i: interval.
-        x: square of the speed at its begin.
+        x: squared speed at its begin.
         span: its length.
-        most: greatest square of the speed at its end.
+        most: max squared speed at its end.
     """
     n = a.shape[1]
     high, high_slope = (most - x) / (2.0 * span), -1.0 / (2.0 * span)
@@ -69,17 +69,17 @@ def fastest_speeds(
     x: Array,
     u: Array,
 ) -> None:
-    """Write the fastest motion.
+    """Write the time-optimal motion.
 
     Args:
         breaks: of the path, shape (m + 1,).
         coefficients: of the path, shape (m, d + 1, n).
-        grid: rising distances along the path, among them all breaks, shape (N + 1,).
-        piece: of the path in which each interval lies, shape (N,).
+        grid: increasing distances along the path, including all breaks, shape (N + 1,).
+        piece: piece of the path of each interval, shape (N,).
         velocity: limits in each interval, shape (N, n).
         acceleration: limits in each interval, shape (N, n).
-        x: square of the speed along the path at the grid, shape (N + 1,): given how great it may
-            be at most (0 where to rest, as at the ends), result.
+        x: squared speed along the path at the grid, shape (N + 1,): its upper bound on input (0 at
+            rest, as at the ends), result.
         u: result, acceleration along the path in each interval, shape (N,).
     """
     count, n = velocity.shape
