@@ -23,8 +23,11 @@ Array = NDArray[np.float64]
 
 TIME_CONSTANT = 0.02
 """Time constant of the filter [s]."""
-LONGEST = 0.02
-"""Max gap between measurements for which a difference is computed [s]."""
+MAX_GAP = 0.02
+"""Max time between measurements for which a difference is computed [s]."""
+MAX_SHARE = 1.6
+"""Likewise, as a multiple of the usual time between measurements: where one is missing, the
+acceleration is a mean over both, but the effort is that of the end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +78,9 @@ class EffortResidual:
         """Efforts beyond the model [N m or N], shape (n,)."""
         self._filtered: Array = np.zeros(n)
         self._doubt: Array = np.zeros(n)
-        self._before: tuple[float, Array] | None = None
+        self._before: tuple[float, Array, Array] | None = None
+        self._usual = MAX_GAP
+        """Usual time between measurements [s]: the shortest, slowly forgotten."""
 
     def reset(self) -> None:
         """Reset the filter."""
@@ -97,13 +102,14 @@ class EffortResidual:
         if not known.any():
             self._before = None
             return None
-        before, self._before = self._before, (time, v.copy())
-        dt = math.inf if before is None else time - before[0]
-        if before is None or not 0.0 < dt <= LONGEST:
+        before, self._before = self._before, (time, v.copy(), effort.copy())
+        if before is None or not self._regular(time - before[0]):
             return self.value
+        dt = time - before[0]
         mean, acceleration = 0.5 * (v + before[1]), (v - before[1]) / dt
         model = self._dynamics.efforts(q, mean, acceleration)
-        residual = np.where(known, effort - model, 0.0)
+        residual = np.where(known, 0.5 * (effort + before[2]) - model, 0.0)
+        residual[np.isnan(residual)] = 0.0
         usual = np.minimum(np.abs(acceleration), self._ripple.acceleration)
         doubt = self._ripple.by_speed * np.abs(mean) + self._ripple.by_acceleration * usual
         share = -math.expm1(-dt / self._time_constant)
@@ -112,3 +118,10 @@ class EffortResidual:
         beyond = np.abs(self._filtered) - self._doubt
         self.value = np.copysign(beyond.clip(0.0), self._filtered)
         return self.value
+
+    def _regular(self, dt: float) -> bool:
+        """Return whether no measurement is missing between two that are dt [s] apart."""
+        if not 0.0 < dt <= MAX_GAP:
+            return False
+        self._usual = min(dt, 1.02 * self._usual)
+        return dt <= MAX_SHARE * self._usual

@@ -24,6 +24,10 @@ SETTLES = 0.5
 """Time after the reference stops during which joints are still checked [s]."""
 CONFIRMED = 0.04
 """Min duration of a tracking error before a joint counts as blocked [s]."""
+NOT_DRIVEN = 0.5
+"""The same for joints that do not push against anything [s]: they wait for late references."""
+PUSH_SHARE = 0.2
+"""Share of the effort threshold above which a joint counts as pushing."""
 _ROWS = 256
 """Max number of stored references."""
 
@@ -155,8 +159,11 @@ class JointGuard:
         far = error / bound
         # A burst of delayed messages ends after a few; a blocked joint stays.
         self._behind = np.where(far > 1.0, self._behind + 1, 0)
-        far = np.where(self._behind * self._period > CONFIRMED, far, np.minimum(far, 1.0))
         push = np.zeros_like(far) if residual is None else np.abs(residual) / margin
+        patience = np.full_like(far, CONFIRMED)
+        if residual is not None:
+            patience[np.isfinite(margin) & (push < PUSH_SHARE)] = NOT_DRIVEN
+        far = np.where(self._behind * self._period > patience, far, np.minimum(far, 1.0))
         if far.max(initial=0.0) <= 1.0 and push.max(initial=0.0) <= 1.0:
             return None
         by_effort = bool(push.max() > far.max())

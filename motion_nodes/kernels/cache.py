@@ -10,8 +10,8 @@ The key of an entry is a hash of everything its content depends on, so entries n
 Entries are written to a temporary file and renamed, so several processes may write concurrently;
 each holds a checksum, and a damaged entry counts as missing.
 
-Anyone who can write to the folder can run code as its readers. It must therefore belong to this user
-or to root and be writable by nobody else; other folders are not used, Numba's files included.
+Anyone who can write to the folder can run code as its readers. It must therefore belong to this
+user or to root and be writable by nobody else; other folders are not used, Numba's files included.
 """
 
 from __future__ import annotations
