@@ -75,9 +75,7 @@ class Deadlines:
         return Due(stamps, stamps[0], skipped)
 
     def take(self) -> int:
-        """Serve the next deadline ahead of time, for work that continues while the clock stands
-        still.
-        """
+        """Serve the next deadline ahead of time, for work that continues without clock."""
         self._next += 1
         return self._stamp(self._next - 1)
 

@@ -382,7 +382,7 @@ class JointArbiter:
         return np.where(nearer, q, led)
 
     def _tolerances(self) -> Array:
-        """Return the tolerances of the guard, replaced by those of trajectories that define them."""
+        """Return the tolerances of the guard, or those of trajectories that define them."""
         assert self.guard is not None
         tolerances = self.guard.settings.tolerance
         for run in self.runs:
