@@ -213,9 +213,7 @@ class _Run:
         return result, motion, refused
 
     def _found(self, request: PlanRequest, options: PlanOptions) -> tuple[ExcessEnds, PlanResult]:
-        """Return a path between ends that the spheres permit, and the connections to those
-        requested.
-        """
+        """Return a path between ends permitted by the spheres, and its connections to the request."""
         ends = searchable(request)
         result = self._searched(ends.request, options)
         poses = any(isinstance(goal, PoseGoal) for goal in request.goals)

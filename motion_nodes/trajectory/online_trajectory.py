@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Online trajectory generation: follow changing targets within velocity, acceleration and jerk
-limits.
+"""Online trajectories to changing targets within velocity, acceleration and jerk limits.
 
 Each joint moves independently, as fast as its limits allow, from its current state to its target.
 Computed by Ruckig (Berscheid and Kröger, "Jerk-limited real-time trajectory generation with

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Time parameterization: the fastest motion along a path within all limits, at rest at both ends."""
+"""Time parameterization: the fastest motion along a path within all limits, from rest to rest."""
 
 from __future__ import annotations
 
