@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheeled bases: body twist to wheel speeds and back, limits, odometry. No ROS."""
+"""Wheeled bases: conversion between body twist and wheel velocities, limits, odometry. No ROS."""

@@ -15,38 +15,38 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.bounds import repeated
 
 SIDEWAYS = 1e-9
-"""[m/s] Sideways speed that is taken for rounding."""
+"""Lateral velocities below this are rounding errors [m/s]."""
 FREE_ERROR, FULL_ERROR = 0.05, 0.5
-"""[rad] Steering errors below the first do not slow the car down, from the second on it stands."""
+"""Steering errors [rad]: below the first the car is not slowed down, above the second it stops."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AckermannConfig:
-    """Joints and limits of a car-like base; a limit of 0 or NaN is none.
+    """Joints and limits of a car-like base; a limit of 0 or NaN is not set.
 
     Raises:
-        InvalidConfig: for joints that are not left and right, a joint named twice, no driven
-            wheel, or a limit that is negative or infinite.
+        InvalidConfig: joints that are not left and right, a duplicate joint, no driven wheel, or a
+            limit that is negative or infinite.
     """
 
     geometry: AckermannGeometry
     steering_joint_names: tuple[str, ...]
-    """Joints that turn the steered wheels, left one first; positive is to the left."""
+    """Steering joints, left one first; positive angles steer left."""
     front_wheel_names: tuple[str, ...] = ()
-    """Joints of driven front wheels, left one first; empty: they roll freely."""
+    """Joints of driven front wheels, left one first; empty: passive."""
     rear_wheel_names: tuple[str, ...] = ()
-    """Joints of driven rear wheels, left one first; empty: they roll freely."""
+    """Joints of driven rear wheels, left one first; empty: passive."""
     fixed_axle_x: float = 0.0
-    """Where the axle that does not steer is, ahead of the base frame [m]."""
+    """Position of the unsteered axle ahead of the base frame [m]."""
     max_steering_angle: float = math.nan
-    """Of the wheel in the middle of the steered axle that stands for both [rad]."""
+    """Max steering angle of the virtual middle wheel [rad]."""
     max_wheel_angle: float = math.nan
-    """Of either steered wheel [rad]; the inner one reaches it first."""
+    """Max angle of either steered wheel [rad]; the inner one reaches it first."""
     max_steering_velocity: float = math.nan
-    """How fast the angle in the middle may change [rad/s]."""
+    """Max rate of the middle steering angle [rad/s]."""
 
     def __post_init__(self) -> None:
-        """Check names and numbers."""
+        """Validate names and numbers."""
         for name in ("steering_joint_names", "front_wheel_names", "rear_wheel_names"):
             given = getattr(self, name)
             if len(given) != 2 and (given or name == "steering_joint_names"):
@@ -72,23 +72,23 @@ class AckermannConfig:
 
 
 class AckermannBase:
-    """Forward and inverse kinematics of a car, and how its steering moves.
+    """Forward and inverse kinematics of a car, and the motion of its steering.
 
-    The twist of a car is its speed and its yaw rate, and the yaw rate is the speed times the
-    curvature that the steering gives it. So it cannot turn on the spot, and while it stands its
-    steering stays as it is.
+    The twist of a car consists of velocity and yaw rate, and the yaw rate is the velocity times the
+    curvature given by the steering. It cannot turn on the spot, and while it is at rest the
+    steering does not move.
     """
 
     def __init__(self, config: AckermannConfig) -> None:
-        """Build from a checked configuration."""
+        """Create from a validated configuration."""
         self.config = config
         self.geometry = geometry = config.geometry
         self.max_curvature = geometry.max_curvature(
             _bound(config.max_steering_angle), _bound(config.max_wheel_angle)
         )
-        """Tightest turn [1/m]."""
+        """Max curvature [1/m]."""
         self.aim: float | None = None
-        """Curvature that the steering goes to while the car is to stand [1/m]; None: it stays."""
+        """Target curvature of the steering while the car is at rest [1/m]; None: unchanged."""
         self._steering_velocity = _bound(config.max_steering_velocity)
         self._driven = tuple(
             i for i in range(4) if (config.front_wheel_names, config.rear_wheel_names)[i // 2]
@@ -99,7 +99,7 @@ class AckermannBase:
         ys = (front, -front, rear, -rear)
         steered = (0, 1) if geometry.steered_axle == "front" else (2, 3)
         self._steered_ys = tuple(ys[i] for i in steered)
-        # For each driven wheel: its y, and which steering joint turns it.
+        # For each driven wheel: its y, and its steering joint.
         self._wheels = tuple(
             (ys[i], steered.index(i) if i in steered else None) for i in self._driven
         )
@@ -120,12 +120,12 @@ class AckermannBase:
         return self.config.steering_joint_names
 
     def nearest_twist(self, twist: Twist2) -> Twist2:
-        """Return the twist of the same speed whose turn the steering can make.
+        """Return the twist with the same velocity and the closest feasible curvature.
 
-        A turn on the spot becomes standing still.
+        A turn on the spot becomes rest.
 
         Raises:
-            InvalidCommand: for a twist that is not finite.
+            InvalidCommand: a twist that is not finite.
         """
         if not twist.finite:
             raise InvalidCommand(f"twist {tuple(twist)} is not finite")
@@ -133,23 +133,22 @@ class AckermannBase:
         return self._twist(twist.vx, min(max(twist.wz, -fastest), fastest))
 
     def steer(self, twist: Twist2, steering: Array, dt: float) -> Array:
-        """Return steering angles [rad] on the way to those of ``twist``, one step on.
+        """Return the steering angles [rad] one step towards those of ``twist``.
 
-        The wheel in the middle turns at ``max_steering_velocity``; both wheels belong to one
-        turning centre on all the way. For a twist without speed the steering goes to ``aim``, or
-        stays.
+        The middle wheel turns at ``max_steering_velocity``; both wheels always share one turning
+        centre. For a twist without velocity the steering moves to ``aim``, or stays.
 
         Args:
-            twist: what is to be driven.
-            steering: angles now [rad], shape (2,).
-            dt: time to move in [s]; unless it is above 0 nothing moves.
+            twist: the commanded twist.
+            steering: current angles [rad], shape (2,).
+            dt: duration of the step [s]; unless it is above 0 nothing moves.
         """
         if twist.vx == 0.0:
             return steering if self.aim is None else self.steer_to(self.aim, steering, dt)
         return self.steer_to(self._limited(twist.wz / twist.vx), steering, dt)
 
     def steer_to(self, curvature: float, steering: Array, dt: float) -> Array:
-        """Return steering angles [rad] on the way to those of a curvature [1/m], one step on."""
+        """Return the steering angles [rad] one step towards those of a curvature [1/m]."""
         if not dt > 0.0:
             return steering
         goal = self.geometry.steering_angle(self._limited(curvature))
@@ -160,19 +159,18 @@ class AckermannBase:
         return np.array(self.geometry.wheel_angles(self.geometry.curvature(goal)))
 
     def steering_angle(self, steering: Array) -> float:
-        """Return the angle in the middle [rad], positive to the left turn, of both wheels'."""
+        """Return the middle steering angle [rad] of both wheels, positive to the left."""
         return self.geometry.steering_angle(self.geometry.curvature_of(*_two(steering)))
 
     def twist_at(self, speed: float, steering_angle: float) -> Twist2:
-        """Return the twist of a speed [m/s] under a steering angle [rad].
+        """Return the twist at a velocity [m/s] and a steering angle [rad].
 
         Args:
-            speed: of the axle that does not steer.
-            steering_angle: of the wheel in the middle, positive to the left turn; one beyond the
-                limit counts as the limit.
+            speed: of the unsteered axle [m/s].
+            steering_angle: of the middle wheel, positive to the left; clamped to its limit [rad].
 
         Raises:
-            InvalidCommand: for a number that is not finite.
+            InvalidCommand: a value that is not finite.
         """
         if not (math.isfinite(speed) and math.isfinite(steering_angle)):
             raise InvalidCommand(
@@ -181,20 +179,20 @@ class AckermannBase:
         return self._twist(speed, speed * self.curvature_at(steering_angle))
 
     def curvature_at(self, steering_angle: float) -> float:
-        """Return the curvature [1/m] of a steering angle [rad], within the limit."""
+        """Return the curvature [1/m] of a steering angle [rad], clamped to its limit."""
         most = self.max_steering_angle
         return self.geometry.curvature(min(max(steering_angle, -most), most))
 
     @property
     def max_steering_angle(self) -> float:
-        """Greatest angle in the middle that all limits together allow [rad]."""
+        """Max middle steering angle permitted by all limits [rad]."""
         return self.geometry.steering_angle(self.max_curvature)
 
     def slowed(self, twist: Twist2, steering: Array) -> Twist2:
-        """Return the twist, slower the farther the steering is from the angle that it needs.
+        """Return the twist, slowed down according to the steering error.
 
         Args:
-            twist: what is to be driven.
+            twist: the commanded twist.
             steering: measured angles [rad], shape (2,).
         """
         if twist.vx == 0.0:
@@ -205,16 +203,16 @@ class AckermannBase:
         return twist.scaled(min(max(share, 0.0), 1.0))
 
     def twist_along(self, twist: Twist2, steering: Array) -> Twist2:
-        """Return the twist of the same speed on the curve that the steering angles [rad] give."""
+        """Return the twist of the same velocity with the curvature of steering angles [rad]."""
         curvature = self._limited(self.geometry.curvature_of(*_two(steering)))
         return self._twist(twist.vx, twist.vx * curvature)
 
     def wheels_from_twist(self, twist: Twist2) -> Array:
-        """Return wheel speeds [rad/s], shape (wheels,), with the steered wheels along their way.
+        """Return wheel velocities [rad/s], shape (wheels,), with the steered wheels aligned.
 
         Raises:
-            InvalidCommand: for a twist that is not finite, or has a sideways part other than what
-                turning gives a base frame that is not on the axle that does not steer.
+            InvalidCommand: a twist that is not finite, or with a lateral velocity other than that
+                of a base frame off the unsteered axle during a turn.
         """
         if not twist.finite:
             raise InvalidCommand(f"twist {tuple(twist)} is not finite")
@@ -230,13 +228,13 @@ class AckermannBase:
     def twist_from_wheels(
         self, wheels: Array | Sequence[float], steering: Array | Sequence[float] = NO_STEERING
     ) -> Twist2:
-        """Return the twist of wheel speeds [rad/s] under steering angles [rad], shape (2,).
+        """Return the twist from wheel velocities [rad/s] and steering angles [rad], shape (2,).
 
-        It is the least squares solution of what rolling without slip asks for: of each driven
-        wheel along its heading, and of each steered wheel, driven or not, across it.
+        Least squares solution of rolling without slip: of each driven wheel along its heading, and
+        of each steered wheel, driven or not, across it.
 
         Raises:
-            InvalidCommand: for arrays of another length.
+            InvalidCommand: wrong lengths.
         """
         if len(wheels) != len(self._wheels):
             raise InvalidCommand(
@@ -244,7 +242,7 @@ class AckermannBase:
             )
         angles = self.geometry.rolling_angles(*_two(steering))
         x, headings = self.geometry.steered_x, [(math.cos(a), math.sin(a)) for a in angles]
-        # Normal equations of rows (of the speed, of the yaw rate, right side) [m/s].
+        # Normal equations of the rows (velocity, yaw rate, right side) [m/s].
         vv = vw = ww = v = w = 0.0
         for (y, joint), radius, wheel in zip(
             self._wheels, self._radii.tolist(), wheels, strict=True
@@ -263,8 +261,8 @@ class AckermannBase:
         return min(max(curvature, -self.max_curvature), self.max_curvature)
 
     def _twist(self, speed: float, yaw_rate: float) -> Twist2:
-        """Return a motion of the axle that does not steer, as the base frame has it."""
-        # The sum makes a zero of either sign positive.
+        """Return the twist of the base frame for a motion of the unsteered axle."""
+        # The sum normalizes negative zeros.
         return Twist2(speed, 0.0 - yaw_rate * self.config.fixed_axle_x, yaw_rate)
 
 

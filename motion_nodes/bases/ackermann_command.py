@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a car was asked for last, by yaw rate or by steering angle, told as a twist."""
+"""The current command of a car, by yaw rate or by steering angle, as a twist."""
 
 from __future__ import annotations
 
@@ -14,62 +14,62 @@ from motion_nodes.errors import InvalidCommand
 
 
 class CarCommand:
-    """The newest command; ramps that came with it run on while it holds.
+    """The newest command; its ramps continue while it is valid.
 
-    A steering angle is more than a yaw rate tells while the car stands, so it goes to the base as
-    the ``aim`` of its steering.
+    While the car is at rest, a steering angle contains more information than a yaw rate, so it is
+    passed to the base as the ``aim`` of its steering.
     """
 
     def __init__(
         self, base: AckermannBase, limits: BaseLimits, *, slow_until_steered: bool = False
     ) -> None:
-        """Begin without a command.
+        """Create without a command.
 
         Args:
             base: the car.
-            limits: its limits, which ramps do not run on beyond.
-            slow_until_steered: drive slower the farther the steering is from where it must be.
+            limits: its limits, which ramps do not exceed.
+            slow_until_steered: reduce the velocity according to the steering error.
         """
         self.base, self._limits, self._slow = base, limits, slow_until_steered
         self._ramps = _ramps(base, limits)
         self._twist: Twist2 | None = None
         self._drive: DriveCommand | None = None
         self.note = ""
-        """What of the newest command is not done, in words."""
+        """Which part of the newest command is not executed."""
 
     def reconfigure(
         self, base: AckermannBase, limits: BaseLimits, *, slow_until_steered: bool
     ) -> None:
-        """Take over another geometry or other limits; the command goes on."""
+        """Replace geometry or limits; the command continues."""
         before = self._ramps
         self.base, self._limits, self._slow = base, limits, slow_until_steered
         self._ramps = _ramps(base, limits)
         self._ramps.start(before.speed, before.steering_angle)
 
     def forget(self) -> None:
-        """Have no command; the steering stays."""
+        """Clear the command; the steering stays."""
         self._twist = self._drive = self.base.aim = None
         self.note = ""
 
     def take_twist(self, twist: Twist2) -> None:
-        """Take a command of speed and yaw rate.
+        """Accept a command of velocity and yaw rate.
 
         Raises:
-            InvalidCommand: for a number that is not finite or absurd; the last command stays.
+            InvalidCommand: a value that is not finite or implausible; the previous command stays.
         """
         _check(twist._asdict())
         self.forget()
         self._twist = twist
 
     def take_drive(self, command: DriveCommand, driven: BaseCommand) -> None:
-        """Take a command of speed and steering angle.
+        """Accept a command of velocity and steering angle.
 
         Args:
-            command: what to drive.
-            driven: what is driven now, from where ramps begin.
+            command: the command.
+            driven: current output, from which ramps begin.
 
         Raises:
-            InvalidCommand: for a number that is not finite or absurd; the last command stays.
+            InvalidCommand: a value that is not finite or implausible; the previous command stays.
         """
         _check(command._asdict())
         if self._drive is None:
@@ -78,7 +78,7 @@ class CarCommand:
         self._drive = command
 
     def twist(self, dt: float, steering: Array) -> Twist2 | None:
-        """Return what to drive now, or None without a command.
+        """Return the current twist, or None without a command.
 
         Args:
             dt: time since the last call [s].
@@ -91,7 +91,7 @@ class CarCommand:
             wished = base.twist_at(state.speed, state.steering_angle)
             twist = self._limits.within_velocity(wished)
             if twist.vx != wished.vx:
-                # Were the ramp to run on beyond the limits, the car would be late to brake.
+                # If the ramp continued beyond the limits, the car would brake late.
                 self._ramps.start(twist.vx, self._ramps.steering_angle)
             base.aim = base.geometry.curvature(state.steering_angle)
         if twist is None or not self._slow or twist.vx == 0.0:
@@ -107,12 +107,12 @@ def _check(numbers: dict[str, float]) -> None:
             raise InvalidCommand(f"{name} is {value}; it must be finite")
         if abs(value) > ABSURD_SPEED:
             raise InvalidCommand(
-                f"{name} is {value:g}, beyond {ABSURD_SPEED:g}; a fault, not a wish"
+                f"{name} is {value:g}, beyond {ABSURD_SPEED:g}; such a value is taken for an error"
             )
 
 
 def _ramps(base: AckermannBase, limits: BaseLimits) -> AckermannDrive:
-    """Return ramps that stop where the car's limits are."""
+    """Return ramps with the car's limits."""
     top = limits.wheel_velocity
     return AckermannDrive(
         AckermannDriveConfig(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A car driven by steering angle and speed, each with a ramp of its own: the AckermannDrive form.
+"""A car controlled by steering angle and velocity, each with its own ramp (AckermannDrive).
 
-For library users, and for clients that think in steering angles. All four wheels get a speed.
+For library users, and for clients that use steering angles. All four wheels get a velocity.
 """
 
 from __future__ import annotations
@@ -17,61 +17,62 @@ from motion_nodes.bases.base import Array
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 DEAD_ZONE_ISAAC = 0.0157
-"""[rad] Steering angles below this (0.9 degrees) are straight ahead for Isaac Sim's controller."""
+"""[rad] Isaac Sim's controller treats steering angles below this (0.9 degrees) as straight ahead.
+"""
 
 
 class DriveCommand(NamedTuple):
-    """What to drive; the fields are those of ackermann_msgs/AckermannDrive."""
+    """A drive command; the fields are those of ackermann_msgs/AckermannDrive."""
 
     steering_angle: float = 0.0
-    """Of the wheel in the middle of the steered axle [rad]; positive turns left."""
+    """Of the middle of the steered axle [rad]; positive turns left."""
     steering_angle_velocity: float = 0.0
-    """How fast to get there, its sign does not matter [rad/s]; 0: as fast as allowed."""
+    """Max rate of the steering angle, sign ignored [rad/s]; 0: the limit."""
     speed: float = 0.0
-    """Of the middle of the axle that does not steer [m/s]; negative: backward."""
+    """Velocity of the middle of the unsteered axle [m/s]; negative: backward."""
     acceleration: float = 0.0
-    """How fast to get there, its sign does not matter [m/s^2]; 0: as fast as allowed."""
+    """Max acceleration, sign ignored [m/s^2]; 0: the limit."""
 
 
 class DriveState(NamedTuple):
-    """What wheels and steering are to do now."""
+    """References of wheels and steering."""
 
     steering: Array
     """Angles of the steered wheels, left and right [rad], shape (2,)."""
     wheels: Array
-    """Wheel speeds front left, front right, rear left, rear right [rad/s], shape (4,)."""
+    """Wheel velocities front left, front right, rear left, rear right [rad/s], shape (4,)."""
     steering_angle: float
-    """Of the wheel in the middle [rad]."""
+    """Middle steering angle [rad]."""
     speed: float
-    """[m/s]"""
+    """Velocity [m/s]."""
     notes: tuple[str, ...] = ()
-    """What of the command was not done, and why."""
+    """Which part of the command is not executed, and why."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AckermannDriveConfig:
-    """Limits of the drive; their signs do not matter, and 0 is no limit.
+    """Limits of the drive; signs are ignored, and 0 is no limit.
 
     Raises:
-        InvalidConfig: for a limit that is not finite.
+        InvalidConfig: a limit that is not finite.
     """
 
     geometry: AckermannGeometry
     max_wheel_velocity: float = 0.0
-    """Of any wheel [rad/s]."""
+    """Max velocity of any wheel [rad/s]."""
     max_wheel_rotation_angle: float = 0.0
-    """Of either steered wheel [rad]; the inner one reaches it first."""
+    """Max angle of either steered wheel [rad]; the inner one reaches it first."""
     max_steering_angle: float = 0.0
-    """Of the wheel in the middle [rad]."""
+    """Max middle steering angle [rad]."""
     max_acceleration: float = 0.0
-    """[m/s^2]"""
+    """Max acceleration [m/s^2]."""
     max_steering_angle_velocity: float = 0.0
-    """Of the wheel in the middle [rad/s]."""
+    """Max rate of the middle steering angle [rad/s]."""
     dead_zone: float = 0.0
-    """Steering angles below this drive straight ahead [rad]."""
+    """Steering angles below this count as straight ahead [rad]."""
 
     def __post_init__(self) -> None:
-        """Check every number."""
+        """Validate the numbers."""
         for name in (
             "max_wheel_velocity",
             "max_wheel_rotation_angle",
@@ -99,7 +100,7 @@ class AckermannDriveConfig:
         dead_zone: float = 0.0,
         rear_steering_angles: Literal["rolling", "isaac"] = "rolling",
     ) -> AckermannDriveConfig:
-        """Return a configuration from what Isaac Sim's Ackermann controller is made from.
+        """Return a configuration from the parameters of Isaac Sim's Ackermann controller.
 
         Args:
             wheel_base: distance between the axles [m].
@@ -111,12 +112,12 @@ class AckermannDriveConfig:
             max_wheel_rotation_angle: of either steered wheel [rad]; pi/2 and more do not limit.
             max_acceleration: [m/s^2]
             max_steering_angle_velocity: [rad/s]
-            dead_zone: [rad]; :data:`DEAD_ZONE_ISAAC` is what that controller has.
+            dead_zone: [rad]; :data:`DEAD_ZONE_ISAAC` is that of Isaac Sim.
             rear_steering_angles: with inverted steering, ``rolling`` for wheels that roll without
-                slip, ``isaac`` for the angles of that controller, left and right exchanged.
+                slip, ``isaac`` for the angles of that controller, with left and right swapped.
 
         Raises:
-            InvalidConfig: when both radii are 0, or a number is not what it must be.
+            InvalidConfig: both radii are 0, or a number is invalid.
         """
         if front_wheel_radius == 0.0 and back_wheel_radius == 0.0:
             raise InvalidConfig(
@@ -141,14 +142,14 @@ class AckermannDriveConfig:
 
 
 class AckermannDrive:
-    """Leads speed and steering angle to what was commanded, and tells the wheels.
+    """Moves velocity and steering angle to their commands, and computes the wheel references.
 
-    Limits keep the wheels on one turning centre: a turn that is too tight is widened, and speeds
-    that are too high are lowered together, instead of clipping single wheels.
+    Limits preserve the common turning centre: a turn that is too tight is widened, and velocities
+    that are too high are scaled down together, instead of clipping single wheels.
     """
 
     def __init__(self, config: AckermannDriveConfig) -> None:
-        """Begin standing, with the wheels straight ahead."""
+        """Start at rest, with the wheels straight ahead."""
         self.config = config
         geometry = config.geometry
         self.max_steering_angle = geometry.steering_angle(
@@ -156,26 +157,26 @@ class AckermannDrive:
                 _bound(config.max_steering_angle), _bound(config.max_wheel_rotation_angle)
             )
         )
-        """Greatest angle of the wheel in the middle [rad]."""
+        """Max middle steering angle [rad]."""
         self.start()
 
     def start(self, speed: float = 0.0, steering_angle: float = 0.0) -> None:
-        """Go on from a speed [m/s] and a steering angle [rad]."""
+        """Start at a velocity [m/s] and a steering angle [rad]."""
         self.steering_angle = steering_angle
-        """Reached so far, before the dead zone [rad]."""
+        """Current value, before the dead zone [rad]."""
         self.speed = speed
-        """Reached so far [m/s]."""
+        """Current value [m/s]."""
 
     def step(self, command: DriveCommand, dt: float = 0.0) -> DriveState:
-        """Return what to do now.
+        """Return the current references.
 
         Args:
-            command: what was asked for.
-            dt: time since the last step [s]. What has a ramp moves only when it is above 0; what
-                has none is there at once.
+            command: the command.
+            dt: time since the last step [s]. Ramps advance only if it is above 0; values without a
+                ramp change at once.
 
         Raises:
-            InvalidCommand: for a command or time that is not finite; nothing changes.
+            InvalidCommand: a command or time that is not finite; nothing changes.
         """
         self._check(dt=dt, **command._asdict())
         rise = _rate(command.acceleration, self.config.max_acceleration)
@@ -192,18 +193,19 @@ class AckermannDrive:
     def step_accelerating(
         self, steering_angle: float, current_speed: float, acceleration: float, dt: float
     ) -> DriveState:
-        """Return what to do now, from a measured speed and an acceleration along the car.
+        """Return the current references from a measured velocity and an acceleration.
 
-        The input of older Ackermann controllers: the speed is ``current_speed + acceleration dt``.
+        Interface of older Ackermann controllers: the velocity is ``current_speed + acceleration
+        dt``.
 
         Args:
-            steering_angle: of the wheel in the middle, taken on at once [rad].
+            steering_angle: middle steering angle, applied at once [rad].
             current_speed: measured [m/s].
             acceleration: with sign: negative brakes a car that drives forward [m/s^2].
-            dt: time to accelerate for [s]; unless it is above 0 the speed stays.
+            dt: duration of the acceleration [s]; unless it is above 0 the velocity stays.
 
         Raises:
-            InvalidCommand: for a number that is not finite; nothing changes.
+            InvalidCommand: a value that is not finite; nothing changes.
         """
         self._check(
             steering_angle=steering_angle,
@@ -219,10 +221,10 @@ class AckermannDrive:
         return self._state(notes)
 
     def wheel_speed(self, state: DriveState) -> float:
-        """Return the one wheel speed of older controllers: of a steered wheel going straight.
+        """Return the single wheel velocity of older controllers: of a steered wheel going straight.
 
         Returns:
-            Speed over the radius of the steered wheels [rad/s].
+            Velocity over the radius of the steered wheels [rad/s].
         """
         geometry = self.config.geometry
         front = geometry.steered_axle == "front"
@@ -239,7 +241,7 @@ class AckermannDrive:
         return math.copysign(most, steering_angle)
 
     def _state(self, notes: list[str]) -> DriveState:
-        """Return what the present speed and angle ask of the wheels, within their limit."""
+        """Return the wheel references of the current velocity and angle, within their limit."""
         geometry = self.config.geometry
         straight = abs(self.steering_angle) < abs(self.config.dead_zone)
         angle = 0.0 if straight else self.steering_angle
@@ -268,12 +270,12 @@ def _bound(limit: float) -> float:
 
 
 def _rate(asked: float, limit: float) -> float:
-    """Return the rate of a ramp: what was asked for within the limit; infinite for none."""
+    """Return the rate of a ramp: the requested one within the limit; infinite for none."""
     return min(_bound(asked), _bound(limit))
 
 
 def _toward(start: float, goal: float, rate: float, dt: float) -> float:
-    """Return the value on the way from start to goal after a time, never beyond the goal."""
+    """Return the value moved from start towards goal for a time, never beyond the goal."""
     if rate == math.inf or abs(goal - start) <= rate * dt:
         return goal
     return start + math.copysign(rate * dt, goal - start)

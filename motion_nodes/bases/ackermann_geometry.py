@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the wheels of a car are, and what that makes of a turn: wheel angles and wheel speeds.
+"""Geometry of a car: steering angles and wheel velocities of a turn.
 
-All turns are told by their curvature, seen from the middle of the axle that does not steer: it
-needs no special case for driving straight. Positive turns left, whichever axle steers.
+Turns are described by their curvature at the middle of the unsteered axle, so driving straight is
+no special case. Positive turns left, whichever axle steers.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Literal
 from motion_nodes.errors import InvalidConfig
 
 TIGHTEST = 0.999
-"""Share of the curvature at which a wheel would stand on the turning centre that may be driven.
+"""Max curvature, as a fraction of the one at which a wheel would be at the turning centre.
 
-There the wheel's angle jumps by 180 degrees and its speed changes sign.
+There the wheel's angle jumps by 180 degrees and its velocity changes sign.
 """
 
 
@@ -24,12 +24,12 @@ There the wheel's angle jumps by 180 degrees and its speed changes sign.
 class AckermannGeometry:
     """Two axles, one of them steered.
 
-    Source: rolling without slip of every wheel about one turning centre on the line of the axle
-    that does not steer (Siegwart, Nourbakhsh, Scaramuzza, Autonomous Mobile Robots, 2nd ed.,
-    section 3.2).
+    Source: rolling without slip of every wheel about one turning centre on the line of the
+    unsteered axle (Siegwart, Nourbakhsh, Scaramuzza, Autonomous Mobile Robots, 2nd ed., section
+    3.2).
 
     Raises:
-        InvalidConfig: for a length that is not positive, or an axle that there is not.
+        InvalidConfig: a length that is not positive, or an unknown axle.
     """
 
     wheelbase: float
@@ -45,11 +45,11 @@ class AckermannGeometry:
     steered_axle: Literal["front", "rear"] = "front"
     rear_steering_angles: Literal["rolling", "isaac"] = "rolling"
     """Left and right angle of a steered rear axle: ``rolling``: perpendicular to the line to the
-    turning centre; ``isaac``: the two exchanged, as Isaac Sim's inverted steering has them. Without
-    effect where the front axle steers."""
+    turning centre; ``isaac``: the two swapped, as in Isaac Sim's inverted steering. No effect if
+    the front axle steers."""
 
     def __post_init__(self) -> None:
-        """Check every number."""
+        """Validate the numbers."""
         for field in fields(self)[:5]:
             value = getattr(self, field.name)
             if not (math.isfinite(value) and value > 0.0):
@@ -63,12 +63,12 @@ class AckermannGeometry:
 
     @property
     def steered_x(self) -> float:
-        """How far the steered axle is ahead of the other; negative where the rear steers [m]."""
+        """Position of the steered axle ahead of the other; negative for rear steering [m]."""
         return self.wheelbase if self.steered_axle == "front" else -self.wheelbase
 
     @property
     def exchanged(self) -> bool:
-        """Whether the left wheel has the angle that rolling gives the right one, and vice versa."""
+        """Whether the angles of left and right wheel are swapped relative to rolling."""
         return self.steered_axle == "rear" and self.rear_steering_angles == "isaac"
 
     @property
@@ -80,13 +80,13 @@ class AckermannGeometry:
         """Return the curvature [1/m] of a steering angle [rad].
 
         Args:
-            steering_angle: of one wheel in the middle of the steered axle that would drive the
-                same turn; positive turns left, so with rear steering the wheels point right.
+            steering_angle: of one wheel in the middle of the steered axle that would drive the same
+                turn; positive turns left, so with rear steering the wheels point right.
         """
         return math.tan(steering_angle) / self.wheelbase
 
     def steering_angle(self, curvature: float) -> float:
-        """Return the angle [rad] that :meth:`curvature` takes."""
+        """Return the steering angle [rad] of a curvature [1/m]; inverse of :meth:`curvature`."""
         return math.atan(curvature * self.wheelbase)
 
     def wheel_angles(self, curvature: float) -> tuple[float, float]:
@@ -97,15 +97,15 @@ class AckermannGeometry:
     def rolling_angles(self, left: float, right: float) -> tuple[float, float]:
         """Convert joint angles [rad] to those of wheels that roll without slip, or back.
 
-        The identity unless ``rear_steering_angles`` exchanges the two.
+        The identity unless ``rear_steering_angles`` swaps the two.
         """
         return (right, left) if self.exchanged else (left, right)
 
     def curvature_of(self, left: float, right: float) -> float:
         """Return the curvature [1/m] of the angles of both steered wheels [rad].
 
-        Where the two do not belong to one turning centre, it is the one that makes the steered
-        wheels slip the least (least squares of their sideways speeds).
+        If the two have no common turning centre, it is the one with the least slip of the steered
+        wheels (least squares of their lateral velocities).
         """
         x, half = self.steered_x, 0.5 * self.steered_track
         left, right = self.rolling_angles(left, right)
@@ -116,10 +116,10 @@ class AckermannGeometry:
         return upper / lower if lower > 0.0 else math.copysign(math.inf, upper)
 
     def wheel_speeds(self, speed: float, yaw_rate: float) -> tuple[float, float, float, float]:
-        """Return wheel speeds [rad/s]: front left, front right, rear left, rear right.
+        """Return wheel velocities [rad/s]: front left, front right, rear left, rear right.
 
         Args:
-            speed: of the middle of the axle that does not steer [m/s].
+            speed: of the middle of the unsteered axle [m/s].
             yaw_rate: [rad/s]
         """
         across = yaw_rate * self.steered_x
@@ -138,12 +138,12 @@ class AckermannGeometry:
     def max_curvature(
         self, max_steering_angle: float = math.inf, max_wheel_angle: float = math.inf
     ) -> float:
-        """Return the tightest turn there is [1/m].
+        """Return the max curvature [1/m].
 
         Args:
-            max_steering_angle: of the wheel in the middle [rad]; pi/2 and more do not limit.
-            max_wheel_angle: of either steered wheel [rad], which the inner one reaches first;
-                pi/2 and more do not limit.
+            max_steering_angle: of the middle wheel [rad]; pi/2 and more do not limit.
+            max_wheel_angle: of either steered wheel [rad], which the inner one reaches first; pi/2
+                and more do not limit.
         """
         widest = max(self.front_track_width, self.rear_track_width)
         tightest = TIGHTEST * 2.0 / widest

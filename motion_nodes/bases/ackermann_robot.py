@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The car that a robot's description tells of, with places and joint limits from its URDF."""
+"""Configuration of a car-like robot, with positions and joint limits from its URDF."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Robot
 
 ALIKE = 0.05
-"""[m] How far the places of steering joints in the URDF may lie from one line across the car."""
+"""Max distance of the steering joints in the URDF from one line across the car [m]."""
 
 
 def ackermann_config(robot: Robot, spec: AckermannSpec) -> AckermannConfig:
     """Return joints, geometry and limits of a car.
 
-    Where its axles are the URDF says: the steering joints are over one of them, the other is a
-    wheelbase away. The URDF's limits of the steering joints hold besides those of robot.yaml.
+    The positions of the axles are those of the URDF: the steering joints define one of them, the
+    other is a wheelbase away. The URDF's limits of the steering joints apply in addition to those
+    of robot.yaml.
 
     Raises:
-        InvalidConfig: for joints that turn the wrong way or steering joints that are not on one
-            axle.
+        InvalidConfig: joints with the wrong sign, or steering joints that are not on one axle.
     """
     geometry = AckermannGeometry(
         wheelbase=spec.wheelbase,
@@ -51,10 +51,10 @@ def ackermann_config(robot: Robot, spec: AckermannSpec) -> AckermannConfig:
 
 
 def max_wheel_angle(robot: Robot, steering_joint_names: tuple[str, ...]) -> float:
-    """Return how far the steering joints turn to either side [rad].
+    """Return the max angle of the steering joints to either side [rad].
 
     Raises:
-        InvalidConfig: for a joint that there is not, or that does not turn to both sides.
+        InvalidConfig: an unknown joint, or one that does not turn to both sides.
     """
     angles = []
     for name in steering_joint_names:
@@ -71,7 +71,7 @@ def max_wheel_angle(robot: Robot, steering_joint_names: tuple[str, ...]) -> floa
 
 
 def _steered_axle_x(robot: Robot, spec: AckermannSpec) -> float:
-    """Return where the steered axle is, ahead of the base frame [m]."""
+    """Return the position of the steered axle ahead of the base frame [m]."""
     places = []
     for name in spec.steering_joint_names:
         X_BJ, axis = _joint_in_base(robot, name)

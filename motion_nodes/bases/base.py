@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every wheeled base can do, and the values that go in and out."""
+"""Interface of wheeled bases, and its values."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 NO_STEERING: Array = np.zeros(0)
-"""Angles of no steering joints."""
+"""Steering angles of a base without steering joints."""
 
 
 class Twist2(NamedTuple):
     """Velocity of the base frame in itself (x forward, y left, yaw counter-clockwise)."""
 
     vx: float = 0.0
-    """[m/s]"""
+    """Longitudinal velocity [m/s]."""
     vy: float = 0.0
-    """[m/s]"""
+    """Lateral velocity [m/s]."""
     wz: float = 0.0
-    """[rad/s]"""
+    """Yaw rate [rad/s]."""
 
     @property
     def finite(self) -> bool:
@@ -31,7 +31,7 @@ class Twist2(NamedTuple):
         return math.isfinite(self.vx) and math.isfinite(self.vy) and math.isfinite(self.wz)
 
     def scaled(self, factor: float) -> Twist2:
-        """Return the twist times a factor: same direction of travel, same curvature.
+        """Return the twist times a factor: same direction, same curvature.
 
         Args:
             factor: of all three components.
@@ -40,10 +40,10 @@ class Twist2(NamedTuple):
 
 
 class WheeledBase(Protocol):
-    """Kinematics of a base: wheel speeds from a twist and the twist from wheel motion.
+    """Kinematics of a base: wheel velocities from a twist and vice versa.
 
-    A base on steered wheels has steering joints too; what they do to the twist is settled first
-    (:meth:`steer`, then :meth:`twist_along`), so that wheel speeds always fit the steering.
+    A base with steered wheels has steering joints too; their effect on the twist is computed first
+    (:meth:`steer`, then :meth:`twist_along`), so that wheel velocities always match the steering.
     """
 
     @property
@@ -58,46 +58,46 @@ class WheeledBase(Protocol):
 
     @property
     def steering_names(self) -> tuple[str, ...]:
-        """Steering joints, in the order of all steering arrays; empty where wheels do not steer."""
+        """Steering joints, in the order of all steering arrays; empty without steered wheels."""
         ...
 
     def nearest_twist(self, twist: Twist2) -> Twist2:
-        """Return the twist nearest to ``twist`` that the base can drive at all.
+        """Return the feasible twist closest to ``twist``.
 
         Raises:
-            InvalidCommand: for a twist that is not finite.
+            InvalidCommand: a twist that is not finite.
         """
         ...
 
     def steer(self, twist: Twist2, steering: Array, dt: float) -> Array:
-        """Return steering angles [rad] on the way to those of ``twist``, one step on.
+        """Return the steering angles [rad] one step towards those of ``twist``.
 
         Args:
-            twist: what is to be driven, as :meth:`nearest_twist` gives it.
-            steering: angles now [rad], shape (steering joints,).
-            dt: time to move in [s].
+            twist: the commanded twist, as returned by :meth:`nearest_twist`.
+            steering: current angles [rad], shape (steering joints,).
+            dt: duration of the step [s].
         """
         ...
 
     def twist_along(self, twist: Twist2, steering: Array) -> Twist2:
-        """Return ``twist`` with the curvature that the steering angles [rad] give it."""
+        """Return ``twist`` with the curvature of the steering angles [rad]."""
         ...
 
     def wheels_from_twist(self, twist: Twist2) -> Array:
-        """Return wheel speeds [rad/s], shape (wheels,), that drive the base with ``twist``."""
+        """Return the wheel velocities [rad/s], shape (wheels,), of a twist."""
         ...
 
     def twist_from_wheels(self, wheels: Array, steering: Array = NO_STEERING) -> Twist2:
-        """Return the twist that wheel speeds [rad/s], shape (wheels,), drive the base with.
+        """Return the twist of wheel velocities [rad/s], shape (wheels,).
 
-        The map is linear in the wheels, so wheel angles [rad] give the path travelled
-        [m, m, rad] in the body frame. ``steering`` are the angles [rad] meanwhile.
+        The map is linear in the wheels, so wheel angles [rad] give the displacement [m, m, rad] in
+        the body frame. ``steering`` are the angles [rad] meanwhile.
         """
         ...
 
 
 class Unsteered:
-    """The steering of a base that has none."""
+    """Mixin for a base without steering."""
 
     @property
     def steering_names(self) -> tuple[str, ...]:
@@ -105,20 +105,20 @@ class Unsteered:
         return ()
 
     def steer(self, twist: Twist2, steering: Array, dt: float) -> Array:
-        """Return what there is: nothing."""
+        """Return no angles."""
         return NO_STEERING
 
     def twist_along(self, twist: Twist2, steering: Array) -> Twist2:
-        """Return the twist as it is."""
+        """Return the twist unchanged."""
         return twist
 
 
 class BaseCommand(NamedTuple):
-    """What a base is to do now."""
+    """References of a base."""
 
     twist: Twist2
-    """The twist that wheels and steering give."""
+    """Twist given by wheels and steering."""
     wheels: Array
-    """Wheel speeds [rad/s], shape (wheels,)."""
+    """Wheel velocities [rad/s], shape (wheels,)."""
     steering: Array
     """Steering angles [rad], shape (steering joints,)."""

@@ -22,10 +22,10 @@ def bound(*limits: float) -> float:
 
 
 def check_finite(owner: object) -> None:
-    """Refuse infinite numbers among a dataclass's fields: no limit is written as 0.
+    """Raise an error for infinite numbers among a dataclass's fields: no limit is written as 0.
 
     Raises:
-        InvalidConfig: naming the field.
+        InvalidConfig: names the field.
     """
     for entry in fields(owner):  # type: ignore[arg-type]
         value = getattr(owner, entry.name)
@@ -35,34 +35,34 @@ def check_finite(owner: object) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class BodyAxisLimits:
-    """Limits of one body axis; 0 or NaN means not set, and signs do not matter.
+    """Limits of one body axis; 0 or NaN means not set, and signs are ignored.
 
-    The names are those of ros2_controllers, which writes limits of the other direction and of
-    braking as negative numbers.
+    The names are those of ros2_controllers, where limits of the opposite direction and of braking
+    are negative numbers.
 
     Raises:
-        InvalidConfig: for an infinite limit, or a jerk limit where nothing bounds the acceleration.
+        InvalidConfig: an infinite limit, or a jerk limit without a velocity or acceleration limit.
     """
 
     max_velocity: float = math.nan
     """Forward, left or counter-clockwise [m/s or rad/s]."""
     min_velocity: float = math.nan
-    """The other way; not set: as ``max_velocity``."""
+    """Backward, right or clockwise; not set: as ``max_velocity``."""
     max_acceleration: float = math.nan
-    """While the speed grows [m/s^2 or rad/s^2]."""
+    """While the magnitude of the velocity increases [m/s^2 or rad/s^2]."""
     max_deceleration: float = math.nan
-    """While the speed falls; not set: as ``max_acceleration``."""
+    """While the magnitude of the velocity decreases; not set: as ``max_acceleration``."""
     max_acceleration_reverse: float = math.nan
-    """While the speed grows the other way; not set: as ``max_acceleration``."""
+    """While accelerating in the opposite direction; not set: as ``max_acceleration``."""
     max_deceleration_reverse: float = math.nan
-    """While the speed of the other way falls; not set: as ``max_deceleration``."""
+    """While decelerating from the opposite direction; not set: as ``max_deceleration``."""
     max_jerk: float = math.nan
     """Rate of change of the acceleration [m/s^3 or rad/s^3]."""
     min_jerk: float = math.nan
-    """The same for falling acceleration; the smaller one of both holds for both."""
+    """The same for decreasing acceleration; the smaller one of both applies to both."""
 
     def __post_init__(self) -> None:
-        """Check every number."""
+        """Validate the numbers."""
         check_finite(self)
         if math.isfinite(self.jerk) and math.isinf(self.steepest):
             raise InvalidConfig(
@@ -71,22 +71,22 @@ class BodyAxisLimits:
 
     @cached_property
     def forward(self) -> float:
-        """Greatest positive velocity."""
+        """Max positive velocity."""
         return bound(self.max_velocity)
 
     @cached_property
     def backward(self) -> float:
-        """Greatest velocity the other way, as a positive number."""
+        """Max velocity in the opposite direction, as a positive number."""
         return bound(self.min_velocity, self.max_velocity)
 
     @cached_property
     def jerk(self) -> float:
-        """Greatest rate of change of the acceleration."""
+        """Max rate of change of the acceleration."""
         return min(bound(self.max_jerk), bound(self.min_jerk))
 
     @cached_property
     def _default(self) -> float:
-        """Acceleration where none is set: what a jerk limit lets happen between both top speeds."""
+        """Default acceleration: that of a jerk-limited change between both max velocities."""
         return math.sqrt((self.forward + self.backward) * self.jerk)
 
     @cached_property
@@ -103,16 +103,16 @@ class BodyAxisLimits:
 
     @cached_property
     def steepest(self) -> float:
-        """The greatest of all accelerations."""
+        """The maximum of all accelerations."""
         return max(*self._rise, *self._fall)
 
     @cached_property
     def even(self) -> bool:
-        """True when all accelerations are the same."""
+        """True if all accelerations are equal."""
         return min(*self._rise, *self._fall) == self.steepest
 
     def velocity(self, wanted: float) -> float:
-        """Return a velocity within the limits.
+        """Return a velocity clamped to the limits.
 
         Args:
             wanted: velocity [m/s or rad/s].
@@ -120,7 +120,7 @@ class BodyAxisLimits:
         return min(max(wanted, -self.backward), self.forward)
 
     def rise(self, direction: float) -> float:
-        """Return the max acceleration while the speed grows [m/s^2 or rad/s^2].
+        """Return the max acceleration while the magnitude increases [m/s^2 or rad/s^2].
 
         Args:
             direction: sign of the velocity.
@@ -160,28 +160,28 @@ class BodyAxisLimits:
 class BaseLimits:
     """Limits of a whole base.
 
-    Body limits act on all axes alike: the twist is scaled to within the velocity limits, and it
-    changes along a straight line of twists, no faster than the axis that takes longest. So a
-    diagonal stays straight, and a curve keeps its curvature while the base starts and stops.
+    Body limits apply to all axes together: the twist is scaled to within the velocity limits, and
+    changes along a straight line of twists, at the rate of the slowest axis. So a diagonal stays
+    straight, and a curve keeps its curvature while the base starts and stops.
     """
 
     x: BodyAxisLimits = field(default_factory=BodyAxisLimits)
-    """Forward and backward."""
+    """Longitudinal axis."""
     y: BodyAxisLimits = field(default_factory=BodyAxisLimits)
-    """Sideways."""
+    """Lateral axis."""
     yaw: BodyAxisLimits = field(default_factory=BodyAxisLimits)
-    """Turning."""
+    """Yaw axis."""
     clip_axes: bool = False
-    """Limit each body axis by itself, as ros2_controllers does; changes the curve driven."""
+    """Limit each body axis separately, as ros2_controllers does; changes the curve driven."""
     max_wheel_velocity: float = math.nan
-    """Of any wheel [rad/s]; 0 or NaN: not limited."""
+    """Max velocity of any wheel [rad/s]; 0 or NaN: not limited."""
     max_wheel_acceleration: float = math.nan
-    """Of any wheel [rad/s^2]; 0 or NaN: not limited."""
+    """Max acceleration of any wheel [rad/s^2]; 0 or NaN: not limited."""
     clip_wheels: bool = False
-    """Clip each wheel by itself, which changes the curve driven, instead of scaling the twist."""
+    """Clip each wheel separately, which changes the curve driven, instead of scaling the twist."""
 
     def __post_init__(self) -> None:
-        """Check the limits of the wheels."""
+        """Validate the limits of the wheels."""
         check_finite(self)
 
     @cached_property
@@ -191,12 +191,12 @@ class BaseLimits:
 
     @cached_property
     def wheel_velocity(self) -> float:
-        """Greatest speed of a wheel [rad/s], or infinity."""
+        """Max velocity of a wheel [rad/s], or infinity."""
         return bound(self.max_wheel_velocity)
 
     @cached_property
     def wheel_acceleration(self) -> float:
-        """Greatest acceleration of a wheel [rad/s^2], or infinity."""
+        """Max acceleration of a wheel [rad/s^2], or infinity."""
         return bound(self.max_wheel_acceleration)
 
     def within_velocity(self, wanted: Twist2) -> Twist2:
@@ -210,5 +210,5 @@ class BaseLimits:
         if self.clip_axes or clipped == wanted:
             return clipped
         scaled = wanted.scaled(min(c / v for c, v in zip(clipped, wanted, strict=True) if v != 0.0))
-        # Scaling may round to just above a limit.
+        # Rounding of the scaling may exceed a limit.
         return Twist2(x.velocity(scaled.vx), y.velocity(scaled.vy), yaw.velocity(scaled.wz))

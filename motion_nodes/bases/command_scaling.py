@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gains and speed limits that a command meets before anything else."""
+"""Gains and velocity limits applied to a command first."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from motion_nodes.errors import InvalidConfig
 
 @dataclass(frozen=True, kw_only=True)
 class CommandShape:
-    """What becomes of a command; a limit of 0 or NaN is not set.
+    """Preprocessing of a command; a limit of 0 or NaN is not set.
 
-    Other than the limits of the body's axes, which slow a twist down as a whole, these treat
-    driving and turning each by itself.
+    Unlike the limits of the body's axes, which scale a twist as a whole, these treat translation
+    and rotation separately.
 
     Raises:
-        InvalidConfig: for a gain that is negative or not finite, or an infinite limit.
+        InvalidConfig: a gain that is negative or not finite, or an infinite limit.
     """
 
     linear_gain: float = 1.0
@@ -27,12 +27,12 @@ class CommandShape:
     angular_gain: float = 1.0
     """Factor on wz."""
     max_linear_speed: float = math.nan
-    """Of vx and vy together [m/s]; a faster command is slowed down in its own direction."""
+    """Max norm of vx and vy [m/s]; a faster command is scaled in its own direction."""
     max_angular_speed: float = math.nan
-    """[rad/s]"""
+    """Max yaw rate [rad/s]."""
 
     def __post_init__(self) -> None:
-        """Check every number."""
+        """Validate the numbers."""
         check_finite(self)
         for name in ("linear_gain", "angular_gain"):
             value = getattr(self, name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives a base: newest twist in, wheel speeds out, odometry from what the wheels did."""
+"""Base controller: newest twist in, wheel velocities out, odometry from measured wheels."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from motion_nodes.bases.wheel_odometry_input import WheelMotion
 from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 ABSURD_SPEED = 1e3
-"""[m/s and rad/s] Beyond this a command is taken for a fault, not for a wish."""
+"""[m/s and rad/s] Commands beyond this are rejected as implausible."""
 ROUNDING = 1e-9
-"""[m/s and rad/s, or a share] What counts as the same."""
+"""[m/s and rad/s, or a ratio] Tolerance for equal values."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BaseControllerConfig:
-    """How a base is driven.
+    """Settings of a base controller.
 
     Raises:
-        InvalidConfig: for a timeout that is not finite and above 0.
+        InvalidConfig: a timeout that is not finite and above 0.
     """
 
     limits: BaseLimits
     shape: CommandShape = field(default_factory=CommandShape)
-    """Gains and speed limits that each command meets first."""
+    """Gains and velocity limits applied to each command first."""
     cmd_vel_timeout: float = 0.5
-    """A command older than this [s] counts as a stop."""
+    """Timeout of a command, after which the base stops [s]."""
     open_loop: bool = False
-    """Odometry adds up what was commanded, after all limits, not what was measured."""
+    """Odometry integrates the commanded motion, after all limits, instead of the measured one."""
     position_feedback: bool = True
-    """What is measured are wheel angles; else wheel speeds."""
+    """Measurements are wheel angles; else wheel velocities."""
     odometry: OdometryConfig = field(default_factory=OdometryConfig)
 
     def __post_init__(self) -> None:
-        """Check the timeout."""
+        """Validate the timeout."""
         if not 0.0 < self.cmd_vel_timeout < float("inf"):
             raise InvalidConfig(
                 f"cmd_vel_timeout is {self.cmd_vel_timeout} s; it must be finite and above 0"
@@ -52,28 +52,28 @@ class BaseControllerConfig:
 
 
 class BaseController:
-    """The whole of a base's control but the messages."""
+    """Control of a base, without the messages."""
 
     def __init__(self, base: WheeledBase, config: BaseControllerConfig) -> None:
-        """Begin standing at the odometry's origin."""
+        """Start at rest at the odometry's origin."""
         self.base, self.config = base, config
         self.odometry = Odometry(config.odometry)
         self.slip = SlipWatch(base)
         self.wanted = Twist2()
-        """What the newest command asks for, as far as the base can drive it at all."""
+        """The feasible part of the newest command."""
         self.not_driven = ""
-        """What of the newest command the base cannot drive, in words."""
+        """The infeasible part of the newest command, as text."""
         self._wanted_at = -float("inf")
         self.driven = BaseCommand(
             Twist2(), np.zeros(len(base.wheel_names)), np.zeros(len(base.steering_names))
         )
-        """What was commanded last."""
+        """The last output."""
         self._motion = WheelMotion()
         self._stepped_at: float | None = None
         self._ramps = self._new_ramps()
 
     def reconfigure(self, base: WheeledBase, config: BaseControllerConfig) -> None:
-        """Use another geometry or other limits; motion and odometry continue.
+        """Replace geometry or limits; motion and odometry continue.
 
         Args:
             base: kinematics.
@@ -89,14 +89,14 @@ class BaseController:
             self._ramps.start(self.driven.twist)
 
     def command(self, twist: Twist2, given: float) -> None:
-        """Take a new command; what of it the base cannot drive is left out.
+        """Accept a new command; its infeasible part is dropped.
 
         Args:
-            twist: what to drive.
-            given: time it was given [s]; one given before the last command is passed over.
+            twist: the command.
+            given: time of the command [s]; one older than the last command is ignored.
 
         Raises:
-            InvalidCommand: not finite, or beyond :data:`ABSURD_SPEED`; the last command stays.
+            InvalidCommand: not finite, or beyond :data:`ABSURD_SPEED`; the previous command stays.
         """
         if not twist.finite:
             raise InvalidCommand(f"twist (vx, vy, wz) = {tuple(twist)} is not finite")
@@ -119,7 +119,7 @@ class BaseController:
         return now - self._wanted_at
 
     def halt(self) -> BaseCommand:
-        """Return the command that stops at once, without ramps; the steering stays."""
+        """Return the command that stops immediately, without ramps; the steering stays."""
         self.wanted, self._wanted_at, self.not_driven = Twist2(), -float("inf"), ""
         self._ramps.start(Twist2())
         self.driven = BaseCommand(
@@ -128,10 +128,10 @@ class BaseController:
         return self.driven
 
     def step(self, now: float, dt: float) -> BaseCommand:
-        """Return the twist to drive now, with its wheel speeds and steering angles.
+        """Return the current twist, with its wheel velocities and steering angles.
 
-        The limit of the wheels holds before the ramps as well as after them: were the ramps to
-        run on beyond what the wheels can do, the base would be late to brake.
+        The wheel limit is applied before the ramps as well as after them: if the ramps continued
+        beyond what the wheels can do, the base would brake late.
 
         Args:
             now: time, on the clock of :meth:`command` [s].
@@ -153,17 +153,17 @@ class BaseController:
         return self.driven
 
     def measure(self, wheels: Array, dt: float, steering: Array = NO_STEERING) -> None:
-        """Take a measurement of the wheels, and add the motion since the last one to the odometry.
+        """Process a wheel measurement, and add the motion since the last one to the odometry.
 
         Args:
-            wheels: angles [rad], or speeds [rad/s] without ``position_feedback``, in the order of
-                ``base.wheel_names``, shape (wheels,); when a number is not finite the measurement
-                is passed over, and its time counts for the next.
+            wheels: angles [rad], or velocities [rad/s] without ``position_feedback``, in the order
+                of ``base.wheel_names``, shape (wheels,); a measurement that is not finite is
+                ignored, and its time is added to the next.
             dt: time between the two measurements [s].
             steering: measured steering angles [rad], shape (steering joints,).
 
         Raises:
-            InvalidCommand: for an array of another length; nothing changes.
+            InvalidCommand: wrong length; nothing changes.
         """
         for array, names, what in (
             (wheels, self.base.wheel_names, "wheel values"),
@@ -172,7 +172,7 @@ class BaseController:
             if array.shape != (len(names),):
                 raise InvalidCommand(f"{array.size} {what} given; the base has {len(names)}")
         if not self._motion.begun and np.isfinite(steering).all():
-            # Nothing but the first command moves the steering.
+            # Only commands move the steering.
             self.driven = self.driven._replace(steering=np.array(steering))
         step = self._motion.since_last(wheels, steering, dt, self.config.position_feedback)
         if step is None:
@@ -183,7 +183,7 @@ class BaseController:
             self.odometry.advance(self.base.twist_from_wheels(turned, steering), dt)
 
     def forget_wheels(self) -> None:
-        """Begin measuring anew: the next angles are where the wheels are, not how far they went."""
+        """Reset the measurement: the next angles are the new reference, without motion."""
         self._motion.forget()
         self.slip.forget()
         self.odometry.rest()
@@ -204,11 +204,11 @@ class BaseController:
             self.odometry.advance(self.driven.twist.scaled(now - last), now - last)
 
     def _within_wheels(self, twist: Twist2, dt: float | None = None) -> tuple[Twist2, Array]:
-        """Return the twist that the wheels can drive, and their speeds.
+        """Return the twist within the wheel limits, and the wheel velocities.
 
         Args:
-            twist: what to drive.
-            dt: where the wheels are to do it this long from now [s]; None: sooner or later.
+            twist: the commanded twist.
+            dt: duration in which it must be reached, for acceleration limits [s]; None: unlimited.
         """
         limits, wheels = self.config.limits, self.base.wheels_from_twist(twist)
         top = limits.wheel_velocity
@@ -229,9 +229,9 @@ class BaseController:
 
 
 def _difference(asked: Twist2, driven: Twist2) -> str:
-    """Say what of a twist is not driven, or nothing.
+    """Return which part of a twist is infeasible, as text; empty if none.
 
-    A sideways part that nobody asked for comes with a base frame that is not on a fixed axle.
+    A lateral velocity that was not commanded results from a base frame off the unsteered axle.
     """
     parts = [
         f"{name} {a:.3g} as {d:.3g} {unit}"

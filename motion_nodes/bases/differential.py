@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differential drive: one or more wheels on each side, all of a side turning alike."""
+"""Differential drive: one or more wheels per side, all of a side with the same velocity."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from motion_nodes.model.bounds import repeated
 
 @dataclass(frozen=True, kw_only=True)
 class DifferentialConfig:
-    """Geometry of a differential base; the words are those of ros2_controllers.
+    """Geometry of a differential base; names as in ros2_controllers.
 
     Raises:
-        InvalidConfig: for a radius, separation or multiplier that is not positive, or no wheels.
+        InvalidConfig: a radius, separation or multiplier that is not positive, or no wheels.
     """
 
     left_wheel_names: tuple[str, ...]
     right_wheel_names: tuple[str, ...]
     wheel_radius: float
-    """[m]"""
+    """Wheel radius [m]."""
     wheel_separation: float
     """Distance between the contact points of left and right wheels [m]."""
     wheel_separation_multiplier: float = 1.0
-    """Correction found by turning on the spot and measuring."""
+    """Calibration factor, measured by turning on the spot."""
     left_wheel_radius_multiplier: float = 1.0
-    """Correction found by driving straight and measuring."""
+    """Calibration factor, measured by driving straight."""
     right_wheel_radius_multiplier: float = 1.0
     """See ``left_wheel_radius_multiplier``."""
 
     def __post_init__(self) -> None:
-        """Check every number."""
+        """Validate the numbers."""
         for name in (
             "wheel_radius",
             "wheel_separation",
@@ -62,7 +62,7 @@ class DifferentialBase(Unsteered):
     """
 
     def __init__(self, config: DifferentialConfig) -> None:
-        """Build from a checked configuration."""
+        """Create from a validated configuration."""
         self.config = config
         self._separation = config.wheel_separation * config.wheel_separation_multiplier
         self._left_radius = config.wheel_radius * config.left_wheel_radius_multiplier
@@ -83,20 +83,20 @@ class DifferentialBase(Unsteered):
         )
 
     def nearest_twist(self, twist: Twist2) -> Twist2:
-        """Return the twist without its sideways part.
+        """Return the twist without its lateral component.
 
         Raises:
-            InvalidCommand: for a twist that is not finite.
+            InvalidCommand: a twist that is not finite.
         """
         if not twist.finite:
             raise InvalidCommand(f"twist {tuple(twist)} is not finite")
         return Twist2(twist.vx, 0.0, twist.wz)
 
     def wheels_from_twist(self, twist: Twist2) -> Array:
-        """Return wheel speeds [rad/s], left wheels first, shape (wheels,).
+        """Return wheel velocities [rad/s], left wheels first, shape (wheels,).
 
         Raises:
-            InvalidCommand: for a twist that is not finite or has a sideways part.
+            InvalidCommand: a twist that is not finite or has a lateral component.
         """
         if not twist.finite:
             raise InvalidCommand(f"twist {tuple(twist)} is not finite")
@@ -111,10 +111,10 @@ class DifferentialBase(Unsteered):
     def twist_from_wheels(
         self, wheels: Array | Sequence[float], steering: Array = NO_STEERING
     ) -> Twist2:
-        """Return the twist of wheel speeds [rad/s]; wheels of one side are averaged.
+        """Return the twist of wheel velocities [rad/s]; wheels of one side are averaged.
 
         Raises:
-            InvalidCommand: for an array of another length.
+            InvalidCommand: wrong length.
         """
         if len(wheels) != self._n:
             raise InvalidCommand(f"{len(wheels)} wheel values given; the base has {self._n}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinematics of a robot's base, as its description gives it."""
+"""Kinematics of a robot's base, from its description."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def base_of(robot: Robot) -> WheeledBase:
     """Return the base's kinematics.
 
     Raises:
-        InvalidConfig: for a robot that stands still.
+        InvalidConfig: the robot is not mobile.
     """
     spec = robot.base
     if isinstance(spec, DifferentialSpec):
@@ -40,10 +40,10 @@ def base_of(robot: Robot) -> WheeledBase:
 
 
 def root_height(robot: Robot) -> float:
-    """Return how high the root link is above the ground that the wheels stand on [m].
+    """Return the height of the root link above the ground under the wheels [m].
 
     Raises:
-        InvalidConfig: for a robot that stands still.
+        InvalidConfig: the robot is not mobile.
     """
     base = base_of(robot)
     tree = robot.tree

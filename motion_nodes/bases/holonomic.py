@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holonomic bases: any number of omni and mecanum wheels in any places."""
+"""Holonomic bases: any number of omni and mecanum wheels at any positions."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ class HolonomicConfig:
     """Geometry of a holonomic base.
 
     Raises:
-        InvalidConfig: for no wheels, or two that cannot both be.
+        InvalidConfig: no wheels, or two wheels that exclude each other.
     """
 
     wheels: tuple[HolonomicWheel, ...]
     """In the order of all wheel arrays."""
     left_handed: bool = False
-    """Positive wheel speeds turn against the right-hand rule, as in Isaac Sim."""
+    """Positive wheel velocities rotate against the right-hand rule, as in Isaac Sim."""
 
     def __post_init__(self) -> None:
-        """Check the layout."""
+        """Validate the layout."""
         _ = self.layout
 
     @functools.cached_property
     def layout(self) -> WheelLayout:
-        """What the wheels' places allow."""
+        """Feasible motions of the wheel layout."""
         return WheelLayout(self.wheels)
 
 
 def moved(
     wheels: Sequence[HolonomicWheel], x: float, y: float, theta: float
 ) -> tuple[HolonomicWheel, ...]:
-    """Return the same wheels as seen from another frame.
+    """Return the same wheels in another frame.
 
     Args:
-        wheels: in the frame they are given in.
-        x: where the other frame stands in that one [m].
-        y: where the other frame stands in that one [m].
-        theta: how it is turned [rad].
+        wheels: in their original frame.
+        x: position of the other frame in the original one [m].
+        y: position of the other frame in the original one [m].
+        theta: its rotation [rad].
 
     Raises:
-        InvalidConfig: for numbers that are not finite.
+        InvalidConfig: values that are not finite.
     """
     if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(theta)):
         raise InvalidConfig(f"base_frame_offset is ({x}, {y}, {theta}); it must be finite")
@@ -71,12 +71,12 @@ def moved(
 class HolonomicBase(Unsteered):
     """Forward and inverse kinematics by rolling without slip along each roller's axis.
 
-    With ``t`` the unit vector along the axis of the roller that touches the floor, ``p`` the place
-    of the wheel, ``r`` its radius and ``gamma`` the angle from spin axis to roller axis::
+    With ``t`` the unit vector along the axis of the roller in contact with the floor, ``p`` the
+    position of the wheel, ``r`` its radius and ``gamma`` the angle from spin axis to roller axis::
 
         omega = s (t . v + wz (p_x t_y - p_y t_x)) / (r sin gamma)
 
-    ``s`` is -1 by the right-hand rule (a positive turn about y drives along x) and +1 in Isaac
+    ``s`` is -1 by the right-hand rule (a positive rotation about y drives along x) and +1 in Isaac
     Sim. Forward kinematics solve the same rows by least squares.
 
     Source: Lynch and Park, Modern Robotics, eq. 13.5 and 13.6, with the angle of the free rollers
@@ -84,7 +84,7 @@ class HolonomicBase(Unsteered):
     """
 
     def __init__(self, config: HolonomicConfig) -> None:
-        """Build from a checked configuration."""
+        """Create from a validated configuration."""
         self.config = config
         self.layout = config.layout
         self._n = len(config.wheels)
@@ -109,14 +109,14 @@ class HolonomicBase(Unsteered):
 
     @property
     def impossible(self) -> tuple[str, ...]:
-        """Motions that these wheels cannot drive, in words; mostly there are none."""
+        """Infeasible motions of these wheels, as text; usually none."""
         return self.layout.impossible
 
     def nearest_twist(self, twist: Twist2) -> Twist2:
-        """Return the twist without the part that no wheel drives.
+        """Return the twist without its infeasible component.
 
         Raises:
-            InvalidCommand: for a twist that is not finite.
+            InvalidCommand: a twist that is not finite.
         """
         self._check(twist)
         return projected(twist, self.layout.nearest) if self.layout.undriven.size else twist
@@ -134,10 +134,10 @@ class HolonomicBase(Unsteered):
     def twist_from_wheels(
         self, wheels: Array | Sequence[float], steering: Array = NO_STEERING
     ) -> Twist2:
-        """Return the twist that fits the wheel speeds [rad/s] best (least squares).
+        """Return the least squares twist of wheel velocities [rad/s].
 
         Raises:
-            InvalidCommand: for an array of another length.
+            InvalidCommand: wrong length.
         """
         if len(wheels) != self._n:
             raise InvalidCommand(f"{len(wheels)} wheel values given; the base has {self._n}")

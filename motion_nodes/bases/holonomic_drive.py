@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A holonomic base driven open-loop: gains, speed limits, wheel speeds; Isaac Sim's inputs."""
+"""Open-loop holonomic drive: gains, velocity limits, wheel velocities; Isaac Sim's inputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SOLVERS: dict[str, type[HolonomicBase]] = {"kinematic": HolonomicBase, "qp": Hol
 
 
 class HolonomicDrive:
-    """Wheel speeds straight from commands, without ramps and odometry."""
+    """Wheel velocities directly from commands, without ramps and odometry."""
 
     def __init__(
         self,
@@ -30,16 +30,16 @@ class HolonomicDrive:
         shape: CommandShape | None = None,
         max_wheel_speed: float = math.nan,
     ) -> None:
-        """Drive a base.
+        """Create the drive.
 
         Args:
             base: its kinematics.
-            shape: gains and speed limits of the body; None: as commanded.
-            max_wheel_speed: of any wheel [rad/s]; a faster command slows all of them alike. 0 or
-                NaN: no limit.
+            shape: gains and velocity limits of the body; None: none.
+            max_wheel_speed: of any wheel [rad/s]; a faster command is scaled down for all of them.
+                0 or NaN: no limit.
 
         Raises:
-            InvalidConfig: for an infinite limit.
+            InvalidConfig: an infinite limit.
         """
         if math.isinf(max_wheel_speed):
             raise InvalidConfig(
@@ -50,20 +50,20 @@ class HolonomicDrive:
         self._fastest = bound(max_wheel_speed)
 
     def wheels(self, command: Sequence[float] | Array) -> Array:
-        """Return wheel speeds [rad/s], shape (wheels,).
+        """Return wheel velocities [rad/s], shape (wheels,).
 
         Args:
-            command: vx, vy [m/s] and wz [rad/s]; what the base cannot drive is left out.
+            command: vx, vy [m/s] and wz [rad/s]; the infeasible component is dropped.
 
         Raises:
-            InvalidCommand: for another number of values, or one that is not finite.
+            InvalidCommand: wrong length, or a value that is not finite.
         """
         if len(command) != 3:
             raise InvalidCommand(f"{len(command)} values given; a command is vx, vy, wz")
         twist = self.base.nearest_twist(Twist2(*map(float, command)))
         wheels = self.base.wheels_from_twist(self.shape.shaped(twist))
         fastest = float(np.abs(wheels).max())
-        # Adding zero turns -0.0, which a stop in the other direction leaves, into 0.0.
+        # Adding zero normalizes -0.0.
         return (wheels if fastest <= self._fastest else wheels * (self._fastest / fastest)) + 0.0
 
 
@@ -76,20 +76,20 @@ def wheels_from_arrays(
     up_axis: Sequence[float] = (0.0, 0.0, 1.0),
     names: Sequence[str] = (),
 ) -> tuple[HolonomicWheel, ...]:
-    """Return wheels from arrays, as Isaac Sim describes them.
+    """Return wheels from arrays, as in Isaac Sim.
 
     Args:
         wheel_radius: [m], one for each wheel or one for all.
         wheel_positions: in the base frame [m], shape (wheels, 3).
-        wheel_orientations: of the wheels in the base frame, scalar last, shape (wheels, 4).
+        wheel_orientations: of the wheels in the base frame, quat_xyzw, shape (wheels, 4).
         mecanum_angles: roller angles [deg], one for each wheel or one for all.
         wheel_axis: spin axis in the wheel's own frame.
-        up_axis: where up is in the base frame; the shortest turn brings it to z, and the other
-            arguments with it.
+        up_axis: up direction in the base frame; the min rotation to z is applied to it and the
+            other arguments.
         names: of the wheels' joints; none: ``wheel_0`` and so on.
 
     Raises:
-        InvalidConfig: for arrays of different lengths, or numbers that a wheel cannot have.
+        InvalidConfig: inconsistent lengths, or invalid wheel parameters.
     """
     places = np.asarray(wheel_positions, dtype=np.float64)
     turns = np.asarray(wheel_orientations, dtype=np.float64)
@@ -127,10 +127,10 @@ def wheels_from_arrays(
 
 
 def holonomic_base(config: HolonomicConfig, solver: str = "kinematic") -> HolonomicBase:
-    """Return the base with a solver's wheel speeds.
+    """Return the base with a solver's wheel velocities.
 
     Raises:
-        InvalidConfig: for a solver that is not one of :data:`SOLVERS`.
+        InvalidConfig: a solver that is not one of :data:`SOLVERS`.
     """
     if solver not in SOLVERS:
         raise InvalidConfig(f"solver '{solver}' is not known.{did_you_mean(solver, SOLVERS)}")
@@ -148,14 +148,14 @@ def _for_each(values: float | Sequence[float], n: int, name: str) -> Array:
 
 
 def _to_z(up: Array) -> Array:
-    """Return the shortest rotation that brings an axis to z, shape (3, 3)."""
+    """Return the min rotation of an axis to z, shape (3, 3)."""
     length = float(np.linalg.norm(up)) if up.shape == (3,) else math.nan
     if not (math.isfinite(length) and length > 0.0):
         raise InvalidConfig(
             f"up_axis is {list(np.ravel(up))}; a direction such as (0, 0, 1) is needed"
         )
     up = up / length
-    # From straight down there is no shortest way; about x is as good as any.
+    # From straight down the rotation is not unique; use x.
     axis = np.array((up[1], -up[0], 0.0)) if math.hypot(up[0], up[1]) > 1e-9 else np.eye(3)[0]
     angle = math.atan2(math.hypot(up[0], up[1]), up[2])
     return rotation_about(axis / np.linalg.norm(axis), np.array(angle))

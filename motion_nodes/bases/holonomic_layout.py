@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the wheels of a holonomic base stand, and which motions such a layout cannot drive."""
+"""Wheel layout of a holonomic base, and its infeasible motions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from motion_nodes.bases.base import Array, Twist2
 from motion_nodes.errors import InvalidConfig
 
 ROLLERS_ALONG_AXIS = 1e-3
-"""Sine of the roller angle below which a turning wheel pushes nothing."""
+"""Sine of the roller angle below which a wheel transmits no force."""
 UPRIGHT_AXIS = 0.5
-"""Share of a wheel's axis that must lie flat on the floor (0.5: 60 degrees of tilt)."""
+"""Min horizontal component of a wheel's axis (0.5: 60 degrees of tilt)."""
 SAME_PLACE = 1e-6
-"""Distance [m] below which two wheels stand on the same spot."""
+"""Min distance between two wheels [m]."""
 UNFELT = 1e-3
-"""A motion that moves the wheels by less than this share of what another does is not driven:
-above it numbers of a URDF, rounded to a few digits, would pass for a wheel's direction."""
+"""Relative wheel motion below which a body motion counts as not driven; below it rounding errors of
+a URDF would count as a direction."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,26 +28,26 @@ class HolonomicWheel:
     """An omni or mecanum wheel, in the frame of the base.
 
     Raises:
-        InvalidConfig: for a number that is not finite, a radius that is not positive, or rollers
-            along the wheel's axis.
+        InvalidConfig: a value that is not finite, a radius that is not positive, or rollers along
+            the wheel's axis.
     """
 
     name: str
-    """Its joint."""
+    """Name of its joint."""
     radius: float
     """Rolling radius, to the outside of the rollers [m]."""
     x: float
-    """Where it touches the floor [m]."""
+    """Contact point [m]."""
     y: float
-    """Where it touches the floor [m]."""
+    """Contact point [m]."""
     axis_yaw: float
-    """Direction of its spin axis on the floor, counter-clockwise from x [rad]."""
+    """Horizontal direction of its spin axis, counter-clockwise from x [rad]."""
     roller_angle_deg: float = 90.0
-    """From the spin axis to the axis of the roller that touches the floor, counter-clockwise as
-    seen from above [deg]; 90: an omni wheel, 45 or 135: the usual mecanum wheels."""
+    """From the spin axis to the axis of the roller in contact with the floor, counter-clockwise as
+    seen from above [deg]; 90: an omni wheel, 45 or 135: typical mecanum wheels."""
 
     def __post_init__(self) -> None:
-        """Check every number."""
+        """Validate the numbers."""
         for field in ("radius", "x", "y", "axis_yaw", "roller_angle_deg"):
             value = getattr(self, field)
             if not math.isfinite(value):
@@ -65,26 +65,26 @@ class HolonomicWheel:
 
     @property
     def sine(self) -> float:
-        """Sine of the roller angle: share of the rim's speed that goes along the roller."""
+        """Sine of the roller angle: component of the rim's velocity along the roller."""
         return math.sin(math.radians(self.roller_angle_deg))
 
     @property
     def roller_row(self) -> tuple[float, float, float]:
-        """Speed of the base along the roller's axis, per unit of vx, vy and wz."""
+        """Velocity of the base along the roller's axis, per unit of vx, vy and wz."""
         yaw = self.axis_yaw + math.radians(self.roller_angle_deg)
         c, s = math.cos(yaw), math.sin(yaw)
         return c, s, self.x * s - self.y * c
 
 
 def axis_yaw_of(axis: Array, wheel: str) -> float:
-    """Return the direction of a spin axis on the floor [rad].
+    """Return the horizontal direction of a spin axis [rad].
 
     Args:
         axis: direction in the base frame, any length, shape (3,).
         wheel: its name, for errors.
 
     Raises:
-        InvalidConfig: for an axis that stands nearly upright, on which no wheel rolls.
+        InvalidConfig: a nearly vertical axis.
     """
     length = float(np.linalg.norm(axis))
     flat = math.hypot(axis[0], axis[1])
@@ -98,17 +98,17 @@ def axis_yaw_of(axis: Array, wheel: str) -> float:
 
 
 class WheelLayout:
-    """The linear algebra of wheels that stand in given places.
+    """Linear algebra of a wheel layout.
 
-    A motion is a twist of the base; it is *driven* when some wheel must turn for it. What is left
-    over is the null space of the roller rows, in which rollers run freely.
+    A motion is a twist of the base; it is *driven* if some wheel must turn for it. The null space
+    of the roller rows contains the undriven motions, in which rollers run freely.
     """
 
     def __init__(self, wheels: tuple[HolonomicWheel, ...]) -> None:
-        """Find what can be driven.
+        """Compute the driven motions.
 
         Raises:
-            InvalidConfig: for no wheels, a name given twice, or two wheels on the same spot.
+            InvalidConfig: no wheels, a duplicate name, or two wheels at the same position.
         """
         _check(wheels)
         rows = np.array([wheel.roller_row for wheel in wheels])
@@ -116,40 +116,39 @@ class WheelLayout:
         middle = places.mean(axis=0)
         reach = math.sqrt(float(((places - middle) ** 2).sum(axis=1).mean())) or 1.0
         self.weights = np.array((1.0, 1.0, reach**2))
-        """What a squared twist counts, so that turning compares with driving, shape (3,)."""
-        # Taken about the middle of the wheels, in m/s, the rows say how well a motion is driven
-        # wherever the base's frame stands.
+        """Weights of a squared twist, which make rotation comparable to translation, shape (3,)."""
+        # About the middle of the wheels, in m/s, the rows are independent of the base frame.
         to_middle = np.array(((1.0, 0.0, -middle[1]), (0.0, 1.0, middle[0]), (0.0, 0.0, reach)))
         from_middle = np.linalg.inv(to_middle)
         _, felt, motions = np.linalg.svd(rows @ from_middle, full_matrices=True)
         rank = int((felt > UNFELT * felt[0]).sum())
         self.driven = from_middle @ motions[:rank].T
-        """Basis of motions that the wheels drive, shape (3, rank)."""
+        """Basis of driven motions, shape (3, rank)."""
         self.undriven = from_middle @ motions[rank:].T
-        """Basis of motions that no wheel drives, shape (3, 3 - rank)."""
+        """Basis of undriven motions, shape (3, 3 - rank)."""
         felt_part = self.driven @ motions[:rank] @ to_middle
         self.rows = rows if rank == 3 else rows @ felt_part
-        """Speed along each roller by twist, 0 for undriven motions, shape (wheels, 3)."""
+        """Velocity along each roller by twist, 0 for undriven motions, shape (wheels, 3)."""
 
     @functools.cached_property
     def nearest(self) -> Array:
-        """Matrix from a twist to the nearest one without an undriven part, shape (3, 3)."""
+        """Projection of a twist to the closest one without an undriven component, shape (3, 3)."""
         N, weighted = self.undriven, self.weights[:, None] * self.undriven
         return np.asarray(np.eye(3) - N @ np.linalg.solve(N.T @ weighted, weighted.T))
 
     @functools.cached_property
     def impossible(self) -> tuple[str, ...]:
-        """The motions that no wheel drives, in words; empty for a base that drives everywhere."""
+        """The undriven motions as text; empty for a fully holonomic base."""
         N = self.undriven
         if N.shape[1] == 2:
-            # Of two undriven motions one is a translation: the mixture without yaw.
+            # Of two undriven motions one is a translation: the combination without yaw.
             a, b = N[2]
             N = np.column_stack((b * N[:, 0] - a * N[:, 1], a * N[:, 0] + b * N[:, 1]))
         return tuple(_in_words(motion) for motion in N.T)
 
 
 def _check(wheels: tuple[HolonomicWheel, ...]) -> None:
-    """Refuse no wheels, one name for two, and two wheels on one spot."""
+    """Validate: at least one wheel, unique names, distinct positions."""
     if not wheels:
         raise InvalidConfig("a holonomic base needs at least one wheel")
     for i, wheel in enumerate(wheels):
@@ -164,7 +163,7 @@ def _check(wheels: tuple[HolonomicWheel, ...]) -> None:
 
 
 def _in_words(motion: Array) -> str:
-    """Return an undriven motion in words."""
+    """Return an undriven motion as text."""
     vx, vy, wz = (float(value) for value in motion)
     speed = math.hypot(vx, vy)
     if abs(wz) > 1e-6 * speed:
@@ -176,7 +175,7 @@ def _in_words(motion: Array) -> str:
 
 
 def projected(twist: Twist2, matrix: Array) -> Twist2:
-    """Return the projection of a twist, or the twist itself where that is the same to rounding."""
+    """Return the projection of a twist, or the twist itself if equal up to rounding."""
     near, rounding = matrix @ twist, 1e-12 * max(map(abs, twist))
     if np.abs(near - twist).max() <= rounding:
         return twist

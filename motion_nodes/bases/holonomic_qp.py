@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheel speeds of a holonomic base by Isaac Sim's quadratic programme, solved in closed form."""
+"""Wheel velocities of a holonomic base by Isaac Sim's quadratic program, solved in closed form."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from motion_nodes.bases.holonomic import HolonomicBase, HolonomicConfig
 from motion_nodes.bases.holonomic_layout import projected
 
 MIRRORED_YAW = np.array((1.0, 1.0, -1.0))
-"""The programme takes the lever arm crosswise, which turns the sign of yaw."""
+"""The program uses the lever arm with the opposite sign, which inverts yaw."""
 
 
 class HolonomicQpBase(HolonomicBase):
-    """Smallest wheel speeds whose pushes along x, y and about the middle add up to the twist.
+    """Min wheel velocities whose forces along x, y and about the middle add up to the twist.
 
     ::
 
@@ -24,16 +24,17 @@ class HolonomicQpBase(HolonomicBase):
     with ``r``, ``t`` and ``p`` as in :class:`~motion_nodes.bases.holonomic.HolonomicBase`. Its
     optimum is linear in the twist, so one matrix solves it: exactly, and in microseconds.
 
-    It balances the wheels like forces; it does not roll. Three omni wheels at 120 degrees drive
-    at two thirds of the speed asked for, and turn the wrong way. Use it to reproduce Isaac Sim.
-    :meth:`twist_from_wheels` stays that of rolling wheels, so odometry tells where the base went.
+    It balances the wheels like forces and does not satisfy rolling without slip. Three omni wheels
+    at 120 degrees drive at two thirds of the commanded velocity, and yaw in the wrong direction.
+    Use it to reproduce Isaac Sim. :meth:`twist_from_wheels` is that of rolling wheels, so odometry
+    is correct.
 
-    Source: KKT conditions of an equality-constrained quadratic programme (Boyd and Vandenberghe,
+    Source: KKT conditions of an equality-constrained quadratic program (Boyd and Vandenberghe,
     Convex Optimization, 10.1.1): ``x = P^-1 A' (A P^-1 A')^-1 b``.
     """
 
     def __init__(self, config: HolonomicConfig) -> None:
-        """Build from a checked configuration."""
+        """Create from a validated configuration."""
         super().__init__(config)
         radii, layout = self.wheel_radii, self.layout
         self.constraint = self._sign * MIRRORED_YAW[:, None] * (radii[:, None] * layout.rows).T
@@ -43,16 +44,16 @@ class HolonomicQpBase(HolonomicBase):
         undriven = MIRRORED_YAW[:, None] * layout.undriven
         light = undriven / layout.weights[:, None]
         self._feasible = np.eye(3) - light @ np.linalg.solve(undriven.T @ light, undriven.T)
-        # An orthonormal basis of what the constraints can reach: everything, for most bases.
+        # An orthonormal basis of the range of the constraints: the full space, for most bases.
         reach = np.linalg.svd(undriven)[0][:, undriven.shape[1] :]
         root = 1.0 / np.sqrt(self.cost)
         self._solve = root[:, None] * np.linalg.pinv(reach.T @ (self.constraint * root)) @ reach.T
 
     def nearest_twist(self, twist: Twist2) -> Twist2:
-        """Return the nearest twist for which the programme has a solution.
+        """Return the closest twist for which the program is feasible.
 
         Raises:
-            InvalidCommand: for a twist that is not finite.
+            InvalidCommand: a twist that is not finite.
         """
         self._check(twist)
         return projected(twist, self._feasible) if self.layout.undriven.size else twist

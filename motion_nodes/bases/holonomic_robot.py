@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The holonomic base that a robot's description gives."""
+"""The holonomic base of a robot's description."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from motion_nodes.model.roller_wheels import wheel_place
 
 
 def holonomic_config(robot: Robot, spec: HolonomicSpec) -> HolonomicConfig:
-    """Return the geometry: places and axes from the URDF, radii and angles from the description.
+    """Return the geometry: positions and axes from the URDF, radii and angles from the description.
 
     Raises:
-        InvalidConfig: for wheels that cannot be.
-        InvalidDescription: when a joint that moves stands between base and wheel.
+        InvalidConfig: invalid wheels.
+        InvalidDescription: a moving joint between base and wheel.
     """
     wheels = []
     for wheel in spec.wheels:
         place = wheel_place(robot.tree, wheel.joint, robot.base_frame)
-        # Both are filled in when the robot is loaded.
+        # Both are set when the robot is loaded.
         assert wheel.radius is not None
         assert wheel.roller_angle_deg is not None
         wheels.append(

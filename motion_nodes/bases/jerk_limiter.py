@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jerk limits: the mean of a ramp over a window of time is an S-curve."""
+"""Jerk limits: the moving average of a ramp is an S-curve."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from collections import deque
 from typing import NamedTuple
 
 INSTANT = 1e-9
-"""[s] Over shorter times an acceleration is nothing but rounding."""
+"""Durations below this are rounding errors [s]."""
 
 
 class _Corner(NamedTuple):
-    """A point of a ramp, which is straight from one to the next."""
+    """A corner of a piecewise linear ramp."""
 
     time: float
     velocity: float
     travel: float
-    """Integral of the velocity until here."""
+    """Integral of the velocity up to here."""
 
 
 class Smoother:
-    """Moving mean of one axis's ramp over the time that its acceleration takes to build up.
+    """Moving average of one axis's ramp over the time in which its acceleration builds up.
 
-    A ramp of acceleration A, averaged over A/J, has the jerk J. Being a mean of velocities that
-    are allowed, the result keeps every limit that they keep, and never goes beyond them.
+    A ramp of acceleration A, averaged over A/J, has the jerk J. As an average of feasible
+    velocities, the result satisfies every limit that they satisfy.
 
     Source: Biagiotti and Melchiorri, "FIR filters for online trajectory planning with time- and
     frequency-domain specifications", Control Engineering Practice 20 (2012), section 2; here in
-    continuous time, for commands that change at any moment (see :meth:`rates`).
+    continuous time, for commands that change at any time (see :meth:`rates`).
     """
 
     def __init__(self, window: float, jerk: float, velocity: float = 0.0) -> None:
-        """Begin with a steady velocity.
+        """Start at a constant velocity.
 
         Args:
-            window: length of the mean [s]; at least the greatest acceleration divided by ``jerk``.
-                With 0 the ramp comes out as it is.
+            window: length of the average [s]; at least the max acceleration divided by ``jerk``.
+                With 0 the ramp is unchanged.
             jerk: limit, may be infinite.
-            velocity: where to begin.
+            velocity: initial velocity.
         """
         self.window = window
         self._change = jerk * window if window > 0.0 else math.inf
@@ -49,9 +49,9 @@ class Smoother:
         self._steady_since = -math.inf
 
     def rates(self, dt: float) -> tuple[float, float]:
-        """Return between which accelerations the ramp may go on for ``dt`` [s].
+        """Return the min and max acceleration of the ramp for the next ``dt`` [s].
 
-        The mean's jerk is the ramp's acceleration less that of one window ago, divided by the
+        The average's jerk is the ramp's acceleration minus that of one window ago, divided by the
         window. Zero is always allowed.
         """
         least, greatest = -self._change, self._change
@@ -72,7 +72,7 @@ class Smoother:
         return least, greatest
 
     def go(self, velocity: float, time: float) -> None:
-        """Let the ramp go on straight to ``velocity`` in a time [s]; 0 is a jump."""
+        """Continue the ramp linearly to ``velocity`` in a time [s]; 0 is a jump."""
         last = self._ramp[-1]
         if velocity == last.velocity and time == 0.0:
             return
@@ -89,7 +89,7 @@ class Smoother:
 
     @property
     def mean(self) -> float:
-        """Mean of the ramp's velocity over the window that ends now."""
+        """Average of the ramp's velocity over the current window."""
         newest = self._ramp[-1]
         if len(self._ramp) == 1 or self.window == 0.0:
             return newest.velocity

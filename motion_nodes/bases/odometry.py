@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planar odometry: exact integration of constant twists, and how uncertain it becomes."""
+"""Planar odometry: exact integration of constant twists, with covariance."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 
 def wrap_angle(angle: float) -> float:
-    """Return the angle [rad] in (-pi, pi]."""
+    """Return the angle [rad] wrapped to (-pi, pi]."""
     wrapped = math.remainder(angle, math.tau)
     return math.pi if wrapped == -math.pi else wrapped
 
 
 def arc_displacement(path: Twist2) -> tuple[float, float]:
-    """Return where a constant twist ends, in the frame where it began [m].
+    """Return the displacement of a constant twist, in the initial frame [m].
 
     Args:
-        path: twist times duration: (x, y, yaw) travelled along the body's own axes.
+        path: twist times duration: (x, y, yaw) along the body's own axes [m, m, rad].
 
     Source: exponential of a planar twist (Lynch and Park, Modern Robotics, eq. 3.84 in the plane),
-    written as the arc's chord: its length is ``sin(a/2)/(a/2)`` of the path's and it points half
-    the angle aside. So no digits cancel at any angle.
+    written as the arc's chord: its length is ``sin(a/2)/(a/2)`` of the path's and its direction is
+    at half the angle. So there is no cancellation at any angle.
     """
     half = 0.5 * path.wz
     chord = math.sin(half) / half if abs(half) > 1e-9 else 1.0
@@ -37,17 +37,17 @@ def arc_displacement(path: Twist2) -> tuple[float, float]:
 
 @dataclass(frozen=True, kw_only=True)
 class OdometryConfig:
-    """How odometry is smoothed, and how its errors grow.
+    """Smoothing of odometry, and growth of its errors.
 
-    Errors add up like a random walk: variances are proportional to the way travelled and to the
-    angle turned, whatever the steps. Measure them by driving the same way several times.
+    Errors accumulate like a random walk: variances are proportional to the distance and the angle,
+    independent of the steps. Measure them by driving the same path several times.
 
     Raises:
-        InvalidConfig: for a negative or infinite number, or a window without a step.
+        InvalidConfig: a negative or infinite number, or a window without a step.
     """
 
     velocity_rolling_window_size: int = 1
-    """Steps over which the velocity is averaged."""
+    """Number of steps over which the velocity is averaged."""
     position_error_per_metre: float = 0.0
     """Standard deviation of the position after one metre [m]."""
     position_error_per_radian: float = 0.0
@@ -58,7 +58,7 @@ class OdometryConfig:
     """Standard deviation of the heading after turning by one radian [rad]."""
 
     def __post_init__(self) -> None:
-        """Check every number."""
+        """Validate the numbers."""
         if self.velocity_rolling_window_size < 1:
             raise InvalidConfig(
                 f"velocity_rolling_window_size is {self.velocity_rolling_window_size}; it must be "
@@ -76,10 +76,10 @@ class OdometryConfig:
 
 
 class Odometry:
-    """The pose that a base reached by adding up its own motion."""
+    """Pose of a base by integration of its own motion."""
 
     def __init__(self, config: OdometryConfig | None = None) -> None:
-        """Begin at the origin, standing."""
+        """Start at the origin, at rest."""
         self.config = config or OdometryConfig()
         self.x = 0.0
         """[m]"""
@@ -88,7 +88,7 @@ class Odometry:
         self.yaw = 0.0
         """[rad], in (-pi, pi]."""
         self.covariance: Array = np.zeros((3, 3))
-        """Of x, y and yaw since :meth:`set_pose` [m^2, m rad, rad^2]."""
+        """Of x, y and yaw since :meth:`set_pose` [m^2, m rad, rad^2], shape (3, 3)."""
         self.rest()
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ class Odometry:
         return f"Odometry(x={self.x:.3f} m, y={self.y:.3f} m, yaw={self.yaw:.3f} rad)"
 
     def rest(self) -> None:
-        """Forget how fast the base moved."""
+        """Reset the velocity."""
         self.twist = Twist2()
         """Velocity in the body frame, mean of the newest steps."""
         self._steps: deque[tuple[Twist2, float]] = deque()
@@ -121,9 +121,9 @@ class Odometry:
         """Add the motion of one step.
 
         Args:
-            path: (x, y, yaw) travelled in the body frame [m, m, rad], a constant twist's share;
-                one that is not finite is passed over.
-            dt: duration of the step [s]; 0 or less leaves the velocity as it was.
+            path: (x, y, yaw) in the body frame [m, m, rad], at a constant twist; ignored if not
+                finite.
+            dt: duration of the step [s]; 0 or less leaves the velocity unchanged.
         """
         if not path.finite:
             return
@@ -143,16 +143,16 @@ class Odometry:
         self._steps.append((path, dt))
         while len(self._steps) > self.config.velocity_rolling_window_size:
             self._steps.popleft()
-        # Added up anew each time: a running sum would not come back to zero.
+        # Summed anew each time: a running sum would not return exactly to zero.
         x, y, yaw = (sum(each) for each in zip(*(step for step, _ in self._steps), strict=True))
         self.twist = Twist2(x, y, yaw).scaled(1.0 / sum(time for _, time in self._steps))
 
     def _grow(self, path: Twist2, dx: float, dy: float) -> None:
-        """Carry the covariance over a step [m], and add the step's own.
+        """Propagate the covariance over a step [m], and add the step's own.
 
         Source: Thrun, Burgard and Fox, Probabilistic Robotics, section 5.4: the four parameters of
-        the odometry motion model, here as variances proportional to the way; the heading's error
-        turns the step that follows.
+        the odometry motion model, here as variances proportional to the distance; the heading error
+        rotates the following step.
         """
         config, way, turn = self.config, math.hypot(path.vx, path.vy), abs(path.wz)
         carry = np.array([(1.0, 0.0, -dy), (0.0, 1.0, dx), (0.0, 0.0, 1.0)])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ramps of a base on steered wheels: its speed by limits, its curve by the steering."""
+"""Ramps of a base with steered wheels: velocity by limits, curvature by the steering."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from motion_nodes.bases.base_limits import BaseLimits
 from motion_nodes.bases.twist_limiter import TwistLimiter
 
 SHARES = (1.0, 0.5, 0.25, 0.125, 0.0)
-"""Of what the steering could move in a step; the first that all limits allow is taken."""
+"""Fractions of the max steering motion per step; the first within all limits is used."""
 
 
 class SteeredLimiter:
-    """Brings wanted twists within the limits of a base whose curvature its steering gives.
+    """Limits twists of a base whose curvature is given by its steering.
 
-    The speed is ramped; the steering moves at its own pace. Where yaw rate or wheels would change
-    faster than their limits, the speed gives way as far as its own limits allow, then the steering.
-    Without moving the steering every limit can be kept, so together they always are; only a jerk
-    limit does not hold where the speed gave way.
+    The velocity is ramped; the steering moves at its own rate. If yaw rate or wheels would exceed
+    their rate limits, the velocity is adapted as far as its own limits allow, then the steering.
+    With fixed steering every limit can be satisfied, so together they always are; only a jerk limit
+    may be violated where the velocity is adapted.
     """
 
     def __init__(self, limits: BaseLimits, base: WheeledBase) -> None:
-        """Begin at rest."""
+        """Start at rest."""
         self.limits = limits
         self._base = base
         self._speed = TwistLimiter(BaseLimits(x=limits.x))
         self.start(Twist2())
 
     def start(self, twist: Twist2) -> None:
-        """Go on from a steady twist."""
+        """Start at a constant twist."""
         self.before = twist
-        """What the last step returned."""
+        """Result of the last step."""
         self._speed.start(Twist2(twist.vx))
 
     def step(self, wanted: Twist2, steering: Array, dt: float) -> BaseCommand:
-        """Return what to do now.
+        """Return the current references.
 
         Args:
-            wanted: what the base is to drive, as its ``nearest_twist`` gives it.
-            steering: angles now [rad], shape (steering joints,).
+            wanted: the commanded twist, as returned by ``nearest_twist`` of the base.
+            steering: current angles [rad], shape (steering joints,).
             dt: time since the last step [s]; unless it is above 0 nothing changes.
         """
         base, lim = self._base, self.limits
@@ -53,7 +53,7 @@ class SteeredLimiter:
         wheels_before = base.wheels_from_twist(before)
         slowest, fastest = lim.x.reach(before.vx, dt)
         ramped = self._speed.step(Twist2(wanted.vx), dt).vx
-        # It turns round on the curve that it is on: steered before, it would yaw the wrong way.
+        # It reverses on the current curve: steering earlier would yaw in the wrong direction.
         for share in SHARES if before.vx * wanted.vx >= 0.0 else (0.0,):
             angles = base.steer(wanted, steering, share * dt) if share > 0.0 else steering
             unit = base.twist_along(Twist2(1.0), angles)
@@ -62,7 +62,7 @@ class SteeredLimiter:
             if low <= high:
                 break
         else:
-            # Limits were lowered under way: the new ones are met as soon as the old ways allow.
+            # Limits were lowered during the motion: approach them within the previous rate limits.
             low = high = min(max(ramped, slowest), fastest)
         speed = min(max(ramped, low), high)
         self.before = unit.scaled(speed)
@@ -73,12 +73,12 @@ class SteeredLimiter:
     def _speeds(
         self, unit: Twist2, wheels: Array, wheels_before: Array, dt: float
     ) -> tuple[float, float]:
-        """Return the least and greatest speed [m/s] that yaw rate and wheels allow.
+        """Return the min and max velocity [m/s] permitted by yaw rate and wheels.
 
         Args:
-            unit: twist at a speed of 1 m/s.
-            wheels: speeds of the wheels with it.
-            wheels_before: speeds of the wheels now.
+            unit: twist at a velocity of 1 m/s.
+            wheels: wheel velocities at that twist [rad/s], shape (wheels,).
+            wheels_before: current wheel velocities [rad/s], shape (wheels,).
             dt: duration of the step [s].
         """
         lim = self.limits
@@ -101,7 +101,7 @@ class SteeredLimiter:
 
 
 def _common(bounds: Iterable[tuple[tuple[float, float], float]]) -> tuple[float, float]:
-    """Return between which factors every rate times the factor is within its bounds."""
+    """Return the range of factors for which every rate is within its bounds."""
     least, greatest = -math.inf, math.inf
     for (low, high), rate in bounds:
         if rate > 0.0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ramps of the body's twist, with its direction kept."""
+"""Ramps of the body twist, with preserved direction."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from motion_nodes.bases.base_limits import BaseLimits, BodyAxisLimits
 from motion_nodes.bases.jerk_limiter import Smoother
 
 Way = list[tuple[float, list[float]]]
-"""Pieces of a ramp: the time that each takes [s], and the velocities (x, y, yaw) at its end."""
+"""Segments of a ramp: duration of each [s], and the velocities (x, y, yaw) at its end."""
 
 
 class _AxisMove:
-    """One axis on its way from a velocity to another."""
+    """Change of one axis from a velocity to another."""
 
     def __init__(
         self,
@@ -30,61 +30,62 @@ class _AxisMove:
         self.change = goal - start
         self._braking = start * self.change < 0.0
         self.rest = self._rest = -start / self.change if self._braking else math.inf
-        """Share of the way at which the axis passes through rest; 1 or more: not before its end."""
+        """Fraction of the change at which the axis passes through zero; 1 or more: not before its
+        end."""
 
     def share_rate(self) -> float:
-        """Return what share of the way the axis can go in a second, where it is now."""
+        """Return the max rate of the fraction at the current velocity [1/s]."""
         limits = self._limits
         limit = limits.fall(self._start) if self._braking else limits.rise(self.change)
         allowed = self._rates[1] if self.change > 0.0 else -self._rates[0]
         return max(0.0, min(limit, allowed)) / abs(self.change)
 
     def at(self, share: float) -> float:
-        """Return the velocity after a share of the way."""
+        """Return the velocity at a fraction of the change."""
         if share >= 1.0:
             return self.goal
         return 0.0 if share == self._rest else self._start + share * self.change
 
     def pass_rest(self) -> None:
-        """Note that from here on the axis speeds up."""
+        """Record that the axis accelerates from here on."""
         self._braking, self.rest = False, math.inf
 
 
 class _Pause:
-    """What keeps an axis from turning round while its smoothed velocity still lags behind.
+    """Delays the reversal of an axis while its smoothed velocity still lags behind.
 
-    Without it, a mean over hard braking and the start the other way would speed up as hard as the
-    axis may brake.
+    Without it, the average over hard braking and the start in the other direction would accelerate
+    at the braking limit.
     """
 
     def __init__(self) -> None:
         self.left = 0.0
-        """Time to wait [s]."""
+        """Remaining waiting time [s]."""
         self.direction = 0.0
-        """Where the axis moved until it stood."""
+        """Direction of motion before the stop."""
 
     def holds(self, now: float, goal: float) -> bool:
-        """Return whether an axis that is to go from ``now`` to ``goal`` must wait."""
+        """Return whether an axis that changes from ``now`` to ``goal`` must wait."""
         return self.left > 0.0 and now == 0.0 and goal * self.direction < 0.0
 
 
 class TwistLimiter:
-    """Brings wanted twists within the limits of the body, step by step.
+    """Limits twists of the body, step by step.
 
-    The twist moves along a straight line to the wanted one (:class:`BaseLimits` says why), as fast
-    as the slowest axis allows; where jerks are limited, the mean of that ramp comes out
-    (:class:`Smoother`). Both keep within the box of the velocity limits.
+    The twist moves along a straight line to the commanded one (see :class:`BaseLimits`), at the
+    rate of the slowest axis; with jerk limits, the result is the moving average of that ramp
+    (:class:`Smoother`). Both stay within the velocity limits.
     """
 
     def __init__(
         self, limits: BaseLimits, wheel_rates: Callable[[Twist2], Array] | None = None
     ) -> None:
-        """Begin at rest.
+        """Start at rest.
 
         Args:
             limits: of the body and the wheels.
-            wheel_rates: wheel accelerations [rad/s^2] of an acceleration of the body, where they
-                are linear; without it wheel accelerations are not limited here.
+            wheel_rates: maps an acceleration of the body to wheel accelerations [rad/s^2], if
+                linear; without it wheel accelerations are not limited here.
         """
         self.limits = limits
         self._wheel_rates = wheel_rates if math.isfinite(limits.wheel_acceleration) else None
@@ -94,9 +95,9 @@ class TwistLimiter:
         self.start(Twist2())
 
     def start(self, twist: Twist2) -> None:
-        """Go on from a steady twist."""
+        """Start at a constant twist."""
         self.before = twist
-        """What the last step returned."""
+        """Result of the last step."""
         self._ramp = twist
         self._smoothers = tuple(
             Smoother(window, axis.jerk, velocity)
@@ -105,10 +106,10 @@ class TwistLimiter:
         self._pauses = (_Pause(), _Pause(), _Pause())
 
     def step(self, wanted: Twist2, dt: float) -> Twist2:
-        """Return the twist to drive now.
+        """Return the current twist.
 
         Args:
-            wanted: what was asked for, finite.
+            wanted: the commanded twist, finite.
             dt: time since the last step [s]; unless it is above 0 nothing changes.
         """
         if not dt > 0.0:
@@ -124,7 +125,7 @@ class TwistLimiter:
         return self.before
 
     def _axes_apart(self, wanted: Twist2, dt: float) -> None:
-        """Move each axis by itself; the wheels' accelerations still bind all of them."""
+        """Move each axis separately; the wheels' accelerations still apply to all of them."""
         now, ways = self._ramp, [self._along(wanted, dt, (axis,)) for axis in range(3)]
         goal = [way[-1][1][axis] for axis, way in enumerate(ways)]
         if self._wheel_rates is not None:
@@ -138,7 +139,7 @@ class TwistLimiter:
             self._go(way, (axis,))
 
     def _go(self, way: Way, axes: Sequence[int]) -> None:
-        """Let the ramp of some axes go a way."""
+        """Advance the ramps of some axes."""
         ramp = list(self._ramp)
         for axis in axes:
             for time, velocities in way:
@@ -147,14 +148,14 @@ class TwistLimiter:
         self._ramp = Twist2(*ramp)
 
     def _wheels_share_rate(self, change: Sequence[float]) -> float:
-        """Return what share of a change of the twist the wheels allow in a second."""
+        """Return the max rate of a twist change permitted by the wheels, as a fraction [1/s]."""
         if self._wheel_rates is None or not any(change):
             return math.inf
         fastest = float(abs(self._wheel_rates(Twist2(*change))).max(initial=0.0))
         return self.limits.wheel_acceleration / fastest if fastest > 0.0 else math.inf
 
     def _share_rate(self, moves: Sequence[_AxisMove]) -> float:
-        """Return what share of their ways some axes can go together in a second."""
+        """Return the max common rate of some axes, as a fraction of their changes [1/s]."""
         rate = min(move.share_rate() for move in moves)
         if self._wheel_rates is None or self.limits.clip_axes:
             return rate
@@ -164,10 +165,10 @@ class TwistLimiter:
         return min(rate, self._wheels_share_rate(change))
 
     def _along(self, wanted: Twist2, dt: float, axes: Sequence[int]) -> Way:
-        """Return how some axes move towards ``wanted`` together in ``dt`` [s].
+        """Return the common motion of some axes towards ``wanted`` in ``dt`` [s].
 
-        The share of the way that they go in a second is that of the axis that takes longest. It
-        changes where one passes through rest: there braking ends and speeding up begins.
+        The rate is that of the slowest axis. It changes where an axis passes through zero: there
+        braking ends and acceleration begins.
         """
         now, way = list(self._ramp), []
         moves = [
@@ -195,7 +196,7 @@ class TwistLimiter:
         return way
 
     def _stood(self, axis: int) -> None:
-        """Note that an axis came to rest."""
+        """Record that an axis came to rest."""
         if not self.limits.axes[axis].even and self._windows[axis] > 0.0:
             pause = self._pauses[axis]
             pause.left, pause.direction = self._windows[axis], self._ramp[axis]

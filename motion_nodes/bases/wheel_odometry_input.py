@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far the wheels turned from one measurement to the next."""
+"""Wheel displacements between measurements."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from motion_nodes.bases.base import NO_STEERING, Array
 
 
 class WheelMotion:
-    """Differences of measured wheel angles, or integrals of measured wheel speeds."""
+    """Differences of measured wheel angles, or integrals of measured wheel velocities."""
 
     def __init__(self) -> None:
-        """Begin without a measurement."""
+        """Create without a measurement."""
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew: the next measurement is where the wheels are, not how far they went."""
+        """Reset: the next measurement is the new reference, without motion."""
         self._wheels: Array | None = None
         self._steering: Array = NO_STEERING
         self._passed_over = 0.0
 
     @property
     def begun(self) -> bool:
-        """True when there is a measurement to count from."""
+        """True if there is a reference measurement."""
         return self._wheels is not None
 
     def since_last(
         self, wheels: Array, steering: Array, dt: float, by_angle: bool
     ) -> tuple[Array, Array, float] | None:
-        """Return how far the wheels turned, under which mean steering, and in what time.
+        """Return wheel displacements, mean steering angles, and the elapsed time.
 
         Args:
-            wheels: angles [rad], or speeds [rad/s], shape (wheels,).
+            wheels: angles [rad], or velocities [rad/s], shape (wheels,).
             steering: angles [rad], shape (steering joints,).
             dt: time since the last measurement [s].
-            by_angle: what ``wheels`` are.
+            by_angle: whether ``wheels`` are angles.
 
         Returns:
-            None at the first measurement, and for one with a number that is not finite: its time
-            counts for the next.
+            Shapes (wheels,) [rad], (steering joints,) [rad], and [s]. None at the first
+            measurement, and for one that is not finite: its time is added to the next.
         """
         if not (np.isfinite(wheels).all() and np.isfinite(steering).all()):
             self._passed_over += dt

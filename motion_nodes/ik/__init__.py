@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse kinematics: which joint values bring the tip of a chain to a pose, or why none do.
+"""Inverse kinematics: joint positions for a pose of a chain's tip, or the reason why none exist.
 
-:class:`~motion_nodes.ik.chain.IkChain` says what moves what;
+:class:`~motion_nodes.ik.chain.IkChain` defines the chain;
 :func:`~motion_nodes.ik.solvers.make_solver` returns a solver for it by name; a solver takes an
 :class:`~motion_nodes.ik.problem.IkRequest` and returns an
 :class:`~motion_nodes.ik.problem.IkResult`.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many poses at once, shared among threads that run without the GIL."""
+"""Batch inverse kinematics, in several threads that run without the GIL."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from motion_nodes.kernels.ik.ik_memory import FOUND, NO_POSE, REPORT
 from motion_nodes.model.tree import Array
 
 _CHUNK = 64
-"""Poses that a thread takes at a time: less than a millisecond of work."""
+"""Poses per work item of a thread: less than a millisecond."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class Batch:
         threads: int | None,
         one_by_one: Callable[[IkRequest], IkResult],
     ) -> IkBatchResult:
-        """Search joint values for each pose; see ``LeastSquaresIk.solve_batch``.
+        """Solve for each pose; see ``LeastSquaresIk.solve_batch``.
 
         Args:
-            targets: shape (m, 4, 4).
-            seeds: shape (m, n), or (n,) for all.
-            threads: how many; None: one for each processor.
-            one_by_one: takes a pose for which the kernel needs longer than others.
+            targets: poses of the tip in the base, shape (m, 4, 4).
+            seeds: shape (m, n), or (n,) for all; None: none.
+            threads: number of threads; None: one per processor.
+            one_by_one: solves a pose that exceeds the step budget of the batch.
         """
         began = time.perf_counter()
         X = _as_poses(targets)
@@ -105,7 +105,7 @@ class Batch:
         address = 0 if starts is None else starts.ctypes.data
         memory = self.memories.take(self.settings, {})
         try:
-            # A pose that needs more steps than are granted at once is searched singly afterwards.
+            # Poses that exceed the step budget are solved individually afterwards.
             memory.begin(int(starts is not None), address, wait=starts is not None)
             self.kernel.many(memory.work, X, q, report)
         finally:
@@ -114,7 +114,7 @@ class Batch:
 
 
 def _run(work: Callable[[], None], threads: int) -> None:
-    """Run a function in so many threads, this one among them; raise what the first raised."""
+    """Run a function in several threads, including this one; re-raise the first exception."""
     failures: list[BaseException] = []
 
     def guarded() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The joints between a base and a tip: what inverse kinematics is solved for."""
+"""Kinematic chains between a base and a tip: the input of inverse kinematics."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _HALF_TURN = math.pi
 class IkChain:
     """The actuated joints that move a tip relative to a base, and their limits.
 
-    Base and tip may be any two frames of the tree. Joints that mimic another one move along with
-    it, and narrow its limits by their own.
+    Base and tip may be any two frames of the tree. Mimic joints move along with their joint, and
+    restrict its limits by their own.
     """
 
     robot_name: str
@@ -39,15 +39,16 @@ class IkChain:
     kinematics: Kinematics
     """Of these joints, relative to the base."""
     length: float
-    """The tip is never further from the first joint than this [m]; inf if a slide has no end."""
+    """Upper bound of the distance between tip and first joint [m]; inf with an unlimited prismatic
+    joint."""
     size: float
-    """Sum of the offsets alone [m]: how many metres are as much as a radian."""
+    """Sum of the offsets [m]: makes position errors comparable to rotation errors."""
     origin: Array
-    """Where the first joint is in the base [m], shape (3,)."""
+    """Position of the first joint in the base [m], shape (3,)."""
     turning: tuple[int, ...]
-    """Joints (their indices) that have room for a full turn, which changes no pose."""
+    """Indices of joints whose range contains full turns, which do not change any pose."""
     centre: Array
-    """Middle of the joints' ranges, 0 for continuous ones, shape (n,)."""
+    """Middle of the joint ranges, 0 for continuous joints [rad or m], shape (n,)."""
 
     def __init__(
         self,
@@ -60,21 +61,21 @@ class IkChain:
         fixed: Mapping[str, float] | None = None,
         generic: bool = False,
     ) -> None:
-        """Find the joints.
+        """Build the chain.
 
         Args:
             tree: the robot.
             base: frame that poses are relative to.
-            tip: frame that is to be brought somewhere.
-            joints: those of its joints that may move, in this order; default: all, base to tip.
+            tip: frame to be moved to a target.
+            joints: movable joints, in this order; default: all, base to tip.
             limits: limits of at least these joints; default: those of the tree.
-            fixed: values of the other joints [rad or m]; 0 where none is given.
-            generic: True to use kernels that need no generated code.
+            fixed: positions of the other joints [rad or m]; default 0.
+            generic: True to use kernels without generated code.
 
         Raises:
-            UnknownFrame: base or tip is no frame.
+            UnknownFrame: base or tip is not a frame.
             UnknownJoint: a joint does not exist, or does not move the tip.
-            InvalidConfig: no joint moves the tip, or limits leave no room.
+            InvalidConfig: no joint moves the tip, or the limits leave no range.
         """
         for frame in (base, tip):
             if frame not in tree.frame_names:
@@ -101,16 +102,21 @@ class IkChain:
         self.centre = frozen(_centre(lower, upper))
         self.middle: list[float] = self.centre.tolist()
         """The centre as a list."""
-        # For single numbers lists are faster than arrays.
+        # Scalar access is faster on lists than on arrays.
         self._lower, self._upper = lower.tolist(), upper.tolist()
 
     @classmethod
     def of_group(cls, robot: Robot, group: str, *, generic: bool = False) -> IkChain:
-        """Return the chain of a robot's group; its other joints stand as in ``home``.
+        """Return the chain of a robot's group; its other joints are fixed as in ``home``.
+
+        Args:
+            robot: the robot.
+            group: name or alias of the group.
+            generic: True to use kernels without generated code.
 
         Raises:
             UnknownGroup: lists the groups.
-            InvalidConfig: the group is no chain.
+            InvalidConfig: the group is not a chain.
         """
         found = robot.group(group)
         if found.base is None or found.tip is None:
@@ -132,28 +138,28 @@ class IkChain:
         )
 
     def turned_near(self, q: Array, to: Array) -> Array:
-        """Return the same configuration, full turns taken back so that it is nearest to another.
+        """Return the same configuration, shifted by full turns to be closest to another.
 
         Args:
-            q: joint values inside the limits [rad or m], shape (n,); changed in place.
-            to: joint values, shape (n,).
+            q: joint positions inside the limits [rad or m], shape (n,); changed in place.
+            to: reference joint positions [rad or m], shape (n,).
         """
         if self.turning:
             self.turn(q, q.tolist(), to.tolist())
         return q
 
     def turn(self, q: Array, values: list[float], wanted: list[float]) -> None:
-        """Take full turns back.
+        """Shift joints by full turns.
 
         Args:
-            q: joint values, shape (n,); changed in place.
-            values: the same as a list; what stands behind them is not looked at.
-            wanted: joint values that they shall be near to.
+            q: joint positions [rad or m], shape (n,); changed in place.
+            values: the same as a list; further elements are ignored.
+            wanted: reference joint positions.
         """
         for k in self.turning:
             away = values[k] - wanted[k]
             if -_HALF_TURN <= away <= _HALF_TURN:
-                continue  # nearly always
+                continue  # the usual case
             turns = round(away / _TURN)
             while turns and not self._lower[k] <= values[k] - turns * _TURN <= self._upper[k]:
                 turns -= 1 if turns > 0 else -1
@@ -161,7 +167,7 @@ class IkChain:
                 q[k] = values[k] - turns * _TURN
 
     def all_turned_near(self, Q: Array, to: Array) -> None:
-        """Do the same for many configurations, shape (m, n), each near to its row of ``to``."""
+        """The same for many configurations, shape (m, n), each relative to its row of ``to``."""
         if not self.turning:
             return
         k = list(self.turning)
@@ -185,7 +191,7 @@ def _arrays(
 
 
 def _path(arrays: PackedArrays, row: int) -> list[int]:
-    """Return the rows from row 0, which is left out, to a row."""
+    """Return the rows from row 0 (exclusive) to a row."""
     rows = []
     while row > 0:
         rows.append(row)
@@ -203,7 +209,7 @@ def _joints_between(tree: KinematicTree, base: str, tip: str) -> tuple[str, ...]
 def _limits(
     tree: KinematicTree, joints: tuple[str, ...], limits: JointLimits | None
 ) -> tuple[Array, Array]:
-    """Return limits that keep the joints and those that mimic them within theirs."""
+    """Return limits that keep the joints and their mimic joints within their limits."""
     if limits is not None:
         chosen = limits.select(joints)
         lower, upper = chosen.lower.copy(), chosen.upper.copy()
@@ -226,7 +232,7 @@ def _limits(
 
 
 def _lengths(arrays: PackedArrays, row: int, lower: Array, upper: Array) -> tuple[float, float]:
-    """Return the sum of all offsets behind the first joint, and of all that joints slide [m]."""
+    """Return the sum of all offsets behind the first joint, and of all prismatic ranges [m]."""
     offsets, slides, moving = 0.0, 0.0, False
     for r in _path(arrays, row):
         if moving:
@@ -239,14 +245,14 @@ def _lengths(arrays: PackedArrays, row: int, lower: Array, upper: Array) -> tupl
 
 
 def _centre(lower: Array, upper: Array) -> Array:
-    """Return the middle of ranges, or what is nearest to 0 where they are infinite."""
+    """Return the middle of ranges, or the value closest to 0 where they are infinite."""
     finite = np.isfinite(lower) & np.isfinite(upper)
     total = np.where(finite, lower, 0.0) + np.where(finite, upper, 0.0)
     return np.asarray(np.clip(total / 2.0, lower, upper))
 
 
 def _origin(arrays: PackedArrays, row: int) -> Array:
-    """Return the place of the first joint in row 0."""
+    """Return the position of the first joint in row 0 [m], shape (3,)."""
     X = np.eye(4)
     for r in _path(arrays, row):
         X = X @ arrays.X_PJ[r]
@@ -256,7 +262,7 @@ def _origin(arrays: PackedArrays, row: int) -> Array:
 
 
 def _periodic(arrays: PackedArrays, row: int) -> NDArray[np.bool_]:
-    """Return for which joints a full turn changes no pose, shape (n,), bool."""
+    """Return for which joints a full turn does not change any pose, shape (n,), bool."""
     periodic = np.ones(arrays.joint_count, dtype=bool)
     for r in _path(arrays, row):
         if arrays.kind[r] == PRISMATIC or arrays.multiplier[r] != round(arrays.multiplier[r]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint velocities that move the tip as wished, within all limits: for jogging and servoing."""
+"""Differential inverse kinematics within joint limits, for jogging and servoing."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from motion_nodes.model.tree import Array
 
 @dataclass(frozen=True, eq=False)
 class JogStep:
-    """What one step of a jog comes to."""
+    """Result of one jog step."""
 
     velocity: Array
-    """Of the joints [rad/s or m/s], shape (n,)."""
+    """Joint velocities [rad/s or m/s], shape (n,)."""
     twist: Array
-    """What the tip does: linear [m/s], angular [rad/s], in the axes asked for, shape (6,)."""
+    """Resulting twist of the tip: linear [m/s], angular [rad/s], in the requested axes, shape (6,).
+    """
     scale: float
-    """Share of the wished speed that the joints' speed limits allow, 0 to 1."""
+    """Velocity scaling required by the joints' velocity limits, 0 to 1."""
     stopped: tuple[str, ...]
-    """Joints that a position limit holds back."""
+    """Joints stopped by a position limit."""
     smallest_singular_value: float
-    """Of the Jacobian in metres per size of the arm; 0 at a singular configuration."""
+    """Smallest singular value of the Jacobian in metres per size of the arm; 0 at a singularity."""
 
 
 class VelocityIk:
     """Damped differential inverse kinematics with bounds on each joint.
 
     Minimises ``|W (J v - twist)|^2 + lambda^2 |v - v_0|^2`` over joint velocities v between bounds.
-    Bounds come from the speed limits, and from the position limits, so that no joint is beyond its
-    limit one period later. The damping is 0 but near singular configurations, where it is
+    Bounds come from the velocity limits, and from the position limits, so that no joint exceeds its
+    limit one period later. The damping is 0 except near singular configurations, where it is
 
         lambda^2 = lambda_max^2 (1 - (sigma_min / threshold)^2).
 
@@ -51,16 +52,16 @@ class VelocityIk:
         max_damping: float = 0.1,
         threshold: float = 0.05,
     ) -> None:
-        """Prepare.
+        """Create the solver.
 
         Args:
             chain: the joints.
-            velocity_limits: greatest speeds [rad/s or m/s], shape (n,); inf for none.
+            velocity_limits: max velocities [rad/s or m/s], shape (n,); inf for none.
             max_damping: lambda_max.
             threshold: smallest singular value without damping.
 
         Raises:
-            InvalidConfig: numbers of wrong length or sign.
+            InvalidConfig: wrong lengths or signs.
         """
         speeds = np.array(velocity_limits, np.float64)
         if speeds.shape != (len(chain.joint_names),) or not (speeds > 0.0).all():
@@ -87,19 +88,19 @@ class VelocityIk:
     ) -> JogStep:
         """Return joint velocities for the next period.
 
-        If the joints' speed limits do not allow the twist, it is slowed down as a whole, so that
-        its direction stays. A joint that comes to a position limit stops there, and the others do
-        what they can.
+        If the joints' velocity limits do not allow the twist, it is scaled down as a whole, so that
+        its direction is preserved. A joint that reaches a position limit stops there, and the
+        others minimise the remaining error.
 
         Args:
-            q: joint values [rad or m], shape (n,).
-            twist: wished velocity of the tip's origin [m/s] and its angular velocity [rad/s].
+            q: joint positions [rad or m], shape (n,).
+            twist: commanded velocity of the tip's origin [m/s] and angular velocity [rad/s], (6,).
             period: time until the next step [s].
-            axes: those of which frame the twist is given in.
-            secondary: joint velocities to come near to as far as the tip allows, shape (n,).
+            axes: frame whose axes the twist is given in.
+            secondary: preferred joint velocities in the null space [rad/s or m/s], shape (n,).
 
         Raises:
-            InvalidCommand: something is not finite or has the wrong length.
+            InvalidCommand: values that are not finite, or wrong lengths.
         """
         chain, n = self._chain, len(self._chain.joint_names)
         now, wish = _vector(q, n, "q"), _vector(twist, 6, "twist")
@@ -116,7 +117,7 @@ class VelocityIk:
         scale = 1.0 / max(1.0, float(np.max(np.abs(free) / self._speeds)))
         low = np.maximum(-self._speeds, (chain.lower - now) / period)
         high = np.minimum(self._speeds, (chain.upper - now) / period)
-        # Beyond a limit there is only the way back, as fast as the speed limit allows.
+        # A joint beyond a limit may only move back, within its velocity limit.
         low, high = np.minimum(low, self._speeds), np.maximum(high, -self._speeds)
         v = bounded_least_squares(A, scale * self._weights * wish, square, scale * aside, low, high)
         held = (np.abs(v) < self._speeds) & ((v <= low) | (v >= high))
@@ -159,7 +160,7 @@ def bounded_least_squares(
             wanted[free] = np.linalg.solve(H[np.ix_(free, free)], rest)
         beyond = free & ((wanted < low) | (wanted > high))
         if beyond.any():
-            # Go as far as the first bound in the way, and leave that variable there.
+            # Move to the first active bound, and fix that variable there.
             ends = np.where(wanted > high, high, low)
             with np.errstate(divide="ignore", invalid="ignore"):
                 shares = np.where(beyond, (ends - x) / (wanted - x), np.inf)

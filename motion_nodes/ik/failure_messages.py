@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why there is no solution, in words for a person."""
+"""Error messages of failed inverse kinematics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AT_LIMIT = 1e-9
 
 
 class Ended(Protocol):
-    """What is read from a search."""
+    """The attributes of a search that are reported."""
 
     status: IkStatus
     attempts: int
@@ -27,7 +27,7 @@ class Ended(Protocol):
 
 
 def how_it_ended(search: Ended, settings: IkSettings) -> str:
-    """Return what a search came to."""
+    """Return how a search ended."""
     tried = "1 start" if search.attempts == 1 else f"{search.attempts} starts"
     if search.status is IkStatus.TIMED_OUT:
         ended = f"no solution within {settings.timeout:g} s ({tried}, {search.iterations} steps)"
@@ -44,7 +44,7 @@ def how_it_ended(search: Ended, settings: IkSettings) -> str:
 
 
 def too_far(chain: IkChain, X_BT: Array) -> str:
-    """Return that a target is beyond the chain's length, and by how much."""
+    """Return by how much a target is beyond the chain's length."""
     distance = float(np.linalg.norm(X_BT[:3, 3] - chain.origin))
     return (
         f"the target is {distance:.3f} m from {chain.joint_names[0]}, and '{chain.tip}' reaches "
@@ -55,7 +55,7 @@ def too_far(chain: IkChain, X_BT: Array) -> str:
 def what_is_nearest(
     joints: Sequence[str], q: Array, limits: tuple[Array, Array], errors: tuple[float, float]
 ) -> str:
-    """Return how far the nearest configuration is off, and which joints are at their limits."""
+    """Return the error of the closest configuration, and which joints are at their limits."""
     text = f"the nearest configuration is {_metres(errors[0])} and {_degrees(errors[1])} off"
     lower, upper = limits
     ends = []

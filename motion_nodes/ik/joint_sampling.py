@@ -17,12 +17,12 @@ _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53)
 
 
 def difference(q2: ArrayLike, q1: ArrayLike, continuous: ArrayLike | None = None) -> Array:
-    """Return ``q2 - q1``, the short way round for continuous joints.
+    """Return ``q2 - q1``, the shorter direction for continuous joints.
 
     Args:
-        q2: joint values [rad or m], shape (..., n).
-        q1: joint values, shape (..., n).
-        continuous: which joints have no limits and turn for ever, shape (n,), bool; default: none.
+        q2: joint positions [rad or m], shape (..., n).
+        q1: joint positions [rad or m], shape (..., n).
+        continuous: which joints are continuous, shape (n,), bool; default: none.
 
     Returns:
         Shape (..., n); for continuous joints from -pi to pi.
@@ -43,10 +43,10 @@ def distance(
     """Return the p-norm of the weighted difference.
 
     Args:
-        q2: joint values [rad or m], shape (..., n).
-        q1: joint values, shape (..., n).
-        weights: of the joints, shape (n,) or one number.
-        norm: p, at least 1; ``math.inf`` for the greatest of all joints.
+        q2: joint positions [rad or m], shape (..., n).
+        q1: joint positions [rad or m], shape (..., n).
+        weights: of the joints, shape (n,) or a scalar.
+        norm: p, at least 1; ``math.inf`` for the maximum norm.
         continuous: see :func:`difference`.
 
     Returns:
@@ -67,10 +67,10 @@ def distance(
 
 
 def halton(count: int, dimensions: int, first: int = 1) -> Array:
-    """Return points that fill the unit cube evenly, each row a point, shape (count, dimensions).
+    """Return low-discrepancy points in the unit cube, one per row, shape (count, dimensions).
 
     Args:
-        count: how many.
+        count: number of points.
         dimensions: at most 16.
         first: index of the first; 0 is the origin.
 
@@ -99,13 +99,13 @@ def interval_samples(
     use_halton: bool = False,
     seed: int | Sequence[int] = 0,
 ) -> Iterator[Array]:
-    """Yield points between bounds without end; one single point where the bounds are equal.
+    """Yield points between bounds, without end; a single point if the bounds are equal.
 
     Args:
         lower: finite lower bounds, shape (n,).
         upper: finite upper bounds, shape (n,).
-        use_halton: True to fill the interval evenly, False for uniform random points.
-        seed: of the random points; for Halton's the index of the first, from 1 on.
+        use_halton: True for a Halton sequence, False for uniform random points.
+        seed: of the random points; for Halton the index of the first, from 1 on.
 
     Raises:
         InvalidConfig: bounds of different lengths, not finite, or in the wrong order.
@@ -146,18 +146,18 @@ def free_joint_samples(
     use_halton: bool = False,
     seed: int = 0,
 ) -> Iterator[Array]:
-    """Yield values for the free joints of an analytic solver: the current ones first.
+    """Yield values of the redundant joints of an analytic solver: the current ones first.
 
-    Further ones lie within ``max_distance`` of the current ones and within the limits; fixed joints
-    never move.
+    Further ones are within ``max_distance`` of the current ones and within the limits; fixed joints
+    do not move.
 
     Args:
-        current: values of the free joints [rad or m], shape (n,).
-        lower: lower limits, shape (n,).
-        upper: upper limits, shape (n,).
-        fixed: indices of joints that stay where they are.
-        max_distance: how far each may go [rad or m].
-        max_attempts: how many to yield; None for no end, which is for callers with a clock.
+        current: positions of the redundant joints [rad or m], shape (n,).
+        lower: lower limits [rad or m], shape (n,).
+        upper: upper limits [rad or m], shape (n,).
+        fixed: indices of joints that keep their positions.
+        max_distance: max change of each joint [rad or m].
+        max_attempts: number of values; None: unlimited, for callers with a timeout.
         use_halton: see :func:`interval_samples`.
         seed: see :func:`interval_samples`.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What redundant joints do while the tip stays: objectives, and motion of the arm behind the tool.
+"""Redundancy resolution: objectives in the null space, and self-motion of the arm.
 
-A joint velocity z moves the tip only by its part outside the null space of the Jacobian;
-``(I - J^+ J) z`` is what is left of it. Source: A. Liegeois, "Automatic supervisory control of the
+A joint velocity z moves the tip only by its component outside the null space of the Jacobian; ``(I
+- J^+ J) z`` is the null space component. Source: A. Liegeois, "Automatic supervisory control of the
 configuration and behavior of multibody mechanisms", IEEE Trans. SMC 7(12), 1977.
 """
 
@@ -23,21 +23,21 @@ from motion_nodes.model.tree import Array
 
 _EPSILON = 1e-6
 _LONGEST_STEP = 0.2
-"""How far a joint moves at once [rad or m]."""
+"""Max joint displacement per step [rad or m]."""
 _NEAR_LIMIT = 1e-5
-"""A joint that near to a limit does not go towards it."""
+"""Distance from a limit below which a joint does not move towards it [rad or m]."""
 
 
 class Posture:
-    """Be near to a posture: ``1/2 sum w (q - q_ref)^2``."""
+    """Distance from a posture: ``1/2 sum w (q - q_ref)^2``."""
 
     def __init__(self, chain: IkChain, reference: ArrayLike, weights: ArrayLike = 1.0) -> None:
-        """Prepare.
+        """Create the objective.
 
         Args:
             chain: the joints.
             reference: the posture [rad or m], shape (n,).
-            weights: how much each joint matters, shape (n,) or one number for all.
+            weights: weight of each joint, shape (n,) or a scalar.
         """
         self._reference = as_configurations(reference, chain.joint_names, "posture")[0]
         self._weights = np.broadcast_to(np.asarray(weights, np.float64), self._reference.shape)
@@ -47,18 +47,18 @@ class Posture:
             )
 
     def value(self, q: Array) -> float:
-        """Return how far the joints are from the posture."""
+        """Return the weighted squared distance from the posture."""
         return float(0.5 * self._weights @ (q - self._reference) ** 2)
 
     def gradient(self, q: Array) -> Array:
-        """Return the slope, shape (n,)."""
+        """Return the gradient, shape (n,)."""
         return np.asarray(self._weights * (q - self._reference))
 
 
 class LimitCentring:
-    """Be in the middle of the joints' ranges: ``1/2 sum ((q - middle) / half range)^2``.
+    """Distance from the middle of the joint ranges: ``1/2 sum ((q - middle) / half range)^2``.
 
-    Joints without limits do not matter.
+    Joints without limits have no weight.
     """
 
     def __init__(self, chain: IkChain) -> None:
@@ -68,16 +68,16 @@ class LimitCentring:
         self._factor = np.where(usable, 1.0 / np.where(usable, half, 1.0) ** 2, 0.0)
 
     def value(self, q: Array) -> float:
-        """Return how far the joints are from the middle."""
+        """Return the squared distance from the middle."""
         return float(0.5 * self._factor @ (q - self._middle) ** 2)
 
     def gradient(self, q: Array) -> Array:
-        """Return the slope, shape (n,)."""
+        """Return the gradient, shape (n,)."""
         return np.asarray(self._factor * (q - self._middle))
 
 
 class Manipulability:
-    """Be far from singular configurations: minus the logarithm of ``sqrt(det(J J^T))``.
+    """Distance from singular configurations: minus the logarithm of ``sqrt(det(J J^T))``.
 
     Source: T. Yoshikawa, "Manipulability of robotic mechanisms", Int. J. Robotics Research 4(2),
     1985. The logarithm makes the measure independent of units, up to a constant.
@@ -92,7 +92,7 @@ class Manipulability:
         return float(self._values(q[np.newaxis])[0])
 
     def gradient(self, q: Array) -> Array:
-        """Return the slope by central differences, shape (n,)."""
+        """Return the gradient by central differences, shape (n,)."""
         shifts = np.vstack([np.eye(self._n), -np.eye(self._n)]) * _EPSILON
         values = self._values(q + shifts)
         return np.asarray((values[: self._n] - values[self._n :]) / (2.0 * _EPSILON))
@@ -116,22 +116,22 @@ def improved(
     deadline: float = math.inf,
     steps: int = 100,
 ) -> Array:
-    """Return a solution that serves the objectives better, and is one all the same.
+    """Return a solution with a better value of the objectives.
 
-    Steps down the slope of the objectives' sum within the null space, each followed by a correction
-    of the tip, as long as the change of the slope suggests; a step that does not help is halved.
-    Source of the step's length: J. Barzilai and J. M. Borwein, "Two-point step size gradient
-    methods", IMA J. Numerical Analysis 8(1), 1988.
+    Gradient descent on the sum of the objectives within the null space, each step followed by a
+    correction of the tip, with the step length of Barzilai and Borwein; a step without improvement
+    is halved. Source of the step length: J. Barzilai and J. M. Borwein, "Two-point step size
+    gradient methods", IMA J. Numerical Analysis 8(1), 1988.
 
     Args:
         chain: the joints.
-        q: a solution, shape (n,).
+        q: a solution [rad or m], shape (n,).
         X_BT: the target in the base, shape (4, 4).
-        tolerance: what counts as a solution.
-        objectives: what to serve.
-        limits: of the joints, both of shape (n,).
-        deadline: when to end, as :func:`time.perf_counter` counts [s].
-        steps: how many at most.
+        tolerance: tolerance of a solution.
+        objectives: objectives to minimise.
+        limits: lower and upper joint limits [rad or m], both of shape (n,).
+        deadline: end time on the clock of :func:`time.perf_counter` [s].
+        steps: max number of steps.
     """
     keeper = TipKeeper(chain, X_BT, tolerance, limits)
 
@@ -169,17 +169,17 @@ class TipKeeper:
         tolerance: IkTolerance,
         limits: tuple[Array, Array] | None = None,
     ) -> None:
-        """Prepare; arguments as for :func:`improved`."""
+        """Create the object; arguments as for :func:`improved`."""
         self._chain, self._target, self._tolerance = chain, X_BT, tolerance
         self._lower, self._upper = limits or (chain.lower, chain.upper)
         self._counts = ~tolerance.free
         self._scale = np.where(np.arange(6) < 3, 1.0 / max(chain.size, 1e-6), 1.0)
 
     def within_null_space(self, q: Array, z: Array) -> Array:
-        """Return the part of a motion that leaves the tip where it is and no limit behind.
+        """Return the component of a motion that keeps the tip fixed and respects the limits.
 
-        Joints that would leave their limits are taken out one after the other, so that the others
-        make up for them.
+        Joints that would exceed their limits are excluded one after the other, so that the others
+        compensate for them.
         """
         J = self._jacobian(q)
         stuck = self._lower == self._upper
@@ -199,16 +199,16 @@ class TipKeeper:
         return motion
 
     def null_direction(self, q: Array) -> Array | None:
-        """Return a unit joint velocity that leaves the tip where it is; None if there is none."""
+        """Return a unit joint velocity that keeps the tip fixed; None if there is none."""
         _, sizes, rows = np.linalg.svd(self._jacobian(q))
         rank = int((sizes > 1e-6).sum())
         return rows[-1].copy() if rank < len(q) else None
 
     def corrected(self, q: Array, steps: int = 10) -> Array | None:
-        """Return joint values inside the limits, near to given ones, with the tip at the target.
+        """Return joint positions within the limits, near given ones, with the tip at the target.
 
         Returns:
-            None if the tip cannot be brought back from there.
+            None if the correction does not converge.
         """
         q = np.clip(q, self._lower, self._upper)
         for _ in range(steps):
@@ -228,7 +228,7 @@ class TipKeeper:
         return pose_error(self._chain.kinematics.pose(q, self._chain.tip), self._target)
 
     def _beyond(self, errors: Array) -> Array:
-        """Return what is to be corrected: nothing, if the errors are well within tolerance."""
+        """Return the error to be corrected: none if well within tolerance."""
         tolerance = self._tolerance
         kept = np.where(self._counts, errors, 0.0)
         if tolerance.accepts(2.0 * kept):
@@ -236,7 +236,7 @@ class TipKeeper:
         return kept
 
     def _jacobian(self, q: Array, rows: Array | None = None) -> Array:
-        """Return how joint velocities change the errors of the axes that count, scaled."""
+        """Return the scaled Jacobian of the constrained error components."""
         X_BE, J_B = self._chain.kinematics.pose_and_jacobian(q, self._chain.tip)
         R_TB = self._target[:3, :3].T
         turning = R_TB

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far a pose is from a target; in plain numbers, which for one pose is faster than NumPy."""
+"""Pose errors; in plain floats, which for one pose is faster than NumPy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from motion_nodes.model.tree import Array
 def pose_error(X_BE: Array, X_BT: Array) -> Array:
     """Return position [m] and rotation vector [rad] of E in T, shape (6,).
 
-    The rotation vector is the axis times the angle, at most half a turn.
+    The rotation vector is axis times angle, at most pi.
     """
     X_TE = X_BT[:3, :3].T @ X_BE[:3]
     X_TE[:, 3] -= X_BT[:3, :3].T @ X_BT[:3, 3]
@@ -21,10 +21,10 @@ def pose_error(X_BE: Array, X_BT: Array) -> Array:
 
 
 def rotation_vector(R: Array) -> tuple[float, float, float]:
-    """Return axis times angle [rad] of a rotation matrix: its logarithm.
+    """Return the rotation vector [rad] of a rotation matrix: its logarithm.
 
-    By way of the quaternion, whose largest element is found first, so that neither small angles nor
-    half a turn are a special case; it need not have unit length.
+    Computed from the quaternion, whose largest element is found first, so that neither small angles
+    nor half a turn are special cases; it need not be normalized.
 
     Args:
         R: shape (3, 3), or a pose without its last row.
@@ -49,10 +49,10 @@ def rotation_vector(R: Array) -> tuple[float, float, float]:
 
 
 def rate_of_rotation_vector(phi: Array) -> Array:
-    """Return what takes an angular velocity to the rate of a rotation vector, shape (3, 3).
+    """Return the matrix from angular velocity to the rate of a rotation vector, shape (3, 3).
 
     Args:
-        phi: the rotation vector [rad], at most half a turn, shape (3,).
+        phi: the rotation vector [rad], at most pi, shape (3,).
 
     Source: T. Barfoot, "State Estimation for Robotics", 2017, eq. 7.76 (inverse left Jacobian).
     """

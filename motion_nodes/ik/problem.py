@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The question and the answer of inverse kinematics, the same for all solvers."""
+"""Requests and results of inverse kinematics, common to all solvers."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 from motion_nodes.model.tree import Array
 
 Validity = Callable[[Array], bool | str]
-"""Says of joint values q, shape (n,), whether they may be used: True, or False or why not."""
+"""Checks joint positions q, shape (n,): True if valid, else False or the reason."""
 
 
 @dataclass(frozen=True)
 class IkTolerance:
-    """How far from the target counts as there.
+    """Tolerance of the pose error.
 
-    One number bounds the length of the error. Three numbers bound its components along the axes of
-    the target frame each for itself; the solver then only goes as near as it must, and an axis with
-    an infinite one is free.
+    A scalar bounds the norm of the error. Three numbers bound its components along the axes of the
+    target frame separately; an axis with an infinite tolerance is unconstrained.
     """
 
     position: float | tuple[float, float, float] = 1e-3
-    """[m]"""
+    """Position tolerance [m]."""
     orientation: float | tuple[float, float, float] = 0.01
-    """Of the rotation vector, that is axis times angle [rad]."""
+    """Orientation tolerance, for the rotation vector [rad]."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Validate the numbers."""
         for name, value in (("position", self.position), ("orientation", self.orientation)):
             numbers = np.atleast_1d(np.asarray(value, dtype=np.float64))
             if numbers.shape not in ((1,), (3,)) or not (numbers > 0.0).all():
@@ -52,29 +51,29 @@ class IkTolerance:
         """Return a tolerance that accepts any orientation.
 
         Args:
-            position: see the field of that name [m].
+            position: position tolerance [m].
         """
         return cls(position, math.inf)
 
     @property
     def axes(self) -> Array:
-        """Greatest allowed size of each component, position before rotation, shape (6,)."""
+        """Max absolute value of each component, position before rotation [m, rad], shape (6,)."""
         return np.concatenate([self._three(self.position), self._three(self.orientation)])
 
     @property
     def lengths(self) -> Array:
-        """Greatest allowed length of position and rotation error, shape (2,)."""
+        """Max norm of position and rotation error [m, rad], shape (2,)."""
         sides = (self.position, self.orientation)
         return np.array([x if isinstance(x, float) else math.inf for x in sides])
 
     @property
     def free(self) -> NDArray[np.bool_]:
-        """Which components do not matter at all, shape (6,)."""
+        """Which components are unconstrained, shape (6,)."""
         return np.isinf(self.axes) & np.isinf(np.repeat(self.lengths, 3))
 
     @property
     def greatest_position(self) -> float:
-        """The greatest distance that is allowed [m]; inf if an axis is free."""
+        """Max distance from the target [m]; inf if an axis is unconstrained."""
         return min(float(self.lengths[0]), float(np.linalg.norm(self.axes[:3])))
 
     def accepts(self, errors: Array) -> bool:
@@ -89,37 +88,38 @@ class IkTolerance:
 
 
 class Objective(Protocol):
-    """What redundant joints are used for, once the tip is where it should be."""
+    """Objective for redundant joints, minimised in the null space."""
 
     def value(self, q: Array) -> float:
-        """Return how good joint values are; less is better."""
+        """Return the value at joint positions; lower is better."""
 
     def gradient(self, q: Array) -> Array:
-        """Return the slope of the value, shape (n,)."""
+        """Return the gradient, shape (n,)."""
 
 
 @dataclass(frozen=True)
 class IkSettings:
-    """How a solver searches."""
+    """Settings of a solver."""
 
     tolerance: IkTolerance = field(default_factory=IkTolerance)
-    """How far from the target a solution may be."""
+    """Tolerance of a solution."""
     attempts: int = 100
-    """Starts that are tried before giving up; the given ones count."""
+    """Max number of seeds, including given ones."""
     timeout: float = 0.05
-    """Greatest duration of a search [s]."""
+    """Timeout [s]."""
     max_iterations: int | None = None
-    """Greatest number of steps in all, those of each start counted; None for no such limit."""
+    """Max total number of iterations over all seeds; None: unlimited."""
     random_seed: int = 123456
-    """Equal seeds give equal starts."""
+    """Seed of the random numbers, for reproducible results."""
     sampling_order: int = 1
-    """Random starts are means of so many uniform ones: 1 uniform, 2 triangular, and so on."""
+    """Random configurations are means of this many uniform ones: 1 uniform, 2 triangular, and so
+    on."""
     prefer: Literal["first", "closest"] = "first"
-    """``first``: the solution that is found first, but that from the seed if there is one.
-    ``closest``: of all that the attempts lead to, the one nearest to the seed."""
+    """``first``: the first solution found, but the one from the seed if there is one. ``closest``:
+    of the solutions from all seeds, the one closest to the seed."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Validate the numbers."""
         if not isinstance(self.tolerance, IkTolerance):
             raise InvalidConfig(f"tolerance must be an IkTolerance, got {self.tolerance!r}.")
         for name in ("attempts", "sampling_order"):
@@ -140,64 +140,65 @@ def _check_count(name: str, value: object, least: int) -> None:
 
 
 class IkRequest(NamedTuple):
-    """Where the tip should be, and what is known about the joints.
+    """Target of the tip, and seeds.
 
-    A tuple, like the result, because a frozen dataclass takes a microsecond longer to make.
+    A named tuple, like the result, because a frozen dataclass takes a microsecond longer to create.
     """
 
     target: ArrayLike
     """Pose of the tip in the world, ``X_WT``, shape (4, 4)."""
     seed: ArrayLike | None = None
-    """Joint values to start from, usually the present ones, shape (n,); the answer is near to them
-    where it can be. Values beyond a limit start at the limit."""
+    """Initial joint positions, usually the current ones [rad or m], shape (n,); the solution is
+    close to them if possible. Values beyond a limit are clamped."""
     starts: ArrayLike | None = None
-    """More joint values to start from before random ones, shape (m, n)."""
+    """Further seeds, tried before random ones [rad or m], shape (m, n)."""
     base_pose: ArrayLike | None = None
-    """Pose of the chain's base in the world, ``X_WB``, shape (4, 4); None: they are the same."""
+    """Pose of the chain's base in the world, ``X_WB``, shape (4, 4); None: identity."""
     locked: Mapping[str, float] | None = None
-    """Joints that stay at a value [rad or m]."""
+    """Joints that are fixed at a position [rad or m]."""
     objectives: Sequence[Objective] = ()
-    """What the joints' freedom is used for; see :mod:`motion_nodes.ik.nullspace`."""
+    """Objectives for the redundancy; see :mod:`motion_nodes.ik.nullspace`."""
     validity: Validity | None = None
-    """What else a solution must fulfil, such as being free of collisions."""
+    """Further condition on a solution, such as being collision-free."""
     settings: IkSettings | None = None
     """None: those of the solver."""
 
 
 class IkStatus(enum.Enum):
-    """How a search ended."""
+    """Outcome of a search."""
 
     SOLVED = "solved"
     NOT_FOUND = "not found"
-    """No start led to the target."""
+    """No seed converged to the target."""
     OUT_OF_REACH = "out of reach"
-    """The same, and the target is further away than the chain is long."""
+    """The same, and the target is farther away than the chain is long."""
     TIMED_OUT = "timed out"
     ITERATION_LIMIT = "iteration limit"
     REFUSED = "refused"
-    """The target can be reached, but each solution that was found was refused as not valid."""
+    """The target is reachable, but every solution found was rejected by ``validity``."""
 
 
 class IkResult(NamedTuple):
-    """What a search found."""
+    """Result of a search."""
 
     status: IkStatus
     q: Array
-    """Joint values inside the limits, shape (n,): the solution, or what came nearest."""
+    """Joint positions within the limits [rad or m], shape (n,): the solution, or the closest
+    configuration."""
     errors: Array
     """Position [m] and rotation vector [rad] of the tip at ``q`` in the target, shape (6,)."""
     position_error: float
-    """Length of the position error over all axes that are not free [m]."""
+    """Norm of the position error over all constrained axes [m]."""
     orientation_error: float
-    """Length of the rotation error over all axes that are not free [rad]."""
+    """Norm of the rotation error over all constrained axes [rad]."""
     iterations: int
-    """Steps taken, those of each start counted."""
+    """Total number of iterations over all seeds."""
     attempts: int
-    """Starts tried."""
+    """Number of seeds tried."""
     time: float
     """Duration of the search [s]."""
     reason: str = ""
-    """For a person: why there is no solution; empty if there is one."""
+    """Why there is no solution; empty on success."""
 
     @property
     def success(self) -> bool:
@@ -212,39 +213,38 @@ class IkResult(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class IkBatchResult:
-    """What searches for m poses found; arrays in the order of the poses."""
+    """Results for m poses, in the order of the poses."""
 
     status: tuple[IkStatus, ...]
-    """How each search ended."""
+    """Outcome of each search."""
     solved: NDArray[np.bool_]
-    """Whether there is a solution, shape (m,), bool."""
+    """Whether a solution was found, shape (m,), bool."""
     q: Array
     """As in :class:`IkResult`, shape (m, n)."""
     errors: Array
     """As in :class:`IkResult`, shape (m, 6)."""
     iterations: NDArray[np.int64]
-    """Shape (m,)."""
+    """Iterations per pose, shape (m,)."""
     time: float
-    """Duration of all together [s]."""
+    """Total duration [s]."""
 
 
 class IkSolver(Protocol):
-    """What every solver offers."""
+    """Interface of all solvers."""
 
     @property
     def joint_names(self) -> tuple[str, ...]:
         """The joints of ``q``, in its order."""
 
     def solve(self, request: IkRequest) -> IkResult:
-        """Search joint values that bring the tip to the target."""
+        """Return joint positions that move the tip to the target."""
 
 
 def as_pose(value: ArrayLike, what: str) -> Array:
     """Return a pose as float64 array of shape (4, 4).
 
     Raises:
-        InvalidCommand: it has another shape or holds no numbers. Whether it is a pose is not
-            checked.
+        InvalidCommand: wrong shape, or not numeric. Orthonormality is not checked.
     """
     try:
         X = np.ascontiguousarray(value, dtype=np.float64)
@@ -257,24 +257,24 @@ def as_pose(value: ArrayLike, what: str) -> Array:
 
 
 def bad_pose(X: Array, what: str) -> InvalidCommand:
-    """Return the error that says why a matrix is no pose."""
+    """Return the error for an invalid pose, with the reason."""
     if not np.isfinite(X).all():
         return InvalidCommand(f"{what} holds numbers that are not finite: {X.tolist()}.")
     R = X[:3, :3]
     turned = float(np.linalg.det(R))
     return InvalidCommand(
-        f"{what} is no pose: its rotation must be orthonormal with determinant 1 (the determinant "
-        f"is {turned:.6g}, R^T R differs from the identity by "
+        f"{what} is not a valid pose: its rotation must be orthonormal with determinant 1 (the "
+        f"determinant is {turned:.6g}, R^T R differs from the identity by "
         f"{np.abs(R.T @ R - np.eye(3)).max():.3g}) and its last row 0 0 0 1 (it is "
         f"{X[3].tolist()}). motion_nodes.model.poses makes poses from quaternions."
     )
 
 
 def as_configurations(value: ArrayLike, joints: Sequence[str], what: str) -> Array:
-    """Return joint values as a new float64 array of shape (m, n); one row for shape (n,).
+    """Return joint positions as a new float64 array of shape (m, n); one row for shape (n,).
 
     Raises:
-        InvalidCommand: wrong lengths, or numbers that are not finite.
+        InvalidCommand: wrong lengths, or values that are not finite.
     """
     try:
         Q = np.array(value, dtype=np.float64, ndmin=2, order="C")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arm moves while the tool stays: towards a posture, or along its self-motion."""
+"""Motion of the arm with a fixed tool: towards a posture, or along its self-motion."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from motion_nodes.ik.problem import IkTolerance, as_configurations
 from motion_nodes.model.tree import Array
 
 STILL = IkTolerance(1e-6, 1e-6)
-"""How still the tool stays by default."""
+"""Default tolerance of the tool pose."""
 
 
 def motion_to_posture(
@@ -25,22 +25,21 @@ def motion_to_posture(
     tolerance: IkTolerance = STILL,
     max_steps: int = 1000,
 ) -> Array:
-    """Return a motion towards a posture during which the tip stays where it is.
+    """Return a motion towards a posture during which the tip keeps its pose.
 
     Args:
         chain: the joints.
-        q: where to begin, within the limits [rad or m], shape (n,).
-        posture: where the joints should be, as far as the tip allows, shape (n,).
-        step: how far a joint moves at most from one row to the next [rad or m].
-        tolerance: how much the tip may move; free axes of its own frame may move at will.
-        max_steps: how many rows at most.
+        q: start, within the limits [rad or m], shape (n,).
+        posture: target posture [rad or m], shape (n,).
+        step: max joint displacement between rows [rad or m].
+        tolerance: of the tip pose; unconstrained axes of its own frame may move.
+        max_steps: max number of rows.
 
     Returns:
-        Joint values, the first row is ``q``, the last as near to the posture as this way leads,
-        shape (m, n).
+        Joint positions, the first row is ``q``, the last the closest to the posture, shape (m, n).
 
     Raises:
-        InvalidCommand: joint values of wrong length, not finite or outside the limits.
+        InvalidCommand: joint positions of wrong length, not finite or outside the limits.
     """
     now = _inside(chain, q)
     objective = Posture(chain, posture)
@@ -53,7 +52,7 @@ def motion_to_posture(
         if size < 1e-6:
             break
         moved = keeper.corrected(rows[-1] + wish * min(1.0, length / size))
-        # The correction, too, counts as motion.
+        # The correction counts as displacement, too.
         near = moved is not None and float(np.abs(moved - rows[-1]).max()) <= step
         if moved is None or not near or objective.value(moved) >= value:
             length = min(length, size) / 2.0
@@ -71,21 +70,21 @@ def self_motion(
     count: int = 100,
     tolerance: IkTolerance = STILL,
 ) -> Array:
-    """Return a motion along the one direction in which the tip stays, until a limit ends it.
+    """Return the self-motion of a chain with one redundant degree of freedom, up to a limit.
 
     Args:
         chain: the joints; one more than the tip needs, such as seven.
-        q: where to begin, within the limits [rad or m], shape (n,).
-        step: how far the fastest joint moves from row to row; negative for the other way round.
-        count: how many steps at most.
-        tolerance: how much the tip may move.
+        q: start, within the limits [rad or m], shape (n,).
+        step: displacement of the fastest joint between rows; negative for the opposite direction.
+        count: max number of steps.
+        tolerance: of the tip pose.
 
     Returns:
-        Joint values, the first row is ``q``, shape (m, n) with m <= count + 1.
+        Joint positions, the first row is ``q``, shape (m, n) with m <= count + 1.
 
     Raises:
-        InvalidCommand: joint values of wrong length, not finite or outside the limits.
-        InvalidConfig: the chain has no freedom that leaves the tip still.
+        InvalidCommand: joint positions of wrong length, not finite or outside the limits.
+        InvalidConfig: the chain has no redundant degree of freedom.
     """
     now = _inside(chain, q)
     keeper = TipKeeper(chain, chain.kinematics.pose(now, chain.tip), tolerance)
@@ -102,7 +101,7 @@ def self_motion(
         if q_next is None or float(np.abs(q_next - rows[-1]).max()) > 2.0 * length:
             break
         if float((q_next - rows[-1]) @ direction) < 0.5 * length * float(np.linalg.norm(direction)):
-            break  # a limit turned the motion round
+            break  # a limit reversed the motion
         rows.append(q_next)
         direction = keeper.within_null_space(q_next, direction)
         if float(np.abs(direction).max()) < 1e-3:
@@ -112,7 +111,7 @@ def self_motion(
 
 
 def _inside(chain: IkChain, q: ArrayLike) -> Array:
-    """Return joint values, or say which one is outside its limits."""
+    """Return joint positions; raise an error if one is outside its limits."""
     values: Array = as_configurations(q, chain.joint_names, "q")[0]
     outside = [
         f"{name} is {value:.6g}, allowed is {low:.6g} to {high:.6g}"

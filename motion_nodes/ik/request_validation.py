@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What solvers read from a request: the target in the base, and the limits with locked joints."""
+"""Validated inputs of solvers: the target in the base, and the limits with locked joints."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _IDENTITY = np.eye(3)
 
 
 def target_in_base(target: ArrayLike, base_pose: ArrayLike | None = None) -> Array:
-    """Return the target in the chain's base, ``X_BT``, with a rotation true to the last digit.
+    """Return the target in the chain's base, ``X_BT``, with an orthonormalized rotation.
 
     Args:
         target: in the world, ``X_WT``, shape (4, 4).
-        base_pose: of the base in the world, ``X_WB``; None: they are the same.
+        base_pose: of the base in the world, ``X_WB``, shape (4, 4); None: identity.
 
     Raises:
-        InvalidCommand: one of them has a wrong shape, is not finite or is no pose.
+        InvalidCommand: one of them has a wrong shape, is not finite or is not a valid pose.
     """
     X = _tidy(as_pose(target, "target"), "target")
     if base_pose is None:
@@ -34,11 +34,15 @@ def target_in_base(target: ArrayLike, base_pose: ArrayLike | None = None) -> Arr
 
 
 def limits_with(chain: IkChain, locked: Mapping[str, float]) -> Array:
-    """Return lower and upper limits, shape (2, n), some joints held at a value.
+    """Return lower and upper limits [rad or m], shape (2, n), with locked joints.
+
+    Args:
+        chain: the chain.
+        locked: positions of locked joints [rad or m].
 
     Raises:
-        UnknownJoint: a locked joint is not one of the chain's.
-        InvalidCommand: a value is outside the joint's limits.
+        UnknownJoint: a locked joint is not in the chain.
+        InvalidCommand: a position is outside the joint's limits.
     """
     limits = np.array([chain.lower, chain.upper])
     for name, value in locked.items():
@@ -54,10 +58,10 @@ def limits_with(chain: IkChain, locked: Mapping[str, float]) -> Array:
 
 
 def joint_index(chain: IkChain, name: str) -> int:
-    """Return where a joint stands in the chain.
+    """Return the index of a joint in the chain.
 
     Raises:
-        UnknownJoint: lists the joints there are.
+        UnknownJoint: lists the joints.
     """
     if name not in chain.joint_names:
         raise UnknownJoint(name, chain.joint_names, f"the chain to '{chain.tip}'")
@@ -65,9 +69,9 @@ def joint_index(chain: IkChain, name: str) -> int:
 
 
 def _tidy(X: Array, what: str) -> Array:
-    """Return a pose whose rotation is orthonormal to the last digit.
+    """Return a pose with an orthonormalized rotation.
 
-    Source: N. Higham, "Computing the polar decomposition", 1986: Newton and Schulz's iteration.
+    Source: N. Higham, "Computing the polar decomposition", 1986: Newton-Schulz iteration.
     """
     R = X[:3, :3]
     away = float(np.abs(R.T @ R - _IDENTITY).max())

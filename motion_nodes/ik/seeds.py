@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random configurations of a chain, with what is needed to find those near to a target."""
+"""Random configurations of a chain, with the features needed to find those close to a target."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from motion_nodes.kernels.ik.ik_memory import BLOCK, FEATURES
 from motion_nodes.model.tree import Array
 
 PIECE = 100
-"""Blocks in a piece of the table; each block gives one start."""
+"""Blocks per piece of the table; each block gives one seed."""
 _KEPT = 4
-"""Pieces that are kept; whoever tries more starts than these give draws them anew each time."""
+"""Number of stored pieces; further pieces are sampled anew each time."""
 
 
 class StartTable:
-    """Random configurations of a chain, drawn piece by piece as they are needed.
+    """Random configurations of a chain, sampled piece by piece on demand.
 
-    May be used by several threads: a piece that two of them make at once is the same.
+    Thread-safe: a piece that two threads create concurrently is the same.
     """
 
     def __init__(self, chain: IkChain, random_seed: int, sampling_order: int) -> None:
@@ -34,8 +34,8 @@ class StartTable:
     def piece(self, index: int) -> tuple[Array, NDArray[np.float32]]:
         """Return configurations, shape (PIECE * BLOCK, n), and features, (PIECE, FEATURES, BLOCK).
 
-        Source of the sampling: the mean of k uniform numbers (Irwin and Hall), which for k = 2 is
-        distributed like a triangle.
+        Source of the sampling: the mean of k uniform numbers (Irwin-Hall distribution), which for k
+        = 2 is triangular.
         """
         piece = self._pieces.get(index)
         if piece is None:
@@ -56,11 +56,11 @@ class StartTable:
 
 
 def _range(chain: IkChain) -> tuple[Array, Array]:
-    """Return between which values starts are drawn: within the limits, and within one turn."""
+    """Return the sampling range of each joint: within the limits, and within one turn."""
     centre, low, high = chain.centre, chain.lower.copy(), chain.upper.copy()
     turning = np.zeros(len(low), dtype=bool)
     turning[list(chain.turning)] = True
     low[turning], high[turning] = centre[turning] - math.pi, centre[turning] + math.pi
-    # What is left are joints without a limit whose turns count, and slides without an end.
+    # The rest: unlimited joints with relevant turns, and unlimited prismatic joints.
     low = np.where(np.isinf(low), centre - math.pi, low)
     return low, np.where(np.isinf(high), centre + math.pi, high)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A search that does not end with the first solution found, or finds none at once.
+"""The part of a search that follows the first kernel call.
 
-Pauses to look at the clock, goes on to further starts, has solutions judged by others, collects
-them if the nearest is wanted.
+Checks the timeout, continues with further seeds, checks the validity of solutions, and collects
+them if the closest is preferred.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from motion_nodes.kernels.ik.ik_memory import EXHAUSTED, FOUND, LANES, IkWorkspa
 from motion_nodes.model.tree import Array
 
 _SAME = 1e-4
-"""Solutions that differ by less in each joint are one and the same [rad or m]."""
+"""Solutions that differ by less in each joint are duplicates [rad or m]."""
 
 
 class Kernel(Protocol):
-    """What is asked of the kernel."""
+    """The kernel as used by a search."""
 
     def resume(self, work: IkWorkspace) -> int:
-        """Go on and return the outcome."""
+        """Continue and return the outcome."""
 
 
 class SolutionSearch:
-    """The rest of one search, after the kernel has been called for the first time."""
+    """The rest of one search, after the first call of the kernel."""
 
     status: IkStatus
     q: Array
-    """The solution, or what came nearest."""
+    """The solution, or the closest configuration [rad or m], shape (n,)."""
     errors: Array
     iterations: int
     attempts: int
     refusals: Counter[str]
-    """Why solutions were refused, and how often."""
+    """Reasons why solutions were rejected, with counts."""
 
     def __init__(
         self, kernel: Kernel, memory: SolverMemory, request: IkRequest, seed: Array | None
     ) -> None:
-        """Prepare.
+        """Create the search.
 
         Args:
-            kernel: which works on the memory.
-            memory: in which it has begun.
-            request: what is asked for.
+            kernel: the kernel.
+            memory: its workspace, in which the search has begun.
+            request: the request.
             seed: its seed, shape (n,).
         """
         self._kernel, self._memory, self._request = kernel, memory, request
@@ -64,11 +64,11 @@ class SolutionSearch:
         self.refusals = Counter()
 
     def run(self, outcome: int, deadline: float) -> None:
-        """SolutionSearch on.
+        """Run the search.
 
         Args:
-            outcome: the kernel's first.
-            deadline: when to end, as :func:`time.perf_counter` counts [s].
+            outcome: the kernel's first outcome.
+            deadline: end time on the clock of :func:`time.perf_counter` [s].
         """
         ended = self._run(outcome, deadline)
         self.iterations = self._work.get("iterations")
@@ -77,7 +77,7 @@ class SolutionSearch:
             self._fail(ended)
 
     def _run(self, outcome: int, deadline: float) -> IkStatus | None:
-        """SolutionSearch on; return why there is no solution, or None if there is."""
+        """Run the search; return the failure status, or None on success."""
         closest = self._memory.settings.prefer == "closest"
         while True:
             discard = 0
@@ -109,12 +109,12 @@ class SolutionSearch:
         return None if self._accept(self._solutions, deadline) else ended
 
     def _found(self, lanes: int) -> list[Array]:
-        """Return the solutions that lanes (a bit each) hold."""
+        """Return the solutions of lanes (a bit each)."""
         found = [i for i in range(LANES) if lanes >> i & 1]
         return [self._chain.turned_near(self._work.q[:, i].copy(), self._near) for i in found]
 
     def _accept(self, solutions: list[Array], deadline: float) -> bool:
-        """Take the first solution that is valid; return False if none is."""
+        """Accept the first valid solution; return False if none is valid."""
         for q in solutions:
             if any(float(np.abs(q - other).max()) < _SAME for other in self._judged):
                 continue
@@ -131,7 +131,7 @@ class SolutionSearch:
         return False
 
     def _candidates(self, q: Array, deadline: float) -> list[Array]:
-        """Return a solution as the objectives would have it, and as it is."""
+        """Return a solution after optimization of the objectives, and as it is."""
         if not self._request.objectives:
             return [q]
         work = self._work
@@ -147,14 +147,14 @@ class SolutionSearch:
         return [better] if self._request.validity is None else [better, q]
 
     def _fail(self, ended: IkStatus) -> None:
-        """Take what came nearest."""
+        """Store the closest configuration."""
         if self._judged:
             status = IkStatus.REFUSED if ended is IkStatus.NOT_FOUND else ended
             self._take(status, self._judged[0])
             return
         work = self._work
         ends = [work.nearest[1:].copy()] if np.isfinite(work.nearest[0]) else []
-        # Lanes that were never given up hold descents that were cut short.
+        # Lanes that were never abandoned hold interrupted descents.
         ends += [work.q[:, i].copy() for i in range(min(LANES, self.attempts))]
         weights = np.where(self._memory.free, 0.0, 1.0)
         weights[:3] *= work.weight[0]

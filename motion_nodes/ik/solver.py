@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The default solver: damped least squares from many starts at once, for any chain.
+"""The default solver: damped least squares from many seeds in parallel, for any chain.
 
-The numbers are crunched by :mod:`motion_nodes.kernels.ik.ik_codegen`; here a request becomes the
-kernel's memory, and what the kernel finds becomes a result.
+The computation is done by :mod:`motion_nodes.kernels.ik.ik_codegen`; here a request is written to
+the kernel's workspace, and its results are read.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from motion_nodes.model.tree import Array
 
 
 class LeastSquaresIk:
-    """Solves for one chain. May be called from several threads; the search runs without the GIL."""
+    """Solves one chain. Thread-safe; the search runs without the GIL."""
 
     def __init__(
         self, chain: IkChain, settings: IkSettings | None = None, *, generic: bool = False
     ) -> None:
-        """Compile, or load what was compiled before: half a second, or some milliseconds.
+        """Compile the solver (half a second), or load it from the cache (some milliseconds).
 
         Args:
-            chain: what to solve for.
-            settings: how; a request may bring its own.
-            generic: True to use the slow kernels even where code can be generated.
+            chain: the chain to solve.
+            settings: default settings; a request may override them.
+            generic: True to use the slow kernels even if code can be generated.
         """
         self.chain = chain
         self.settings = settings or IkSettings()
@@ -60,17 +60,18 @@ class LeastSquaresIk:
         return self.chain.joint_names
 
     def solve(self, request: IkRequest) -> IkResult:
-        """SolutionSearch joint values that bring the tip to the target.
+        """Return joint positions that move the tip to the target.
 
-        Equal requests get equal answers, unless the time runs out. Joints with room for full turns
-        take them so as to be near to the seed, or else to the middle of their range.
+        Equal requests get equal results, unless the timeout expires. Joints whose range contains
+        full turns are shifted to be close to the seed, or else to the middle of their range.
 
         Returns:
-            A solution, or what came nearest and why it is none.
+            A solution, or the closest configuration and the reason of the failure.
 
         Raises:
-            InvalidCommand: something in the request has a wrong shape, is not finite or is no pose.
-            UnknownJoint: a locked joint is not one of the chain's.
+            InvalidCommand: something in the request has a wrong shape, is not finite or is not a
+                valid pose.
+            UnknownJoint: a locked joint is not in the chain.
         """
         began = time.perf_counter()
         settings = request.settings or self.settings
@@ -106,26 +107,26 @@ class LeastSquaresIk:
         settings: IkSettings | None = None,
         threads: int | None = None,
     ) -> IkBatchResult:
-        """SolutionSearch joint values for each of many poses, with all processors.
+        """Return joint positions for many poses, using all processors.
 
         Args:
             targets: poses of the tip in the base, shape (m, 4, 4).
-            seeds: joint values to start from, shape (m, n), or (n,) for all.
-            settings: None: those of the solver. The timeout holds for each pose; ``prefer`` is
-                "first" in a batch.
-            threads: how many; None: one for each processor.
+            seeds: initial joint positions [rad or m], shape (m, n), or (n,) for all.
+            settings: None: those of the solver. The timeout is per pose; ``prefer`` is "first" in a
+                batch.
+            threads: number of threads; None: one per processor.
 
         Returns:
-            For each pose what :meth:`solve` returns.
+            The results of :meth:`solve` for each pose.
 
         Raises:
-            InvalidCommand: shapes do not fit, or something is not finite or no pose.
+            InvalidCommand: inconsistent shapes, or values that are not finite or invalid poses.
         """
         batch = Batch(self.chain, self.kernel, self._memories, settings or self.settings)
         return batch.solve(targets, seeds, threads, one_by_one=self.solve)
 
     def _in_base(self, X_WT: Array, request: IkRequest) -> Array:
-        """Return a target of the world in the base."""
+        """Return a world target in the base."""
         assert request.base_pose is not None
         X_WB = as_pose(request.base_pose, "base_pose")
         R = X_WB[:3, :3]
@@ -135,7 +136,7 @@ class LeastSquaresIk:
         return np.asarray(inverse(X_WB) @ X_WT)
 
     def _starts(self, request: IkRequest) -> tuple[Array | None, Array | None]:
-        """Return the seed, shape (n,), and all given starts, shape (m, n)."""
+        """Return the seed, shape (n,), and all given seeds, shape (m, n)."""
         seed = starts = None
         if request.seed is not None:
             starts = as_configurations(request.seed, self.joint_names, "seed")
@@ -146,7 +147,7 @@ class LeastSquaresIk:
         return seed, starts
 
     def _found(self, memory: SolverMemory, seed: Array | None, began: float) -> IkResult:
-        """Return the result of a search that ended with the kernel's first answer."""
+        """Return the result of a search that ended at the first kernel call."""
         work = memory.work
         n, at = work.n, work.at
         answer = work.answer.copy()
@@ -186,7 +187,7 @@ class LeastSquaresIk:
         target: Array,
         lengths: tuple[float, float],
     ) -> tuple[IkStatus, str]:
-        """Return how a search failed, and why in words."""
+        """Return status and reason of a failed search."""
         status, chain = search.status, self.chain
         parts = [how_it_ended(search, memory.settings)]
         reach = chain.length + memory.tolerance.greatest_position
@@ -201,12 +202,12 @@ class LeastSquaresIk:
 
 
 def _lengths(errors: Array, values: list[float], memory: SolverMemory) -> tuple[float, float]:
-    """Return the lengths of position and rotation error over the axes that count.
+    """Return the norms of position and rotation error over the constrained axes.
 
     Args:
-        errors: of all axes, shape (6,).
+        errors: of all axes [m, rad], shape (6,).
         values: the same as a list.
-        memory: that knows which axes count.
+        memory: defines the constrained axes.
     """
     if memory.any_free:
         values = np.where(memory.free, 0.0, errors).tolist()

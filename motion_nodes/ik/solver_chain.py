@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to do where there is no closed form, or where it finds nothing: iterate.
+"""Iterative fallback where there is no closed form, or where it has no solution.
 
-:class:`SubChainIk` lets some joints of a chain move and holds the others, without any copy of a
-robot whose state would have to be put back. :class:`FallbackIk` asks the closed form first.
+:class:`SubChainIk` moves some joints of a chain and locks the others. :class:`FallbackIk` tries the
+closed form first.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from motion_nodes.ik.solver import LeastSquaresIk
 from motion_nodes.model.tree import Array
 
 ROUGH = IkTolerance(1e-3, 1e-3 * math.pi)
-"""What counts as there: a millimetre, and 0.18 degrees."""
+"""Default tolerance: a millimetre, and 0.18 degrees."""
 ITERATIONS = 200
-"""Greatest number of steps from one start."""
+"""Max number of iterations per seed."""
 
 
 class SubChainIk:
-    """Searches solutions in which only some of a chain's joints move."""
+    """Solver that moves only some of a chain's joints."""
 
     def __init__(
         self,
@@ -52,12 +52,12 @@ class SubChainIk:
         Args:
             chain: the joints between base and tip.
             joints: those of them that may move; default: all.
-            tolerance: what counts as there.
-            iterations: greatest number of steps from one start.
+            tolerance: tolerance of a solution.
+            iterations: max number of iterations per seed.
 
         Raises:
-            UnknownJoint: a joint is not one of the chain's.
-            InvalidConfig: no joint may move, or no step be taken.
+            UnknownJoint: a joint is not in the chain.
+            InvalidConfig: no joint may move, or no iteration is allowed.
         """
         moving = chain.joint_names if joints is None else tuple(joints)
         self._moving = [joint_index(chain, name) for name in moving]
@@ -84,17 +84,18 @@ class SubChainIk:
 
         Args:
             target: pose of the tip in the base, shape (4, 4).
-            current: values of all joints of the chain [rad or m], shape (n,).
-            max_attempts: how many starts are tried.
-            max_solutions: after how many solutions to end; None: never.
-            first_close: whether the first start is the current values; the others are random ones
-                within the limits (of joints without limits within half a turn of the current one).
-            validity: what else a solution must fulfil, such as being free of collisions.
-            random_seed: equal ones give equal starts.
+            current: positions of all joints of the chain [rad or m], shape (n,).
+            max_attempts: max number of seeds.
+            max_solutions: max number of solutions; None: unlimited.
+            first_close: whether the first seed is the current positions; the others are random
+                within the limits (of joints without limits within half a turn of the current
+                position).
+            validity: further condition on a solution, such as being collision-free.
+            random_seed: for reproducible seeds.
 
         Raises:
-            InvalidCommand: a wrong shape, numbers that are not finite or no pose; or a joint that
-                is held is outside its limits.
+            InvalidCommand: a wrong shape, values that are not finite, or an invalid pose; or a
+                locked joint is outside its limits.
         """
         now = as_configurations(current, self.chain.joint_names, "current")[0]
         found = 0
@@ -116,7 +117,7 @@ class SubChainIk:
     def _starts(
         self, now: Array, attempts: int, first_close: bool, random_seed: int
     ) -> Iterator[Array]:
-        """Yield joint values to start from, those that are held as they are."""
+        """Yield seeds in which locked joints keep their positions."""
         if first_close and attempts > 0:
             yield now
             attempts -= 1
@@ -131,11 +132,11 @@ class SubChainIk:
 
 
 class FallbackIk:
-    """Solves in closed form if the chain has one, and else, or if that finds nothing, iterates."""
+    """Solves in closed form if the chain has one; otherwise, or without a solution, iteratively."""
 
     def __init__(self, chain: IkChain, settings: IkSettings | None = None) -> None:
-        """Make both solvers; a chain without closed form has the iterative one alone."""
-        # Imported only when wanted: its kernel needs Numba, which takes its time.
+        """Create both solvers; a chain without closed form has only the iterative one."""
+        # Imported on demand: its kernel needs Numba, which is slow to import.
         from motion_nodes.ik.analytic.solver import AnalyticIk
 
         self.chain = chain
@@ -154,9 +155,9 @@ class FallbackIk:
         return self.chain.joint_names
 
     def solve(self, request: IkRequest) -> IkResult:
-        """Return the first solver's solution, or the last one's answer.
+        """Return the first solver's solution, or the last one's result.
 
-        The timeout and the time of the result are those of both together.
+        The timeout and the duration in the result are those of both together.
         """
         settings = request.settings or self.settings
         time, result = 0.0, None

@@ -18,7 +18,7 @@ DEFAULT = "damped_least_squares"
 
 
 def _analytic(chain: IkChain, settings: IkSettings | None) -> IkSolver:
-    # Imported only when wanted: its kernel needs Numba, which takes its time.
+    # Imported on demand: its kernel needs Numba, which is slow to import.
     from motion_nodes.ik.analytic.solver import AnalyticIk
 
     return AnalyticIk(chain, settings)
@@ -33,12 +33,12 @@ _MAKERS: dict[str, Maker] = {
 
 
 def register(name: str, maker: Maker) -> None:
-    """Make a solver known under a name.
+    """Register a solver under a name.
 
     Args:
-        name: by which users choose it.
-        maker: makes one for a chain and settings, or raises ``InvalidConfig`` if it cannot serve
-            it.
+        name: by which users select it.
+        maker: creates one for a chain and settings, or raises ``InvalidConfig`` if it does not
+            support the chain.
 
     Raises:
         InvalidConfig: the name is taken.
@@ -49,7 +49,7 @@ def register(name: str, maker: Maker) -> None:
 
 
 def solver_names() -> tuple[str, ...]:
-    """Return the names there are, the default first."""
+    """Return the registered names, the default first."""
     return tuple(_MAKERS)
 
 
@@ -59,12 +59,12 @@ def make_solver(
     """Return a solver for a chain.
 
     Args:
-        chain: what to solve for.
-        name: which solver.
-        settings: how it searches where a request does not say.
+        chain: the chain to solve.
+        name: name of the solver.
+        settings: default settings.
 
     Raises:
-        InvalidConfig: there is no such solver, or it cannot serve this chain.
+        InvalidConfig: unknown name, or the solver does not support this chain.
     """
     if name not in _MAKERS:
         raise InvalidConfig(f"there is no IK solver '{name}'.{did_you_mean(name, _MAKERS)}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From where the tool should be to what the joints are told, beginning where the joints are."""
+"""From a tool pose to a joint command, starting at the current joint positions."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ from motion_nodes.model.tree import Array
 
 
 class ToolGoalResult(NamedTuple):
-    """What the joints of a group are to be told, as ``JointCommand`` and ``JointState`` take it."""
+    """Joint targets of a group, as accepted by ``JointCommand`` and ``JointState``."""
 
     names: tuple[str, ...]
     """Joints, from base to tip."""
     positions: Array
-    """[rad or m], shape (n,). Without success: where the joints are, so that nothing moves."""
+    """[rad or m], shape (n,). Without success: the current positions, so that nothing moves."""
     success: bool
-    """Whether the positions bring the tool to the pose."""
+    """Whether the positions move the tool to the pose."""
     result: IkResult
-    """What the search found, with the reason in words where it found nothing."""
+    """Result of the solver, with the reason of a failure."""
 
 
 class ArticulationIk:
-    """Inverse kinematics of a robot that is under command.
+    """Inverse kinematics of a controlled robot.
 
-    Each search begins at the present joint values, so the joints move no more than the tool asks
-    for. As Isaac Sim's ``ArticulationKinematicsSolver``, without its silence: what cannot be
-    reached says why, and moves nothing.
+    Each search starts at the current joint positions, so the joints move no more than necessary.
+    Counterpart of Isaac Sim's ``ArticulationKinematicsSolver``, but with error reasons: an
+    unreachable target moves nothing.
     """
 
     def __init__(
@@ -55,17 +55,17 @@ class ArticulationIk:
         solver: str = DEFAULT,
         settings: IkSettings | None = None,
     ) -> None:
-        """Prepare the solver of a group.
+        """Create the solver of a group.
 
         Args:
-            robot: whose joints are told.
+            robot: the robot.
             group: name or alias of a group with a base and a tip.
             solver: by name.
-            settings: how it searches; default: to 1e-6 m and rad.
+            settings: of the solver; default tolerance: 1e-6 m and rad.
 
         Raises:
             UnknownGroup: lists the groups.
-            InvalidConfig: the group is no chain, or the solver cannot serve it.
+            InvalidConfig: the group is not a chain, or the solver does not support it.
         """
         self.chain = IkChain.of_group(robot, group)
         self._settings = settings or IkSettings(tolerance=IkTolerance(1e-6, 1e-6))
@@ -74,23 +74,23 @@ class ArticulationIk:
 
     @property
     def joint_names(self) -> tuple[str, ...]:
-        """The joints that are told."""
+        """The commanded joints."""
         return self.chain.joint_names
 
     def set_base_pose(self, X_WB: ArrayLike) -> None:
-        """Say where the chain's base frame is in the world, ``X_WB``, shape (4, 4).
+        """Set the pose of the chain's base frame in the world, ``X_WB``, shape (4, 4).
 
         Raises:
-            InvalidCommand: it is no pose.
+            InvalidCommand: invalid pose.
         """
-        target_in_base(np.eye(4), X_WB)  # refuses what is no pose
+        target_in_base(np.eye(4), X_WB)  # raises an error for an invalid pose
         self._X_WB = np.array(X_WB, dtype=np.float64)
 
     def tool_pose(self, present: Mapping[str, float] | ArrayLike) -> Array:
-        """Return where the tool is in the world, ``X_WT``, shape (4, 4).
+        """Return the pose of the tool in the world, ``X_WT``, shape (4, 4).
 
         Args:
-            present: joint values, as for :meth:`goal_for`.
+            present: joint positions, as for :meth:`goal_for`.
 
         Raises:
             InvalidCommand: joints are missing or not finite.
@@ -105,16 +105,16 @@ class ArticulationIk:
         *,
         tolerance: IkTolerance | None = None,
     ) -> ToolGoalResult:
-        """Return what brings the tool to a pose.
+        """Return joint targets that move the tool to a pose.
 
         Args:
-            target: where the tool should be in the world, ``X_WT``, shape (4, 4).
-            present: where the joints are [rad or m]: by name, more joints than those of the group
-                do no harm, or the group's values alone, shape (n,).
-            tolerance: how far off counts as there; default: that of the settings.
+            target: pose of the tool in the world, ``X_WT``, shape (4, 4).
+            present: current joint positions [rad or m]: by name, where further joints are ignored,
+                or those of the group only, shape (n,).
+            tolerance: tolerance of a solution; default: that of the settings.
 
         Raises:
-            InvalidCommand: the target is no pose, or joints are missing or not finite.
+            InvalidCommand: the target is not a valid pose, or joints are missing or not finite.
         """
         q = self._values(present)
         settings = self._settings

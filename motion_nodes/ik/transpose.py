@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse kinematics by the transposed Jacobian: from where the arm is, downhill to the target.
+"""Inverse kinematics by the transposed Jacobian: local descent from the seed.
 
     q <- q + dq,   dq = alpha_1 d_1 + alpha_2 d_2 + ...
     d_1 = J^T e,   alpha_1 = <e, J J^T e> / |J J^T e|^2
 
-where e is the logarithm of the displacement to the target, as a unit dual quaternion has it: the
-twist of the one screw motion from tip to target. The first direction and its step length are those
-of the plain method, which alone takes hundreds of steps where J is ill-conditioned. The further
-directions are J^T times what remains of e, made conjugate to those before them (conjugate gradients
-on the normal equations), at most one per joint. They need products with J and J^T only: no matrix
-is inverted, and directions in which the arm cannot move (singular configurations) are left out.
+where e is the logarithm of the displacement to the target, as for a unit dual quaternion: the twist
+of the screw motion from tip to target. The first direction and its step length are those of the
+plain method, which alone takes hundreds of steps if J is ill-conditioned. The further directions
+are J^T times the residual of e, made conjugate to the previous ones (conjugate gradients on the
+normal equations), at most one per joint. They need products with J and J^T only: no matrix is
+inverted, and directions in which the arm cannot move (singular configurations) are omitted.
 
-A step ends at the edge of a trust region, which follows how well the linear model predicts the
-error; joints that reach a limit stay there and the others make up for them. Of redundant arms'
-solutions it takes one that is near, not the nearest. It is for targets near to where the arm is;
-far ones may end in a local minimum, which is reported as a stall.
+A step ends at the edge of a trust region, which is adapted to the accuracy of the linear model;
+joints that reach a limit stay there and the others compensate. For redundant arms the solution is
+close to the seed, but not the closest. The method is for targets near the current pose; distant
+ones may end in a local minimum, which is reported as a stall.
 
 Sources: W. Wolovich, H. Elliott, "A computational technique for inverse kinematics", CDC 1984 (the
 transpose); S. Buss, "Introduction to inverse kinematics", 2004, section 4 (alpha_1); A. Bjorck,
@@ -47,13 +47,13 @@ from motion_nodes.ik.request_validation import limits_with, target_in_base
 from motion_nodes.model.tree import Array
 
 _STALLED = 40
-"""Steps in which the error must become less by a tenth, or the search has stalled."""
+"""Number of steps in which the error must decrease by a tenth; otherwise the search has stalled."""
 _FIRST_RADIUS, _MAX_RADIUS, _MIN_RADIUS = 0.3, 1.0, 1e-7
-"""Length of a step at first and at most; one that must be shorter has stalled [rad or m]."""
+"""Initial and max step length; a step that must be shorter than the min has stalled [rad or m]."""
 _LEAST_GAIN = 1e-6
-"""A step must reduce the error by this share, or the trust region shrinks."""
+"""Min relative reduction of the error per step; below it the trust region shrinks."""
 _PRECISE = 1e-3
-"""Conjugate directions end when the gradient is reduced to this share."""
+"""Relative gradient norm at which conjugate directions end."""
 
 
 class _Descent(NamedTuple):
@@ -63,9 +63,9 @@ class _Descent(NamedTuple):
 
 
 class JacobianTransposeIk:
-    """Solves for one chain, from the seed alone; random starts are not made.
+    """Solves one chain from the given seeds; no random seeds are used.
 
-    May be called from several threads.
+    Thread-safe.
     """
 
     chain: IkChain
@@ -74,12 +74,12 @@ class JacobianTransposeIk:
         """Compile, or load, the chain's kinematics.
 
         Args:
-            chain: what to solve for.
-            settings: how; of them ``tolerance``, ``timeout`` and ``max_iterations`` count.
+            chain: the chain to solve.
+            settings: only ``tolerance``, ``timeout`` and ``max_iterations`` are used.
         """
         self.chain = chain
         self.settings = settings or IkSettings()
-        # Metres times this are as much as radians.
+        # Position weight [1/m]: makes position errors comparable to rotation errors.
         self._weight = 2.0 / chain.size if chain.size > 1e-6 else 1.0
         chain.kinematics.warm_up([chain.tip])
 
@@ -89,14 +89,14 @@ class JacobianTransposeIk:
         return self.chain.joint_names
 
     def solve(self, request: IkRequest) -> IkResult:
-        """Go downhill from the seed, then from further given starts, until one leads there.
+        """Descend from the seed, then from further given seeds, until one converges.
 
         Without any, from the middle of the ranges.
 
         Raises:
-            InvalidCommand: something in the request has a wrong shape, is not finite or is no pose;
-                or it has objectives, which this solver cannot serve.
-            UnknownJoint: a locked joint is not one of the chain's.
+            InvalidCommand: something in the request has a wrong shape, is not finite or is not a
+                valid pose; or it has objectives, which this solver does not support.
+            UnknownJoint: a locked joint is not in the chain.
         """
         began = time.perf_counter()
         if request.objectives:
@@ -128,7 +128,7 @@ class JacobianTransposeIk:
         return self._result(best, X_BT, limits, settings, (iterations, len(ends), refusal), began)
 
     def _starts(self, request: IkRequest) -> list[Array]:
-        """Return the given starts, the seed first; the middle of the ranges if there are none."""
+        """Return the given seeds, ``seed`` first; the middle of the ranges if there are none."""
         starts: list[Array] = []
         for given, what in ((request.seed, "seed"), (request.starts, "starts")):
             if given is not None:
@@ -144,7 +144,7 @@ class JacobianTransposeIk:
         began: float,
         before: int,
     ) -> _Descent:
-        """Go downhill from one start until it is there, or stalls, or must stop."""
+        """Descend from one seed until it converges, stalls, or a limit is reached."""
         tolerance, most = settings.tolerance, settings.max_iterations
         q, iterations = np.clip(start, *limits), 0
         X_BE, J = self.chain.kinematics.pose_and_jacobian(q, self.chain.tip)
@@ -177,17 +177,17 @@ class JacobianTransposeIk:
             q, X_BE, J, e, size = ahead, X_ahead, J_ahead, e_ahead, size_ahead
 
     def _step(self, q: Array, J: Array, e: Array, limits: Array, radius: float) -> Array:
-        """Return the step that reduces the error most, by the linear model, within limits.
+        """Return the step that minimises the error in the linear model, within limits.
 
         Args:
-            q: joint values, shape (n,).
+            q: joint positions [rad or m], shape (n,).
             J: Jacobian, shape (6, n).
-            e: what is missing, its linear part weighted, shape (6,).
-            limits: lower and upper ones, shape (2, n).
-            radius: greatest length of the step.
+            e: error with weighted linear part, shape (6,).
+            limits: lower and upper joint limits, shape (2, n).
+            radius: max length of the step.
 
         Returns:
-            Change of the joint values, shape (n,); a joint stops where it meets a limit.
+            Change of the joint positions, shape (n,); a joint stops at its limit.
         """
         scaled = J.copy()
         scaled[:3] *= self._weight
@@ -204,7 +204,7 @@ class JacobianTransposeIk:
         return dq
 
     def _missing(self, X_BE: Array, X_BT: Array, tolerance: IkTolerance) -> tuple[Array, float]:
-        """Return what is missing in the base's axes, its linear part weighted, and its length."""
+        """Return the error in the base's axes, its linear part weighted, and its norm."""
         if tolerance.free.any():
             local, R = np.where(tolerance.free, 0.0, -pose_error(X_BE, X_BT)), X_BT[:3, :3]
         else:
@@ -213,7 +213,7 @@ class JacobianTransposeIk:
         return e, math.sqrt(float(e @ e))
 
     def _size(self, q: Array, X_BT: Array, tolerance: IkTolerance) -> float:
-        """Return how much is missing at some joint values."""
+        """Return the norm of the error at joint positions."""
         return self._missing(self.chain.kinematics.pose(q, self.chain.tip), X_BT, tolerance)[1]
 
     def _result(
@@ -225,7 +225,7 @@ class JacobianTransposeIk:
         counts: tuple[int, int, str],
         began: float,
     ) -> IkResult:
-        """Return the result; the time ends now."""
+        """Return the result, with the elapsed time."""
         iterations, attempts, refusal = counts
         errors = pose_error(self.chain.kinematics.pose(end.q, self.chain.tip), X_BT)
         counting = np.where(settings.tolerance.free, 0.0, errors).tolist()
@@ -258,7 +258,7 @@ def conjugate_step(J: Array, e: Array, radius: float) -> Array:
     Args:
         J: Jacobian, shape (m, n).
         e: error, shape (m,).
-        radius: the step ends where its length would become greater.
+        radius: max length of the step.
 
     Returns:
         ``dq``, shape (n,); its first direction is ``J^T e``.
@@ -283,16 +283,16 @@ def conjugate_step(J: Array, e: Array, radius: float) -> Array:
 
 
 def _to_edge(start: Array, direction: Array, radius: float) -> float:
-    """Return how many directions it is from inside a ball about zero to its surface."""
+    """Return the factor of a direction from inside a ball about zero to its surface."""
     a, b = float(direction @ direction), float(start @ direction)
     c = float(start @ start) - radius * radius
     return (math.sqrt(max(b * b - a * c, 0.0)) - b) / a
 
 
 def screw_twist(X_BE: Array, X_BT: Array) -> Array:
-    """Return the twist that leads from E to T in one second, in E: linear [m], angular [rad].
+    """Return the twist from E to T in one second, in E: linear [m], angular [rad].
 
-    The same as ``dual_quaternion.log(dual_quaternion.from_pose(X_ET))``; for one pose plain numbers
+    The same as ``dual_quaternion.log(dual_quaternion.from_pose(X_ET))``; for one pose plain floats
     are faster.
 
     Source: K. Lynch, F. Park, "Modern Robotics", 2017, eq. 3.92.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The memory of one solve, filled with what stays the same from solve to solve."""
+"""Solver workspace with the inputs that do not change between solves."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from motion_nodes.kernels.ik.ik_memory import LANES, IkWorkspace
 from motion_nodes.model.tree import Array
 
 STEPS = 256
-"""Steps between two looks at the clock: some 0.1 ms."""
+"""Steps between checks of the timeout: some 0.1 ms."""
 
 
 class SolverMemory:
-    """The kernel's memory, ready for one chain, some settings and some locked joints."""
+    """The kernel's workspace, prepared for one chain, settings and locked joints."""
 
     settings: IkSettings
     tolerance: IkTolerance
     free: NDArray[np.bool_]
-    """Which errors do not matter, shape (6,)."""
+    """Which error components are unconstrained, shape (6,)."""
     any_free: bool
 
     def __init__(self, chain: IkChain, settings: IkSettings, table: StartTable) -> None:
         self.chain = chain
         self.work = IkWorkspace(len(chain.joint_names))
-        # Metres times this are as much as radians; twice what the arm's size says does best.
+        # Position weight [1/m]: makes 1 m of position error comparable to 1 rad. 2 / arm length
+        # worked best in benchmarks.
         self.work.weight[0] = 2.0 / chain.size if chain.size > 1e-6 else 1.0
-        # A seed alone is copied here: finding the address of a new array takes longer.
+        # A single seed is copied here: getting the address of a new array takes longer.
         self._seed = np.empty(self.work.n)
         self._seed_address = int(self._seed.ctypes.data)
         self.settings = settings
@@ -44,14 +45,19 @@ class SolverMemory:
         self._write_piece(0)
 
     def prepare(self, settings: IkSettings, table: StartTable, locked: Mapping[str, float]) -> None:
-        """Write what depends on these, if it is not there already.
+        """Write the inputs that depend on these, unless unchanged.
+
+        Args:
+            settings: of the solver.
+            table: random configurations.
+            locked: positions of locked joints [rad or m].
 
         Raises:
-            UnknownJoint: a locked joint is not one of the chain's.
+            UnknownJoint: a locked joint is not in the chain.
             InvalidCommand: a locked joint is outside its limits.
         """
         if self._locked is None or locked or self._locked:
-            self._locked = None  # until the limits are in order again
+            self._locked = None  # invalid until the limits are written
             self._write_limits(locked)
             self._locked = dict(locked)
         if self.settings is not settings:
@@ -64,7 +70,7 @@ class SolverMemory:
             self._write_piece(0)
 
     def begin_with(self, starts: Array, *, wait: bool) -> None:
-        """Begin with given starts, shape (m, n), which must live as long as the solve."""
+        """Begin with given seeds, shape (m, n), which must stay alive during the solve."""
         if len(starts) == 1:
             self._seed[...] = starts[0]
             self.begin(1, self._seed_address, wait=wait)
@@ -72,10 +78,10 @@ class SolverMemory:
             self.begin(len(starts), starts.ctypes.data, wait=wait)
 
     def begin(self, given: int, address: int, *, wait: bool) -> None:
-        """Write what differs from solve to solve, but for the target.
+        """Write the inputs of a solve except the target.
 
         Args:
-            given: how many starts are given.
+            given: number of given seeds.
             address: of the first of them.
             wait: whether the first of them has preference.
         """
@@ -92,32 +98,32 @@ class SolverMemory:
         self._begun = (given, address, wait)
 
     def forget(self) -> None:
-        """Have the next :meth:`begin` write everything, because the kernel has changed it."""
+        """Make the next :meth:`begin` write everything, because the kernel has changed it."""
         self._begun = None
 
     def grant_steps(self) -> bool:
-        """Allow more steps; return False if the greatest number of iterations is reached."""
+        """Add to the step budget; return False if the max number of iterations is reached."""
         limit = self.settings.max_iterations
         if limit is None:
-            return True  # as many as before
+            return True  # same budget as before
         self._begun = None
         left = limit - self.work.get("iterations")
         if left >= LANES:
             self.work.set(grant=min(STEPS, left // LANES))
             return True
-        # Fewer than there are lanes: only so many may go on, and no new ones.
+        # Fewer steps than lanes: deactivate the surplus lanes, and start no new ones.
         live = [1 << i for i in range(LANES) if self.work.get("live") >> i & 1]
         self.work.set(grant=1, live=sum(live[: max(left, 0)]), attempts=self.work.get("next"))
         return left > 0
 
     def next_piece(self, used: int) -> bool:
-        """Go on to more random starts.
+        """Continue with more random seeds.
 
         Args:
-            used: starts of the pieces before.
+            used: number of seeds of the previous pieces.
 
         Returns:
-            False if no start is left.
+            False if no seed is left.
         """
         left = self.settings.attempts - used
         limit = self.settings.max_iterations
@@ -130,7 +136,7 @@ class SolverMemory:
 
     def _write_piece(self, index: int) -> None:
         self._piece = index
-        # Kept here, for the kernel only has their addresses.
+        # Stored, because the kernel only has their addresses.
         self._arrays = self._table.piece(index)
         configurations, features = self._arrays
         self.work.set(table=configurations.ctypes.data, features=features.ctypes.data)
@@ -155,7 +161,7 @@ class SolverMemory:
         self.tolerance = tolerance
         self.free = tolerance.free
         self.any_free = bool(self.free.any())
-        # Where an axis has a range of its own, its middle half is as good as the very middle.
+        # Per-axis tolerance: use half of it as a dead zone.
         work.slack[:] = np.where(np.isfinite(axes), 0.5 * axes, np.where(self.free, np.inf, 0.0))
         work.box[:] = axes
         work.tolerance[:] = lengths**2

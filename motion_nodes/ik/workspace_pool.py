@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memories of solves that are used again, and the random starts that they draw from."""
+"""Reusable solver workspaces, and the tables of random seeds."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from motion_nodes.ik.seeds import StartTable
 from motion_nodes.ik.workspace import SolverMemory
 
 _KEPT_TABLES = 8
-"""Tables of random starts that are kept, one for each random seed in use."""
+"""Number of stored tables of random configurations, one per random seed in use."""
 
 
 class MemoryPool:
-    """Has a memory for each solve under way; may be used by several threads."""
+    """Provides a workspace for each active solve; thread-safe."""
 
     def __init__(self, chain: IkChain, settings: IkSettings) -> None:
-        """Draw the first random starts of ``settings``."""
+        """Sample the first random configurations of ``settings``."""
         self._chain = chain
         self._tables: dict[tuple[int, int], StartTable] = {}
         self._idle: list[SolverMemory] = []
         self._table(settings).piece(0)
 
     def take(self, settings: IkSettings, locked: Mapping[str, float]) -> SolverMemory:
-        """Return a memory that nobody uses: threads, and judges that ask again, have their own.
+        """Return an unused workspace; threads and nested validity checks have their own.
 
         Args:
-            settings: that it is prepared for.
-            locked: joints that stay where they are.
+            settings: settings to prepare it for.
+            locked: positions of locked joints [rad or m].
 
         Raises:
-            UnknownJoint: a locked joint is not one of the chain's.
+            UnknownJoint: a locked joint is not in the chain.
             InvalidCommand: a locked joint is outside its limits.
         """
         table = self._table(settings)
@@ -44,11 +44,11 @@ class MemoryPool:
         return memory
 
     def give_back(self, memory: SolverMemory) -> None:
-        """Let others use a memory."""
+        """Return a workspace to the pool."""
         self._idle.append(memory)
 
     def _table(self, settings: IkSettings) -> StartTable:
-        """Return the random starts of some settings."""
+        """Return the random configurations of some settings."""
         key = (settings.random_seed, settings.sampling_order)
         table = self._tables.get(key)
         if table is None:

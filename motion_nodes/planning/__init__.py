@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning: from a goal to a path free of collisions, and to a trajectory."""
+"""Planning: from a goal to a collision-free path, and to a trajectory."""

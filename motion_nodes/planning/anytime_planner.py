@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths that get shorter as long as there is time.
+"""Anytime planning: paths are improved until the time is used up.
 
-Three ways to a better path take turns, for each is good where the others are weak: random shortcuts
-of the best path, which find the nearest minimum; new searches with other seeds, which find other
-ways round what stands there (R. Luna et al., "Anytime solution optimization for sampling-based
-motion planning", 2013); and trees in which only shorter paths can be, by which the cost comes as
-near to the least there is as is wished (``kernels/search/rrt_bounded.py``).
+Three methods alternate, because they complement each other: random shortcuts of the best path,
+which find the closest local minimum; new searches with other seeds, which find paths in other
+homotopy classes (R. Luna et al., "Anytime solution optimization for sampling-based motion
+planning", 2013); and cost-bounded trees, which are asymptotically optimal
+(``kernels/search/rrt_bounded.py``).
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from motion_nodes.planning.shortcut import shorten_rows
 from motion_nodes.planning.tree_search import SearchTree, find_ends, space_of
 
 _BATCH_TIME = 1.5e-3
-"""About so long a kernel runs before Python looks at clock and cancelling [s]."""
+"""Approximate duration of a kernel call between checks of timeout and cancellation [s]."""
 _ROOM = 2048
-"""Nodes of each tree at first."""
+"""Initial capacity of each tree [nodes]."""
 _COST_WEIGHT = 0.5
-"""Of the length of branches in the distance of nodes."""
+"""Weight of the branch length in the distance between nodes."""
 _TURN_TIME = 3e-3
-"""About so long one way to a better path is tried before it is another's turn [s]."""
+"""Approximate duration of one method before the next one takes over [s]."""
 _PROMISING = 1.1
-"""New paths that are longer than the best one by more are dropped."""
+"""New paths longer than this multiple of the best cost are dropped."""
 _WORTH = 1e-4
-"""A path that is better by less is no improvement, as a part of the cost."""
+"""Min relative improvement of the cost."""
 _SLACK = 1e-9
-"""Paths this little longer than the straight way are as short as can be, as a part of it."""
+"""Relative tolerance for a path to count as straight, i.e. optimal."""
 
 
 @dataclass
 class _Best:
-    """The best path so far."""
+    """The best path found."""
 
     path: Array
     cost: float
@@ -63,10 +63,10 @@ class _Best:
 
 
 class AnytimeRrtConnect:
-    """Returns the shortest path that it finds until its time is over.
+    """Returns the shortest path found within its time.
 
-    The first path is that of RRT-Connect, shortened. The cost never rises after it, and comes
-    arbitrarily near to the least there is.
+    The first path is that of RRT-Connect, shortened. The cost decreases monotonically and converges
+    to the optimum.
     """
 
     name = "AnytimeRRTConnect"
@@ -76,24 +76,24 @@ class AnytimeRrtConnect:
         settings: AnytimeSettings | None = None,
         improved: Callable[[PlanResult], None] | None = None,
     ) -> None:
-        """Make a planner.
+        """Create a planner.
 
         Args:
-            settings: how it searches and for how long.
-            improved: called with each path that is better than all before, the first one included.
+            settings: of the search, and its duration.
+            improved: called with each improved path, including the first one.
         """
         self.settings = settings or AnytimeSettings()
         self._improved = improved
         self._first: TwoTrees | None = None
 
     def tree(self) -> SearchTree | None:
-        """Return both trees of the search for the first path as one, to draw."""
+        """Return both trees of the search for the first path as one, for visualization."""
         return self._first.drawn() if self._first is not None else None
 
     def plan(self, request: PlanRequest) -> PlanResult:
-        """Search paths until the time for it is over, the shortest possible is found, or cancelled.
+        """Search until the time is used up, the optimum is reached, or the request is cancelled.
 
-        Cancelling ends the search with what was found by then.
+        After a cancellation the best path found is returned.
         """
         began = time.perf_counter()
         settings = self.settings
@@ -148,12 +148,12 @@ class AnytimeRrtConnect:
                 if self._improved is not None:
                     self._improved(result(best, search.iterations + ways.iterations))
         iterations = search.iterations + ways.iterations
-        del kernel  # until here it keeps alive what the addresses point to
+        del kernel  # until here it keeps the memory at these addresses alive
         return result(best, iterations)
 
 
 class _Ways:
-    """The ways to a better path, which take turns."""
+    """The methods of improvement, which alternate."""
 
     def __init__(
         self,
@@ -170,10 +170,10 @@ class _Ways:
         self._turn = 0
         self._trees: _BoundedTrees | None = None
         self.iterations = 0
-        """Extensions tried so far."""
+        """Number of extensions tried."""
 
     def next(self, best: _Best, give_up: Callable[[], PlanStatus | None]) -> _Best | None:
-        """Return a path that may be better, or None."""
+        """Return a possibly better path, or None."""
         self._turn += 1
         self._seed += 1
         end = time.perf_counter() + _TURN_TIME
@@ -198,7 +198,7 @@ class _Ways:
             return None
         path, goal = search.path()
         path = self._shortened(path, ShorteningSettings())
-        # What is still much longer leads another way, on which no shortcut makes up for it.
+        # A much longer path belongs to another homotopy class; shortcuts cannot compensate.
         if self._space.length(path) > _PROMISING * best.cost:
             return None
         return self._shorter(_Best(path, self._space.length(path), goal))
@@ -221,7 +221,7 @@ class _Ways:
 
 
 class _BoundedTrees:
-    """One search for a path that is shorter than the best one."""
+    """One search for a path shorter than the best one."""
 
     def __init__(
         self,
@@ -236,7 +236,7 @@ class _BoundedTrees:
         lower, upper = space.bounds(start, goals)
         longest = longest_edge(settings.search, space, lower, upper)
         self._checker, self._joints = checker, space
-        # The cost is one coordinate more, which never goes round.
+        # The cost is an additional coordinate, which is never periodic.
         self._space = rrt_trees.ConnectSpace(
             np.append(space.weights, _COST_WEIGHT), np.append(np.where(space.wraps, TURN, 0.0), 0.0)
         )
@@ -253,11 +253,11 @@ class _BoundedTrees:
 
     @property
     def iterations(self) -> int:
-        """How many extensions were tried."""
+        """Number of extensions tried."""
         return int(self._counts[ITERATIONS])
 
     def search(self, give_up: Callable[[], PlanStatus | None]) -> _Best | None:
-        """Return a shorter path; None when there is no more time, or nothing more to try."""
+        """Return a shorter path; None on timeout, or if the search is exhausted."""
         while give_up() is None:
             began = time.perf_counter()
             code = rrt_bounded.search(

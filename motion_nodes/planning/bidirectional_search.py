@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two trees of RRT-Connect and their memory, around the kernels that let them grow."""
+"""Bidirectional search (RRT-Connect): the two trees, their memory, and the calls of the kernels."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from motion_nodes.planning.tree_search import SearchTree, TreeSearch
 from motion_nodes.scene.contacts import KernelChecker
 
 _BATCH_TIME = 1.5e-3
-"""About so long a kernel runs before Python looks at clock and cancelling [s]."""
+"""Approximate duration of a kernel call between checks of timeout and cancellation [s]."""
 _ROOM = 512
-"""Nodes of each tree at first."""
+"""Initial capacity of each tree [nodes]."""
 _STEPS_ACROSS = 13.0
-"""Edges along the diagonal of the space, where none are asked for."""
+"""Default number of edges along the diagonal of the space."""
 _REACH = 3.0
-"""Reach of a node at an obstacle, in greatest edges."""
+"""Reach of a node at an obstacle, in max edge lengths."""
 
 
 class TwoTrees:
-    """One search after another in the same memory: start and goals, and the trees that grow."""
+    """Sequential searches in the same memory: start and goals, and the growing trees."""
 
     def __init__(
         self,
@@ -50,13 +50,13 @@ class TwoTrees:
         settings: RrtConnectSettings,
         points: ArrayLike,
     ) -> None:
-        """Make the memory.
+        """Allocate the memory.
 
         Args:
             space: the joints.
-            limits: of the same joints; start and goals must keep to them.
-            settings: how the trees grow.
-            points: start and goals, or others, where a joint has no end; shape (m, n).
+            limits: of the same joints; start and goals must be within them.
+            settings: growth of the trees.
+            points: start and goals, or others, for joints without limits; shape (m, n).
         """
         self.space = space
         lower, upper = space.bounds(points)
@@ -72,7 +72,7 @@ class TwoTrees:
         self.counts = self._memory.counts
         self._budget = 100
         self.time = 0.0
-        """Duration of the search, without making its memory [s]."""
+        """Duration of the search, without the allocation of its memory [s]."""
 
     def plant(
         self, checker: KernelChecker | Checker, ends: Sequence[Array], random_seed: int
@@ -80,12 +80,12 @@ class TwoTrees:
         """Begin a search.
 
         Args:
-            checker: must be kept by the caller until the search has ended.
-            ends: the start, then goals, any of which will do, each of shape (n,).
+            checker: must be kept alive by the caller until the search has ended.
+            ends: the start, then alternative goals, each of shape (n,).
             random_seed: of the samples.
 
         Returns:
-            Whether start and goals are free and within the limits.
+            Whether start and goals are collision-free and within the limits.
         """
         while len(ends) > self._memory.trees.parents.shape[1]:
             self._grow()
@@ -107,7 +107,7 @@ class TwoTrees:
 
     @property
     def iterations(self) -> int:
-        """How many extensions were tried."""
+        """Number of extensions tried."""
         return int(self.counts[ITERATIONS])
 
     @property
@@ -118,14 +118,14 @@ class TwoTrees:
 
     @property
     def length(self) -> float:
-        """Length of the path that was found, in the metric."""
+        """Length of the path found, in the metric."""
         return float(self._memory.found.length[0])
 
     def search(self, give_up: Callable[[], PlanStatus | None]) -> PlanStatus:
-        """TreeSearch until the trees meet.
+        """Search until the trees meet.
 
         Args:
-            give_up: asked every millisecond or two; what it returns ends the search.
+            give_up: called every millisecond or two; a status it returns ends the search.
         """
         while True:
             began = time.perf_counter()
@@ -146,12 +146,12 @@ class TwoTrees:
                 return status
 
     def path(self) -> tuple[Array, int]:
-        """Return the path that was found, and to which row of the goals it leads."""
+        """Return the path found, and the row of the goal it leads to."""
         count, goal = int(self.counts[WAYPOINTS]), int(self.counts[REACHED])
         return self._memory.found.path[:count].copy(), goal
 
     def drawn(self) -> SearchTree:
-        """Return both trees as one that can be drawn, the start's nodes first."""
+        """Return both trees as one for visualization, the start's nodes first."""
         first, second = self.sizes
         trees = self._memory.trees
         parents = trees.parents[:, : max(first, second)].astype(np.int64)
@@ -165,15 +165,15 @@ class TwoTrees:
 def first_path(
     search: TreeSearch, goals: Array, settings: RrtConnectSettings
 ) -> tuple[Array | None, int]:
-    """Return a path of RRT-Connect for a planner that searches otherwise, and its goal's row.
+    """Return a path of RRT-Connect for another planner, and its goal's row.
 
     Args:
         search: with start, checker and clock.
-        goals: free configurations, any of which will do, shape (g, n).
-        settings: how the trees grow.
+        goals: collision-free alternative goals, shape (g, n).
+        settings: growth of the trees.
 
     Returns:
-        Waypoints, shape (k, n), and the row; None and 0 where time or iterations were used up.
+        Waypoints, shape (k, n), and the row; None and 0 if time or iterations are used up.
     """
     request, growth = search.request, search.growth
     began = time.perf_counter()
@@ -188,7 +188,7 @@ def first_path(
 
 
 class _Kernels:
-    """Whether the kernels are there: the first search of a process loads or compiles them."""
+    """Whether the kernels are loaded: the first search of a process loads or compiles them."""
 
     ready = False
 
@@ -197,7 +197,7 @@ def load_kernels() -> bool:
     """Load or compile the kernels at the first call of a process, which may take ten seconds.
 
     Returns:
-        Whether anything had to be done; it is no part of planning then.
+        Whether anything was loaded; this time is not part of planning.
     """
     if _Kernels.ready:
         return False
@@ -209,19 +209,19 @@ def load_kernels() -> bool:
 def longest_edge(
     settings: RrtConnectSettings, space: JointSpace, lower: Array, upper: Array
 ) -> float:
-    """Return the greatest length of an edge, in the metric."""
+    """Return the max length of an edge, in the metric."""
     if space.bounded:
         diagonal = space.diagonal
     else:
         diagonal = float(np.linalg.norm((upper - lower) * space.weights))
-    # Where nothing can move, any length will do.
+    # If nothing can move, any length is valid.
     return settings.step_size or diagonal / _STEPS_ACROSS or 1.0
 
 
 def _rules(
     settings: RrtConnectSettings, space: JointSpace, lower: Array, upper: Array
 ) -> ConnectRules:
-    """Return the numbers that the kernel works with."""
+    """Return the numeric settings of the kernel."""
     step = longest_edge(settings, space, lower, upper)
     reach = _REACH * step if settings.dynamic_domain else math.inf
     return ConnectRules(

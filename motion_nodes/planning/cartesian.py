@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Straight lines of the tool: through poses, as far as joints, limits and obstacles let it.
+"""Cartesian paths: collision-free straight lines of the tool through poses, within limits.
 
-Each step is solved from the configuration of the one before, so the arm never changes over to
-another of its postures on the way. Where the path ends early it says where, and why.
+Each step is solved from the previous configuration, so the arm never switches between IK branches.
+If the path ends early, the result tells where, and why.
 """
 
 from __future__ import annotations
@@ -34,49 +34,50 @@ from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.timed_path import TimedPath
 
 BLEND = 1e-3
-"""[rad or m] How far the joints may cut the corners between steps: the tool stays on its line."""
+"""Max deviation of the joints at the corners between steps [rad or m]: the tool stays on its line.
+"""
 _BETWEEN = 0.01
-"""Between configurations of a motion that are verified [s]."""
+"""Time between verified configurations of a motion [s]."""
 _HALVINGS = 6
-"""So often a step is cut where the tool would leave the line between its ends."""
+"""Max number of bisections of a step if the tool would leave the line between its ends."""
 _AT_LIMIT = 1e-3
-"""A joint that is nearer to a limit is told to be at it [rad or m]."""
+"""Distance from a limit below which a joint is reported as being at the limit [rad or m]."""
 
 
 class CartesianStop(enum.Enum):
-    """Why a straight path ended."""
+    """Why a Cartesian path ended."""
 
     COMPLETE = "complete"
     START = "start"
     """It could not begin."""
     OUT_OF_REACH = "out of reach"
-    """No joint values near to those before lead to the next pose."""
+    """No joint positions close to the previous ones reach the next pose."""
     COLLISION = "collision"
     JUMP = "jump"
-    """The joints would have to move much for a small step of the tool."""
+    """The joints would have to move far for a small step of the tool."""
 
 
 @dataclass(frozen=True)
 class CartesianOptions:
-    """How a straight path is followed."""
+    """Options of a Cartesian path."""
 
     max_step: float = 0.01
-    """Greatest distance between two poses [m]."""
+    """Max distance between two poses [m]."""
     max_angle: float = math.pi / 16.0
-    """Greatest rotation between two poses [rad]."""
+    """Max rotation between two poses [rad]."""
     max_deviation: float = 1e-3
-    """How far the tool may leave the line between two poses [m]."""
+    """Max deviation of the tool from the line between two poses [m]."""
     revolute_jump: float = 0.0
-    """Greatest step of a joint that turns [rad]; 0: not checked."""
+    """Max step of a revolute joint [rad]; 0: not checked."""
     prismatic_jump: float = 0.0
-    """Greatest step of a joint that slides [m]; 0: not checked."""
+    """Max step of a prismatic joint [m]; 0: not checked."""
     jump_factor: float = 0.0
-    """Greatest step in joint space, as a multiple of the mean of all; 0: not checked."""
+    """Max step in joint space, as a multiple of the mean step; 0: not checked."""
     avoid_collisions: bool = True
     tolerance: IkTolerance = field(default_factory=lambda: IkTolerance(1e-5, 1e-4))
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Validate the numbers."""
         for name in ("max_step", "max_angle", "max_deviation"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0.0):
@@ -89,19 +90,19 @@ class CartesianOptions:
 
 @dataclass(frozen=True, eq=False)
 class CartesianPath:
-    """How far a straight path leads."""
+    """Result of Cartesian planning."""
 
     path: Array
-    """Waypoints joined by straight lines in joint space, shape (k, n); the start at least."""
+    """Waypoints joined by straight lines in joint space, shape (k, n); at least the start."""
     fraction: float
-    """Share of the whole way's steps that was got to, 0 to 1."""
+    """Fraction of the path's steps that was achieved, 0 to 1."""
     stop: CartesianStop
     reason: str
-    """For a person: where it ended and why; empty if it is complete."""
+    """Where it ended and why; empty if it is complete."""
 
     @property
     def success(self) -> bool:
-        """Whether it leads to the last pose."""
+        """Whether it reaches the last pose."""
         return self.stop is CartesianStop.COMPLETE
 
 
@@ -114,20 +115,20 @@ def cartesian_path(
     *,
     X_LT: ArrayLike | None = None,
 ) -> CartesianPath:
-    """Lead the tool along straight lines through poses.
+    """Plan straight lines of the tool through poses.
 
     Args:
         checker: robot and scene.
-        start: joint values now, shape (n,).
-        link: whose poses they are.
-        poses: X_BT in the robot's base, each of shape (4, 4), one at least; the first line begins
-            where the tool is.
-        options: how.
-        X_LT: the tool's frame in the link, shape (4, 4); None: they are the same.
+        start: current joint positions [rad or m], shape (n,).
+        link: the controlled link.
+        poses: X_BT in the robot's base, each of shape (4, 4), at least one; the first line begins
+            at the current tool pose.
+        options: step sizes and checks.
+        X_LT: the tool frame in the link, shape (4, 4); None: identity.
 
     Raises:
-        InvalidCommand: no poses, or one that is none; wrong number of joint values.
-        UnknownFrame: the robot has no such link.
+        InvalidCommand: no poses, an invalid pose, or wrong number of joint positions.
+        UnknownFrame: the robot does not have this link.
         InvalidConfig: none of the joints moves it.
     """
     options = options or CartesianOptions()
@@ -139,7 +140,7 @@ def cartesian_path(
 
 
 class _Follower:
-    """One path on its way."""
+    """State of one path during planning."""
 
     def __init__(
         self,
@@ -160,9 +161,9 @@ class _Follower:
         self._poses = self._steps([self._pose(start), *self._checked(poses)])
 
     def follow(self) -> CartesianPath:
-        """Go from pose to pose as far as possible."""
+        """Move from pose to pose as far as possible."""
         total, reached = len(self._poses) - 1, 0
-        # How many waypoints of the path there are when each pose is got to.
+        # Number of waypoints when each pose is reached.
         sizes = [1]
         stop, why = CartesianStop.COMPLETE, ""
         for X_BT in self._poses[1:]:
@@ -186,7 +187,7 @@ class _Follower:
         return CartesianPath(path, fraction, stop, reason)
 
     def _step(self, A: Array, B: Array, halvings: int) -> tuple[CartesianStop, str]:
-        """Add waypoints that lead from one pose to the next."""
+        """Add waypoints from one pose to the next."""
         now = self._path[-1]
         request = IkRequest(
             B @ inverse(self._tool), seed=now[self._columns], settings=self._settings
@@ -223,7 +224,7 @@ class _Follower:
         return CartesianStop.COMPLETE, ""
 
     def _deviation(self, A: Array, B: Array, q: Array) -> float:
-        """Return how far the tool is from the line between two poses [m]."""
+        """Return the distance of the tool from the line between two poses [m]."""
         a, way = A[:3, 3], B[:3, 3] - A[:3, 3]
         square = float(way @ way)
         offset = self._pose(q)[:3, 3] - a
@@ -231,7 +232,7 @@ class _Follower:
         return float(np.linalg.norm(offset - share * way))
 
     def _why_not(self, q: Array) -> str:
-        """Return in words what keeps the arm from the next pose."""
+        """Return why the next pose cannot be reached."""
         chain = [self._checker.joint_names[k] for k in self._columns]
         limits = self._checker.limits.select(chain)
         near = (q <= limits.lower + _AT_LIMIT) | (q >= limits.upper - _AT_LIMIT)
@@ -241,7 +242,7 @@ class _Follower:
         return "no joint values near to the last ones lead on: out of reach, or a singular posture"
 
     def _first_jump(self, path: Array) -> int | None:
-        """Return the index of the first waypoint that is too far from the one before."""
+        """Return the index of the first waypoint that is too far from the previous one."""
         factor = self._options.jump_factor
         if factor == 0.0 or len(path) < 3:
             return None
@@ -280,10 +281,10 @@ def _kinematics(checker: CollisionChecker) -> Kinematics:
 
 
 def _halfway(A: Array, B: Array) -> Array:
-    """Return the pose in the middle of the way from one to another."""
+    """Return the pose halfway between two poses."""
     distance = float(np.linalg.norm(B[:3, 3] - A[:3, 3]))
     angle = float(np.linalg.norm(pose_error(A, B)[3:]))
-    # Two steps of equal size: half of either, whichever there is.
+    # Two steps of equal size, by distance or by angle.
     poses = interpolate_poses(A, B, 0.5 * distance or math.inf, 0.5 * angle or math.inf)
     return np.asarray(poses[len(poses) // 2])
 
@@ -296,17 +297,17 @@ def cartesian_motion(
     acceleration_scaling: float = 1.0,
     avoid_collisions: bool = True,
 ) -> TimedPath:
-    """Return the motion along a straight path; its rounded corners are verified, too.
+    """Return the motion along a Cartesian path; its blended corners are verified, too.
 
     Args:
         checker: robot and scene.
-        path: from :func:`cartesian_path`, with something to move, shape (k, n).
+        path: from :func:`cartesian_path`, with a non-zero motion, shape (k, n).
         velocity_scaling: fraction of the velocity limits.
         acceleration_scaling: fraction of the acceleration limits.
-        avoid_collisions: False where obstacles do not matter for the lines, nor for their corners.
+        avoid_collisions: False to ignore obstacles on lines and corners.
 
     Raises:
-        InvalidConfig: limits without which there is no motion.
+        InvalidConfig: limits that permit no motion.
     """
     is_free = checker.exact.are_free if avoid_collisions else None
     for blend in (BLEND, 0.0):
@@ -320,23 +321,23 @@ def cartesian_motion(
         driven = motion.points(_BETWEEN).positions
         if not avoid_collisions or sweep_path(checker, driven).free:
             break
-    # Without rounded corners it is on the lines, which were verified one by one.
+    # Without blending the motion is on the lines, which were verified one by one.
     return motion
 
 
 def with_tool_speed(
     motion: TimedPath, checker: CollisionChecker, link: str, max_speed: float
 ) -> TimedPath:
-    """Return a motion slowed down as a whole so that a link moves no faster than this.
+    """Return a motion, slowed down uniformly so that a link's velocity is limited.
 
     Args:
         motion: of the checker's joints.
         checker: whose robot it is.
-        link: its origin's speed counts.
-        max_speed: [m/s].
+        link: whose origin is considered.
+        max_speed: max velocity of the origin [m/s].
 
     Raises:
-        InvalidConfig: the speed is not above 0.
+        InvalidConfig: the velocity is not above 0.
     """
     if not max_speed > 0.0:
         raise InvalidConfig(f"max_speed is {max_speed} m/s; it must be above 0.")

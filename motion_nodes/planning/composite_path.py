@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths that are given partly for the joints and partly for the tool."""
+"""Composite paths: segments in joint space and in task space."""
 
 from __future__ import annotations
 
@@ -16,50 +16,50 @@ from motion_nodes.trajectory.joint_path import JointPath, checked_waypoints
 from motion_nodes.trajectory.spline import segment_shares, spline_path
 
 _SAME = 1e-9
-"""[rad or m] Joint values nearer than this are the same."""
+"""Tolerance for equal joint positions [rad or m]."""
 
 
 class TransitionMode(enum.Enum):
-    """How a path gets from where it ended to a part that is added to it."""
+    """Transition from the end of a path to an added part."""
 
     SKIP = "skip"
-    """Not to the start of the part: from where it is to the end of the part's first piece."""
+    """Omit the start of the part: from the current end to the end of the part's first segment."""
     FREE = "free"
-    """To the start of the part by a straight motion of the joints."""
+    """To the start of the part by a straight line in joint space."""
     LINEAR_TASK_SPACE = "linear_task_space"
-    """To the start of the part by a straight line of the tool; for parts of the tool only."""
+    """To the start of the part by a straight line of the tool; for task-space parts only."""
 
 
 class CSpacePathSpec:
-    """Waypoints of the joints, to be gone through smoothly."""
+    """Waypoints of the joints, for a smooth path through them."""
 
     def __init__(self, initial: ArrayLike) -> None:
-        """Begin at joint values [rad or m], shape (n,)."""
+        """Begin at joint positions [rad or m], shape (n,)."""
         self._points = [_values(initial, None)]
 
     def add_c_space_waypoint(self, waypoint: ArrayLike) -> None:
-        """Add joint values [rad or m], shape (n,)."""
+        """Add joint positions [rad or m], shape (n,)."""
         self._points.append(_values(waypoint, len(self._points[0])))
 
     @property
     def waypoints(self) -> Array:
-        """All of them, the initial one first, shape (k, n)."""
+        """All waypoints, the initial one first, shape (k, n)."""
         return np.array(self._points)
 
 
 class CompositePathSpec:
-    """Parts for joints and for the tool, one after the other."""
+    """Sequence of joint-space and task-space parts."""
 
     def __init__(self, initial: ArrayLike) -> None:
-        """Begin at joint values [rad or m], shape (n,)."""
+        """Begin at joint positions [rad or m], shape (n,)."""
         self.initial = _values(initial, None)
         self.parts: list[tuple[CSpacePathSpec | TaskSpacePathSpec, TransitionMode]] = []
 
     def add_c_space_path_spec(self, spec: CSpacePathSpec, mode: TransitionMode) -> None:
-        """Add waypoints of the joints.
+        """Add a joint-space part.
 
         Raises:
-            InvalidCommand: other joints than before, or a mode that is for tools only.
+            InvalidCommand: other joints than before, or a mode for task-space parts only.
         """
         if mode is TransitionMode.LINEAR_TASK_SPACE:
             raise InvalidCommand(
@@ -72,21 +72,21 @@ class CompositePathSpec:
         self.parts.append((spec, mode))
 
     def add_task_space_path_spec(self, spec: TaskSpacePathSpec, mode: TransitionMode) -> None:
-        """Add a path of the tool.
+        """Add a task-space part.
 
         Raises:
-            InvalidCommand: it has no pieces.
+            InvalidCommand: it has no segments.
         """
         if not len(spec):
             raise InvalidCommand("the path has no pieces; add one at least")
         self.parts.append((spec, mode))
 
     def convert(self, converter: PathConverter) -> ConvertedPath:
-        """Return the joints' path, at rest between parts, as far as it goes.
+        """Return the joint path, at rest between parts, as far as it is feasible.
 
         Raises:
-            InvalidCommand: another number of joints than the converter's, no parts, or an arc that
-                is none from where a part with SKIP begins.
+            InvalidCommand: wrong number of joints, no parts, or an arc that is degenerate at the
+                start of a part with SKIP.
         """
         names = converter.chain.joint_names
         checked_waypoints(self.initial, names)
@@ -105,14 +105,14 @@ class CompositePathSpec:
 
 
 class _Progress:
-    """What was converted so far."""
+    """State of the conversion."""
 
     def __init__(self, joint_names: tuple[str, ...]) -> None:
         self._names = joint_names
         self._paths: list[JointPath] = []
 
     def add_joints(self, converter: PathConverter, points: Array) -> tuple[Array, str]:
-        """Add a spline through waypoints; return where it ends, and why not if it cannot."""
+        """Add a spline through waypoints; return its end, and the reason of a failure."""
         moved = np.max(np.abs(np.diff(points, axis=0)), axis=1, initial=0.0) > _SAME
         points = points[np.concatenate([[True], moved])]
         if len(points) > 1:
@@ -124,12 +124,12 @@ class _Progress:
         return points[-1], ""
 
     def add(self, path: JointPath) -> Array:
-        """Add a path; return where it ends."""
+        """Add a path; return its end."""
         self._paths.append(path)
         return np.asarray(path.evaluate(path.length)[0])
 
     def result(self, start: Array, fraction: float, reason: str) -> ConvertedPath:
-        """Return all of it."""
+        """Return the complete result."""
         path = joined(self._names, self._paths)
         if path is None:
             reason = reason or "all parts end where they start: there is nothing to move"
@@ -144,7 +144,7 @@ def _add_tool_path(
     mode: TransitionMode,
     q: Array,
 ) -> tuple[Array, str]:
-    """Add a path of the tool; return where the joints end, and why the path ends if it does."""
+    """Add a task-space part; return the final joint positions, and the reason of a failure."""
     here = converter.chain.kinematics.pose(q, converter.chain.tip)
     if mode is TransitionMode.SKIP:
         spec = spec.starting_at(here)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From goals to configurations that fulfil them and are free, or why there are none.
+"""Goal sampling: valid, collision-free configurations that satisfy the goals, or why none exist.
 
-A joint goal without tolerance is one configuration; with tolerance, and for poses, several are
-looked for, all of which become roots of a search: which of them is easy to get to shows there.
+A joint goal without tolerance is one configuration; for goals with tolerances, and for poses,
+several are sampled, all of which become roots of the search, because it is unknown which of them is
+easiest to reach.
 """
 
 from __future__ import annotations
@@ -27,41 +28,41 @@ from motion_nodes.planning.start_state import configuration, in_words
 from motion_nodes.scene.checker import CollisionChecker
 
 _SAME = 0.05
-"""Configurations that differ less are one goal [rad or m]."""
+"""Configurations that differ by less are duplicates [rad or m]."""
 
 
 @dataclass(frozen=True)
 class GoalOptions:
-    """How much is done to find configurations."""
+    """Limits of goal sampling."""
 
     configurations: int = 8
-    """As many are looked for, for each goal."""
+    """Max number of configurations per goal."""
     samples: int = 1000
-    """Tries for each goal until the first one is found."""
+    """Max number of tries per goal until the first configuration is found."""
     more_samples: int = 12
-    """Tries for each goal once there is one."""
+    """Max number of further tries per goal."""
     share: float = 0.5
-    """Part of the time for planning that may pass until the first one is found."""
+    """Max fraction of the planning time until the first configuration is found."""
     patience: float = 1.0
-    """Greatest duration until the first one is found [s]."""
+    """Max duration until the first configuration is found [s]."""
 
 
 @dataclass(frozen=True, eq=False)
 class GoalConfigurations:
-    """Configurations that fulfil goals, or why there are none."""
+    """Configurations that satisfy goals, or why there are none."""
 
     Q: Array
-    """Free and within limits, shape (m, n)."""
+    """Collision-free and within limits, shape (m, n)."""
     index: tuple[int, ...]
-    """Which goal each fulfils."""
+    """Index of the goal that each satisfies."""
     status: PlanStatus | None = None
-    """None: there are some."""
+    """None on success."""
     reason: str = ""
 
 
 @dataclass
 class _Found:
-    """What was found for one goal."""
+    """Configurations found for one goal."""
 
     Q: list[Array] = field(default_factory=list)
     status: PlanStatus = PlanStatus.GOAL_UNREACHABLE
@@ -73,16 +74,16 @@ def goal_configurations(
 ) -> GoalConfigurations:
     """Return configurations for the goals of a request.
 
-    Equal requests get equal answers, unless the time runs out.
+    Equal requests give equal results, unless the timeout expires.
 
     Args:
-        request: the goals, and what they are checked with.
-        start: from where; solutions near to it come first.
-        options: how much is done.
+        request: the goals, and the collision checker.
+        start: start configuration, shape (n,); solutions close to it come first.
+        options: limits of the sampling.
 
     Raises:
-        InvalidCommand: a goal of wrong length, or a pose that is none.
-        UnknownFrame: a pose for a link that the robot has not.
+        InvalidCommand: a goal of wrong length, or an invalid pose.
+        UnknownFrame: a pose for a link that the robot does not have.
         InvalidConfig: a pose for a link that none of the joints moves.
     """
     options = options or GoalOptions()
@@ -100,7 +101,7 @@ def goal_configurations(
             all_found.append(exact)
             continue
         rng = np.random.default_rng([request.random_seed, number])
-        # What is found must not depend on how fast it goes, so numbers bound it, not time.
+        # For reproducible results the limits are counts, not times.
         anything = any(found.Q for found in all_found)
         tries = options.more_samples if anything else options.samples
         chosen = replace(options, samples=tries)
@@ -113,7 +114,7 @@ def goal_configurations(
 
 
 def _why_none(all_found: Sequence[_Found]) -> tuple[PlanStatus, str]:
-    """Return the status of the goal that was nearest to be of use, and all reasons."""
+    """Return the status of the goal that came closest to success, and all reasons."""
     order = (
         PlanStatus.TIMED_OUT,
         PlanStatus.GOAL_IN_COLLISION,
@@ -140,7 +141,7 @@ def _configurations(
 
 
 def _exactly(checker: CollisionChecker, goal: Goal) -> _Found | None:
-    """Return the plain case, a joint goal without tolerance that is free; None for all others."""
+    """Return the simple case, a collision-free joint goal without tolerance; None otherwise."""
     if not isinstance(goal, JointGoal) or not is_exact(goal):
         return None
     q = configuration(checker, goal.q, "a joint goal")
@@ -166,7 +167,7 @@ def _of_joint_goal(
         found.status, found.reason = PlanStatus.GOAL_OUTSIDE_LIMITS, room.trouble
         return found
     nominal, wide = room.nominal, room.wide
-    narrow = bool((room.high - room.low).max() < _SAME)  # all that is in it is one goal
+    narrow = bool((room.high - room.low).max() < _SAME)  # its whole range counts as one goal
     tries = min(options.samples, 200) if wide else 0
     for sample in _samples(nominal, room.low, room.high, rng, tries):
         if checker.is_free(sample) and checker.exact.is_free(sample):
@@ -185,7 +186,7 @@ def _of_joint_goal(
 def _samples(
     nominal: Array, low: Array, high: Array, rng: np.random.Generator, count: int
 ) -> Iterator[Array]:
-    """Yield the nominal values, then random ones, at first near to them and then further away."""
+    """Yield the nominal positions, then random ones with increasing distance from them."""
     yield nominal
     for k in range(count):
         reach = min(1.0, 0.1 + k / 50.0)

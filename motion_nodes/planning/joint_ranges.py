@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the joints may be at a goal."""
+"""Joint ranges at a goal."""
 
 from __future__ import annotations
 
@@ -13,31 +13,32 @@ from motion_nodes.planning.start_state import configuration
 from motion_nodes.scene.checker import CollisionChecker
 
 ROUNDING = 1e-6
-"""A joint goal without tolerance may be so far outside a limit; it is moved to it [rad or m]."""
+"""Max violation of a limit by a joint goal without tolerance; it is clamped to the limit [rad or
+m]."""
 
 
 @dataclass(frozen=True, eq=False)
 class JointRange:
-    """What the tolerances of a goal and the limits leave of each joint's range."""
+    """Intersection of a goal's tolerances with the joint limits."""
 
     nominal: Array
-    """The values asked for, or what is nearest to them, shape (n,) [rad or m]."""
+    """The requested positions, clamped to the range, shape (n,) [rad or m]."""
     low: Array
     high: Array
     trouble: str = ""
-    """Why nothing is left; empty otherwise."""
+    """Why the range is empty; empty otherwise."""
 
     @property
     def wide(self) -> bool:
-        """Whether there is more than one configuration in it."""
+        """Whether it contains more than one configuration."""
         return bool((self.high - self.low > ROUNDING).any())
 
 
 def joint_range(checker: CollisionChecker, goal: JointGoal) -> JointRange:
-    """Return where a goal lets the joints be.
+    """Return the joint range of a goal.
 
     Raises:
-        InvalidCommand: values of wrong length.
+        InvalidCommand: wrong length.
     """
     limits = checker.limits
     q = configuration(checker, goal.q, "a joint goal")
@@ -50,12 +51,12 @@ def joint_range(checker: CollisionChecker, goal: JointGoal) -> JointRange:
         wrong = "; ".join(limits.violations(q)) or "a tolerance is not finite"
         return JointRange(q, q, q, f"the goal is outside the limits: {wrong}")
     low, high = np.minimum(low, high), np.maximum(low, high)
-    # What is within rounding of a limit ends at it; else the goal is what was asked for to the bit.
+    # Within rounding of a limit the goal is clamped; otherwise it is kept exactly.
     return JointRange(limits.clip(np.clip(q, low, high)), low, high)
 
 
 def in_words(checker: CollisionChecker, room: JointRange) -> str:
-    """Return those joints of a range that have less room than their limits give them."""
+    """Return the joints whose range is smaller than their limits, as text."""
     limits = checker.limits
     held = (room.low > limits.lower + ROUNDING) | (room.high < limits.upper - ROUNDING)
     said = [

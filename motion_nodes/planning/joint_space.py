@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The space that is planned in: joints, their limits, which of them wrap, how far apart two are."""
+"""Joint space of planning: joints, limits, continuous joints, metric."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class JointSpace:
     upper: Array
     """Upper limits, inf for none."""
     wraps: NDArray[np.bool_]
-    """Which joints turn without end, so that a full turn more is the same place."""
+    """Which joints are continuous, so that a full turn does not change the pose."""
     prismatic: NDArray[np.bool_]
-    """Which joints slide, so that their numbers are metres."""
+    """Which joints are prismatic, so that their positions are metres."""
     weights: Array = field(default_factory=lambda: np.empty(0))
-    """Of the joints in distances; none given: 1 each."""
+    """Joint weights in distances; default: 1 each."""
     bounded: bool = field(init=False, default=False)
-    """Whether each joint has two limits and none wraps."""
+    """Whether each joint has two limits and none is continuous."""
 
     def __post_init__(self) -> None:
-        """Check the numbers, make them read-only."""
+        """Validate the numbers, make the arrays read-only."""
         n = len(self.names)
         weights = np.ones(n) if np.size(self.weights) == 0 else np.asarray(self.weights, float)
         if weights.shape != (n,) or not (np.isfinite(weights) & (weights > 0.0)).all():
@@ -76,13 +76,13 @@ class JointSpace:
 
     @functools.cached_property
     def diagonal(self) -> float:
-        """Weighted distance between the lower and the upper limits; inf where there are none."""
+        """Weighted distance between the lower and the upper limits; inf without limits."""
         return float(np.linalg.norm((self.upper - self.lower) * self.weights))
 
     def difference(self, a: ArrayLike, b: ArrayLike) -> Array:
-        """Return the way from a to b, the shorter one around for joints that wrap, shape (..., n).
+        """Return the displacement from a to b, the shorter one for continuous joints, (..., n).
 
-        Of a half turn both ways are equally short; the positive one is returned.
+        Of two equally short half turns the positive one is returned.
         """
         way = np.asarray(b, np.float64) - np.asarray(a, np.float64)
         if self.bounded:
@@ -105,10 +105,10 @@ class JointSpace:
         return float(self.distance(points[:-1], points[1:], norm).sum())
 
     def unwrapped(self, path: ArrayLike) -> Array:
-        """Return waypoints such that straight lines between them are the way that is meant.
+        """Return waypoints unwrapped so that straight lines between them are the intended motion.
 
-        Joints that wrap are turned by full turns; the first waypoint stays as it is to the bit, and
-        so do all others where nothing wraps.
+        Continuous joints are shifted by full turns; the first waypoint is unchanged, and so are all
+        others if no joint is continuous.
         """
         points = np.array(path, np.float64)
         for k in np.flatnonzero(self.wraps):
@@ -118,10 +118,10 @@ class JointSpace:
         return points
 
     def bounds(self, *points: ArrayLike) -> tuple[Array, Array]:
-        """Return finite bounds to draw samples from.
+        """Return finite bounds for sampling.
 
-        A joint that wraps is drawn within one turn; one that has no end otherwise within one radian
-        or metre around the points.
+        A continuous joint is sampled within one turn; other unlimited joints within one radian or
+        metre around the points.
         """
         if self.bounded:
             return self.lower, self.upper
@@ -132,18 +132,18 @@ class JointSpace:
         return low, high
 
     def checked(self, q: ArrayLike, what: str) -> Array:
-        """Return a configuration as a new array.
+        """Return a validated copy of a configuration.
 
         Raises:
-            InvalidCommand: wrong length, or a number that is not finite.
+            InvalidCommand: wrong length, or a value that is not finite.
         """
         return self._checked(q, what, 1)
 
     def checked_path(self, path: ArrayLike, what: str = "the path") -> Array:
-        """Return waypoints as a new array, shape (k, n).
+        """Return a validated copy of waypoints, shape (k, n).
 
         Raises:
-            InvalidCommand: no waypoint, wrong length, or a number that is not finite.
+            InvalidCommand: no waypoint, wrong length, or a value that is not finite.
         """
         points = self._checked(path, what, 2)
         if not len(points):
@@ -171,7 +171,7 @@ class JointSpace:
 def generic_space(
     lower: ArrayLike, upper: ArrayLike, weights: ArrayLike | None = None
 ) -> JointSpace:
-    """Return a space of plain numbers between bounds, such as the places of a point robot.
+    """Return a space of plain numbers between bounds, such as the positions of a point robot.
 
     Args:
         lower: shape (n,).

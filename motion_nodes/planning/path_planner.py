@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planner as Isaac Sim's motion generation has it: obstacles, a target, ``compute_path``."""
+"""Path planner with the interface of Isaac Sim's motion generation (``compute_path``)."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class PathPlanner(Obstacles):
-    """Plans paths of some joints of a robot to one target, among obstacles; for one thread.
+    """Plans paths of some joints of a robot to one target, among obstacles; not thread-safe.
 
-    Joint targets go to RRT-Connect, targets of the end effector to the task-space planner. Poses
-    are in the world. Equal seeds, scenes and targets give equal paths.
+    Joint targets are planned by RRT-Connect, targets of the end effector by the task-space planner.
+    Poses are in the world. Equal seeds, scenes and targets give equal paths.
     """
 
     def __init__(
@@ -56,20 +56,20 @@ class PathPlanner(Obstacles):
         world: World | None = None,
         timeout: float = 60.0,
     ) -> None:
-        """Prepare; code may be compiled the first time for a robot.
+        """Create the planner; code may be compiled at the first use of a robot.
 
         Args:
-            robot: whose paths are planned.
+            robot: the robot.
             joints: the active joints: names, or a group's name. All others are watched.
-            config: settings, or the file with them; default: those of :class:`RrtConfig`.
-            end_effector_frame_name: link that targets are for; empty: the one that the settings
-                name, else the robot's tool.
-            world: where obstacles are; default: an empty one of its own.
-            timeout: greatest duration of planning [s].
+            config: settings, or a file with them; default: those of :class:`RrtConfig`.
+            end_effector_frame_name: link of the targets; empty: the one named in the settings, else
+                the robot's tool.
+            world: obstacles; default: an empty world.
+            timeout: max duration of planning [s].
 
         Raises:
-            UnknownJoint, UnknownGroup, UnknownFrame: for a name that the robot has not.
-            InvalidDescription, InvalidConfig: for settings that cannot be used.
+            UnknownJoint, UnknownGroup, UnknownFrame: for a name that the robot does not have.
+            InvalidDescription, InvalidConfig: for invalid settings.
         """
         super().__init__(world)
         self.robot, self._timeout = robot, timeout
@@ -87,40 +87,40 @@ class PathPlanner(Obstacles):
         self._X_WB: Array = np.eye(4)
         self._base_moved = False
         self.last: PlanResult | None = None
-        """What the last planning came to, with words and numbers."""
+        """Result of the last planning, with reason and statistics."""
 
     @property
     def end_effector_frame(self) -> str:
-        """The link that targets are for."""
+        """The link of the targets."""
         frame = self._frame or self.config.task_space_frame_name or self.robot.tool_frame or ""
         if frame not in self.robot.tree.frame_names:
             raise UnknownFrame(frame, self.robot.tree.frame_names, self.robot.name)
         return frame
 
     def get_active_joints(self) -> list[str]:
-        """Return the joints that paths are for, in the order of their columns."""
+        """Return the joints of the paths, in column order."""
         return list(self._checker.joint_names)
 
     def get_watched_joints(self) -> list[str]:
-        """Return the joints that stand still while these move, but may be in the way."""
+        """Return the joints that are fixed during a path, but may collide."""
         active = set(self._checker.joint_names)
         return [name for name in self.robot.joint_names if name not in active]
 
     def set_robot_base_pose(self, position: ArrayLike, quat_xyzw: ArrayLike) -> None:
-        """Set where the robot's base is in the world: position [m] and orientation.
+        """Set the pose of the robot's base in the world: position [m] and orientation.
 
         Raises:
-            InvalidCommand: it is no pose.
+            InvalidCommand: invalid pose.
         """
         X_WB = _pose(position, quat_xyzw)
         self._checker.set_base_pose(X_WB)
         self._X_WB, self._base_moved = X_WB, True
 
     def set_cspace_target(self, active_joint_targets: ArrayLike) -> None:
-        """Set joint values to plan to, shape (n,); a target of the end effector is forgotten.
+        """Set the target joint positions, shape (n,); a target of the end effector is cleared.
 
         Raises:
-            InvalidCommand: wrong number of values, or one that is not finite.
+            InvalidCommand: wrong length, or a value that is not finite.
         """
         space = JointSpace.of_robot(self.robot, self._checker.joint_names)
         self._goal = JointGoal(space.checked(active_joint_targets, "the target"))
@@ -128,15 +128,15 @@ class PathPlanner(Obstacles):
     def set_end_effector_target(
         self, position: ArrayLike | None = None, orientation: ArrayLike | None = None
     ) -> None:
-        """Set where the end effector is to be; a joint target is forgotten.
+        """Set the target of the end effector; a joint target is cleared.
 
         Args:
-            position: in the world [m], shape (3,); None: any.
+            position: in the world [m], shape (3,); None: unconstrained.
             orientation: in the world, quaternion x, y, z, w, shape (4,), or matrix, shape (3, 3);
-                None: any. Both None: no target.
+                None: unconstrained. Both None: no target.
 
         Raises:
-            InvalidCommand: it is no pose.
+            InvalidCommand: invalid pose.
         """
         if position is None and orientation is None:
             self._goal = None
@@ -148,7 +148,7 @@ class PathPlanner(Obstacles):
             math.inf if position is None else task.translation_target_final_tolerance,
             math.inf if orientation is None else task.orientation_target_final_tolerance,
         )
-        # The target stays where it is in the world if the base moves before planning.
+        # The target is fixed in the world if the base moves before planning.
         self._goal = PoseGoal(self.end_effector_frame, X_WT, tolerance)
 
     def compute_path(
@@ -157,16 +157,16 @@ class PathPlanner(Obstacles):
         """Plan to the target.
 
         Args:
-            active_joint_positions: where the active joints are, shape (n,).
-            watched_joint_positions: where the watched joints are, in the order of
-                :meth:`get_watched_joints`; none given: where they were before.
+            active_joint_positions: current positions of the active joints, shape (n,).
+            watched_joint_positions: current positions of the watched joints, in the order of
+                :meth:`get_watched_joints`; default: unchanged.
 
         Returns:
-            Waypoints joined by straight lines, shape (k, n); None without a target or a path, and
-            then ``last`` says why.
+            Waypoints joined by straight lines, shape (k, n); None without a target or a path, with
+            the reason in ``last``.
 
         Raises:
-            InvalidCommand: wrong numbers of joint values.
+            InvalidCommand: wrong numbers of joint positions.
         """
         self._watch(watched_joint_positions)
         if self._goal is None:
@@ -196,11 +196,10 @@ class PathPlanner(Obstacles):
         return self.last.path
 
     def set_param(self, param_name: str, value: object) -> bool:
-        """Set one of the settings, such as ``task_space_planning_params/gradient_substep_size``.
+        """Set a parameter, such as ``task_space_planning_params/gradient_substep_size``.
 
         Returns:
-            Whether it was set: not if there is none of that name or the value is not allowed, which
-            is logged.
+            Whether it was set; False for an unknown name or an invalid value, which is logged.
         """
         before = self.config
         try:
@@ -218,18 +217,18 @@ class PathPlanner(Obstacles):
         return self.set_param("seed", random_seed)
 
     def set_max_iterations(self, max_iter: int) -> bool:
-        """Set how many extensions are tried."""
+        """Set the max number of extensions."""
         return self.set_param("max_iterations", max_iter)
 
     def update_world(
         self, updated_obstacles: Iterable[str] | None = None, base_moved: bool = False
     ) -> bool:
-        """Read again where obstacles are; static ones only if the base moved."""
+        """Update the poses of obstacles; of static ones only if the base moved."""
         moved, self._base_moved = self._base_moved or base_moved, False
         return super().update_world(None if moved else updated_obstacles, moved)
 
     def reset(self) -> bool:
-        """Forget obstacles, target and settings; base pose and watched joints stay."""
+        """Clear obstacles, target and settings; base pose and watched joints stay."""
         self._goal, self.config = None, self._first_config
         return super().reset()
 
@@ -264,7 +263,7 @@ def _pose(position: ArrayLike, orientation: ArrayLike) -> Array:
     """Return a pose from a position and a quaternion or matrix.
 
     Raises:
-        InvalidCommand: they are none.
+        InvalidCommand: invalid values.
     """
     p, turn = np.asarray(position, np.float64), np.asarray(orientation, np.float64)
     if p.shape != (3,) or turn.shape not in ((4,), (3, 3)):
@@ -284,14 +283,15 @@ def _pose(position: ArrayLike, orientation: ArrayLike) -> Array:
 
 
 class PathPlannerVisualizer:
-    """Turns what a planner finds into commands for a robot, one after the other."""
+    """Converts the path of a planner to a sequence of robot commands."""
 
     def __init__(self, planner: PathPlanner, joint_positions: Callable[[], ArrayLike]) -> None:
-        """Prepare.
+        """Create the converter.
 
         Args:
-            planner: what plans.
-            joint_positions: returns where all joints of its robot are now, in the robot's order.
+            planner: the planner.
+            joint_positions: returns the current positions of all joints of its robot, in the
+                robot's order.
         """
         self._planner, self._joint_positions = planner, joint_positions
 
@@ -302,14 +302,14 @@ class PathPlannerVisualizer:
     def compute_plan_as_articulation_actions(
         self, max_cspace_dist: float = 0.05, *, max_c_space_dist: float | None = None
     ) -> list[ArticulationAction]:
-        """Plan from where the robot is, and return commands along the path.
+        """Plan from the robot's current state, and return commands along the path.
 
         Args:
-            max_cspace_dist: greatest step of a joint between two commands [rad or m].
+            max_cspace_dist: max step of a joint between two commands [rad or m].
             max_c_space_dist: the same, in its older spelling.
 
         Returns:
-            One command for each configuration, the present one first; none without a path.
+            One command per configuration, the current one first; none without a path.
         """
         planner = self._planner
         now = np.asarray(self._joint_positions(), np.float64)
@@ -333,15 +333,15 @@ class PathPlannerVisualizer:
         *,
         max_c_space_dist: float | None = None,
     ) -> Array:
-        """Return a path with no joint stepping further than this; its waypoints stay.
+        """Return a path in which no joint steps further than this; its waypoints are kept.
 
         Args:
             path: waypoints, shape (k, n), or None.
-            max_cspace_dist: greatest step of a joint [rad or m].
+            max_cspace_dist: max step of a joint [rad or m].
             max_c_space_dist: the same, in its older spelling.
 
         Returns:
-            Shape (m, n); no rows if there is no path.
+            Shape (m, n); no rows without a path.
         """
         joints = self._planner.get_active_joints()
         if path is None or np.size(path) == 0:

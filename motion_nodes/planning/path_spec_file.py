@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of tool and joints, made from what stands in a file."""
+"""Tool and joint paths from files."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ PathSpec = TaskSpacePathSpec | CSpacePathSpec | CompositePathSpec
 
 
 def load_path_spec(file: Path | str) -> PathSpec:
-    """Return the path that a YAML file describes: :mod:`motion_nodes.model.files.path_spec_yaml`.
+    """Return the path described by a YAML file: :mod:`motion_nodes.model.files.path_spec_yaml`.
 
     Raises:
-        InvalidDescription: the file is of a wrong form, or describes what is no path.
+        InvalidDescription: invalid file format, or invalid path.
     """
     return path_spec_of(read_path_spec(file), str(file))
 
 
 def path_spec_of(entry: PathSpecEntry, where: str = "path") -> PathSpec:
-    """Return the path that the content of a file describes.
+    """Return the path described by the content of a file.
 
     Args:
         entry: the content.
         where: for errors.
 
     Raises:
-        InvalidDescription: it describes what is no path.
+        InvalidDescription: it describes no valid path.
     """
     try:
         if entry.task_space is not None:
@@ -83,7 +83,7 @@ def _task_space(entry: TaskSpaceEntry, where: str) -> TaskSpacePathSpec:
 
 
 def _add(spec: TaskSpacePathSpec, piece: object) -> None:
-    """Add a piece to a path."""
+    """Add a segment to a path."""
     match piece:
         case LinearEntry():
             pose = from_xyz_quat(piece.position, piece.quat_xyzw)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools for paths of joints: refine, extend, simplify without change of shape, follow waypoints.
+"""Functions on joint paths: refine, extend, simplify without change of shape, follow waypoints.
 
-A path is an array of waypoints of shape (k, n), joined by straight lines. What these functions call
-``is_free`` says of configurations of shape (m, n) which of them are free, shape (m,), such as
+A path is an array of waypoints of shape (k, n), joined by straight lines. ``is_free`` maps
+configurations of shape (m, n) to whether they are collision-free, shape (m,), such as
 :meth:`motion_nodes.scene.checker.CollisionChecker.are_free`.
 """
 
@@ -23,26 +23,26 @@ from motion_nodes.planning.joint_space import JointSpace
 AreFree = Callable[[Array], NDArray[np.bool_]]
 
 REVOLUTE_RESOLUTION = math.radians(3.0)
-"""Greatest step of a joint that turns, where none is given [rad]."""
+"""Default max step of a revolute joint [rad]."""
 PRISMATIC_RESOLUTION = 0.02
-"""Greatest step of a joint that slides, where none is given [m]."""
+"""Default max step of a prismatic joint [m]."""
 
 
 def default_resolutions(space: JointSpace) -> Array:
-    """Return the greatest step of each joint: 3 degrees or 0.02 m, shape (n,)."""
+    """Return the default max step of each joint: 3 degrees or 0.02 m, shape (n,)."""
     return np.where(space.prismatic, PRISMATIC_RESOLUTION, REVOLUTE_RESOLUTION)
 
 
 def refine(space: JointSpace, path: ArrayLike, num_steps: int) -> Array:
-    """Return the path with every stretch cut into equal steps.
+    """Return the path with every segment divided into equal steps.
 
     Args:
         space: the joints.
         path: waypoints, shape (k, n).
-        num_steps: steps per stretch, at least 1.
+        num_steps: steps per segment, at least 1.
 
     Returns:
-        Shape ((k - 1) num_steps + 1, n); all waypoints are in it to the bit.
+        Shape ((k - 1) num_steps + 1, n); contains all waypoints exactly.
     """
     points = space.unwrapped(space.checked_path(path))
     if num_steps < 1:
@@ -53,17 +53,17 @@ def refine(space: JointSpace, path: ArrayLike, num_steps: int) -> Array:
 def extend(
     space: JointSpace, a: ArrayLike, b: ArrayLike, resolutions: ArrayLike | None = None
 ) -> Array:
-    """Return configurations from a to b, a left out and b included, none a step too far.
+    """Return configurations from a (exclusive) to b (inclusive) with bounded steps.
 
     Args:
         space: the joints.
-        a: from where, shape (n,).
-        b: to where, shape (n,); a joint that wraps goes the shorter way around.
-        resolutions: greatest step of each joint [rad or m], shape (n,) or one number; None: 3
-            degrees and 0.02 m.
+        a: start, shape (n,).
+        b: end, shape (n,); a continuous joint takes the shorter direction.
+        resolutions: max step of each joint [rad or m], shape (n,) or a scalar; None: 3 degrees and
+            0.02 m.
 
     Returns:
-        Shape (m, n), at least one row; the last is b, up to full turns of joints that wrap.
+        Shape (m, n), at least one row; the last is b, up to full turns of continuous joints.
     """
     steps = _resolutions(space, resolutions)
     points = space.unwrapped([space.checked(a, "a"), space.checked(b, "b")])
@@ -71,9 +71,9 @@ def extend(
 
 
 def interpolate(space: JointSpace, path: ArrayLike, resolutions: ArrayLike | None = None) -> Array:
-    """Return the path with no joint stepping further than its resolution; waypoints are kept.
+    """Return the path with bounded steps of each joint; waypoints are kept.
 
-    Arguments as for :func:`extend`. A path of one waypoint stays as it is.
+    Arguments as for :func:`extend`. A path of one waypoint is unchanged.
     """
     steps = _resolutions(space, resolutions)
     points = space.unwrapped(space.checked_path(path))
@@ -81,7 +81,7 @@ def interpolate(space: JointSpace, path: ArrayLike, resolutions: ArrayLike | Non
 
 
 def _count(way: Array, steps: Array) -> int:
-    # Rounding must not add a step to a way that is a whole number of them.
+    # Rounding must not add a step to an exact multiple of the resolution.
     return max(1, math.ceil(float(np.max(np.abs(way) / steps)) - 1e-9))
 
 
@@ -108,14 +108,14 @@ def _resolutions(space: JointSpace, given: ArrayLike | None) -> Array:
 
 
 def remove_redundant(space: JointSpace, path: ArrayLike, tolerance: float = 1e-3) -> Array:
-    """Return the path without waypoints at which no joint is further than this from the one before.
+    """Return the path without waypoints within a tolerance of the previous one.
 
-    First and last waypoint stay.
+    The first and last waypoint stay.
 
     Args:
         space: the joints.
         path: waypoints, shape (k, n).
-        tolerance: [rad or m].
+        tolerance: max distance per joint [rad or m].
     """
     points = space.checked_path(path)
     kept = [0]
@@ -123,7 +123,7 @@ def remove_redundant(space: JointSpace, path: ArrayLike, tolerance: float = 1e-3
         if np.abs(space.difference(points[kept[-1]], points[i])).max(initial=0.0) > tolerance:
             kept.append(i)
     if len(points) > 1 and kept[-1] != len(points) - 1:
-        # The end is what was asked for; what is nearly the same before it has to go instead.
+        # The end is kept exactly; a nearly equal waypoint before it is removed instead.
         kept = kept[:-1] if len(kept) > 1 else kept
         kept.append(len(points) - 1)
     return np.asarray(points[kept])
@@ -135,8 +135,8 @@ def waypoints_from_path(space: JointSpace, path: ArrayLike, tolerance: float = 1
     Args:
         space: the joints.
         path: waypoints, shape (k, n).
-        tolerance: the result is nowhere further than this from the path [rad or m]. It bounds the
-            deviation itself, so that many small bends cannot add up to a great one.
+        tolerance: max deviation of the result from the path [rad or m]. It bounds the deviation
+            itself, so that many small bends cannot accumulate.
 
     Source: D. Douglas and T. Peucker, "Algorithms for the reduction of the number of points
     required to represent a digitized line or its caricature", Cartographica 10(2), 1973.
@@ -161,7 +161,7 @@ def waypoints_from_path(space: JointSpace, path: ArrayLike, tolerance: float = 1
 
 
 def _away_from_line(a: Array, b: Array, points: Array) -> Array:
-    """Return how far points are from the straight piece a to b, shape (m,)."""
+    """Return the distances of points from the segment a to b, shape (m,)."""
     way = b - a
     square = float(way @ way)
     shares = (
@@ -176,9 +176,9 @@ def interpolate_joint_waypoints(
     is_free: AreFree,
     resolutions: ArrayLike | None = None,
 ) -> Array | None:
-    """Return the dense path through waypoints, or None where it collides or leaves the limits.
+    """Return the dense path through waypoints, or None if in collision or outside the limits.
 
-    Waypoints and all that lies between them are checked.
+    Waypoints and everything between them are checked.
 
     Args:
         space: the joints.
@@ -198,7 +198,7 @@ def plan_waypoints(
     is_free: AreFree,
     resolutions: ArrayLike | None = None,
 ) -> Array | None:
-    """Return the dense path from a start through waypoints, or None where it collides.
+    """Return the dense path from a start through waypoints, or None if in collision.
 
     Arguments as for :func:`interpolate_joint_waypoints`.
     """
@@ -213,7 +213,7 @@ def plan_direct(
     is_free: AreFree,
     resolutions: ArrayLike | None = None,
 ) -> Array | None:
-    """Return the straight line in joint space as a dense path, or None where it collides.
+    """Return the straight line in joint space as a dense path, or None if in collision.
 
     Arguments as for :func:`interpolate_joint_waypoints`.
     """
@@ -226,16 +226,16 @@ def interpolate_poses(
     position_step: float = 0.01,
     angle_step: float = math.pi / 16,
 ) -> Array:
-    """Return poses along the straight line between two, turning about one axis at constant rate.
+    """Return poses along the straight line between two, rotating about one axis uniformly.
 
     Args:
         X_start: pose of shape (4, 4).
         X_end: pose of shape (4, 4).
-        position_step: greatest distance between two poses [m].
-        angle_step: greatest rotation between two poses [rad].
+        position_step: max distance between two poses [m].
+        angle_step: max rotation between two poses [rad].
 
     Returns:
-        Shape (m, 4, 4), both ends to the bit; one pose where they are the same.
+        Shape (m, 4, 4), with exact ends; one pose if they are equal.
     """
     A, B = np.asarray(X_start, np.float64), np.asarray(X_end, np.float64)
     way = B[:3, 3] - A[:3, 3]

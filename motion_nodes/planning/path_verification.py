@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verification of a path before it is given out: by true shapes, and between its points too.
+"""Path verification with exact geometry, including the motion between waypoints.
 
-Planners check spheres at steps; here distances of the robot's collision geometry, what it carries
-and the scene's shapes are computed exactly (:mod:`motion_nodes.scene.exact_checks`), and each piece
-of the path is proven collision-free by how far everything is from touching in its middle. What
-cannot be proven, because the path passes close by, is checked at a fraction of the planners' steps.
+Planners check spheres at discrete steps; here distances between the robot's collision geometry,
+attached bodies and the scene's shapes are computed exactly
+(:mod:`motion_nodes.scene.exact_checks`), and each segment of the path is proven collision-free by
+the distances at its middle. Segments that cannot be proven, because the path passes too close, are
+checked at a fraction of the planners' steps.
 """
 
 from __future__ import annotations
@@ -21,35 +22,35 @@ from motion_nodes.planning.start_state import in_words
 from motion_nodes.scene.checker import CollisionChecker
 
 FINER = 10
-"""Finest steps of verification are that fraction of the planners' steps."""
+"""Ratio of the planners' steps to the finest steps of verification."""
 _ROOT = 40
-"""Steps of verification in the pieces of the path that are checked first."""
+"""Length of the initial segments, in finest steps."""
 
 
 @dataclass(frozen=True)
 class Verification:
-    """The result of verifying a path."""
+    """Result of verifying a path."""
 
     free: bool
     reason: str
-    """For a person: where the path is in collision; empty if it is not."""
+    """Where the path is in collision; empty if collision-free."""
     configurations: int
-    """How many were checked."""
+    """Number of configurations checked."""
     certain: float
-    """Share of the path's length that is proven collision-free between configurations too."""
+    """Fraction of the path's length that is proven collision-free between configurations too."""
     time: float
-    """[s]"""
+    """Duration [s]."""
 
 
 class PathVerifier:
-    """Verifies paths of one checker's robot, in its scene as it is now; for one thread."""
+    """Verifies paths of one checker's robot in its current scene; not thread-safe."""
 
     def __init__(self, checker: CollisionChecker, finer: int = FINER) -> None:
-        """Prepare.
+        """Create the verifier.
 
         Args:
-            checker: whose robot, scene, clearance and resolution count.
-            finer: how many times finer than its resolution a path is checked at most.
+            checker: robot, scene, clearance and resolution.
+            finer: ratio of the checker's resolution to the finest steps.
         """
         self._checker, self._finer = checker, finer
 
@@ -78,26 +79,26 @@ class PathVerifier:
 
 @dataclass(frozen=True, eq=False)
 class SweptPath:
-    """The result of checking a path by true shapes, between its points too."""
+    """Result of checking a path with exact geometry, including the motion between waypoints."""
 
     free: bool
     configurations: int
-    """How many were checked."""
+    """Number of configurations checked."""
     certain: float
-    """Share of the length that is proven collision-free between them."""
+    """Fraction of the length that is proven collision-free in between."""
     share: float
-    """How much of the length comes before ``q``, 0 to 1."""
+    """Path parameter of ``q``, 0 to 1."""
     q: Array
     """A configuration in collision, if there is one, shape (n,)."""
 
 
 def sweep_path(checker: CollisionChecker, path: ArrayLike, finer: int = FINER) -> SweptPath:
-    """Check a path by true shapes; limits do not count.
+    """Check a path with exact geometry; joint limits are ignored.
 
     Args:
-        checker: whose robot, scene, clearance and resolution count.
+        checker: robot, scene, clearance and resolution.
         path: finite waypoints joined by straight lines, shape (k, n).
-        finer: what cannot be proven is checked in steps of that fraction of the resolution.
+        finer: ratio of the resolution to the finest steps, for unproven segments.
     """
     points = np.asarray(path, np.float64)
     lengths = np.linalg.norm(np.diff(points, axis=0) / (checker.resolution / finer), axis=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the rest of a path that is being followed is still free, as the world changes."""
+"""Monitors the remaining path of an active motion for collisions as the world changes."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
 
 AHEAD = 1.0
-"""[s] Between two looks, the robot comes no farther than this along the path."""
+"""Max time along the path between two checks [s]."""
 
 
 class PathWatch:
-    """Follows a robot along a path and checks what lies ahead of it; for one thread."""
+    """Tracks a robot along a path and checks the remaining part; not thread-safe."""
 
     def __init__(self, checker: CollisionChecker, times: ArrayLike, path: ArrayLike) -> None:
-        """Watch one path.
+        """Monitor one path.
 
         Args:
-            checker: of the path's joints; it is changed, so give it away.
-            times: when the robot is at each point [s], shape (m,), rising.
-            path: joint values in the checker's order [rad or m], shape (m, n).
+            checker: of the path's joints; it is modified, so pass a copy.
+            times: time of each waypoint [s], shape (m,), increasing.
+            path: joint positions in the checker's order [rad or m], shape (m, n).
 
         Raises:
-            InvalidCommand: for no points, or shapes that do not fit together.
+            InvalidCommand: no points, or inconsistent shapes.
         """
         self._checker = checker
         self._times = np.asarray(times, dtype=np.float64)
@@ -41,19 +41,19 @@ class PathWatch:
         self._revision: int | None = None
         self._scene: Scene | None = None
         self.index = 0
-        """The point of the path that the robot has come to."""
+        """Index of the waypoint that the robot has reached."""
 
     def advance(self, q: ArrayLike) -> None:
-        """Note where the robot is, shape (n,); it is taken to move on, never back."""
+        """Update the position of the robot, shape (n,); it never moves backwards."""
         end = int(np.searchsorted(self._times, self._times[self.index] + AHEAD, side="right"))
         ahead = self._path[self.index : max(end, self.index + 1)]
         away = np.abs(ahead - np.asarray(q)).max(axis=1)
         self.index += int(np.argmin(away))
 
     def obstacle(self, scene: Scene) -> str:
-        """Return what is in the way in a scene, in words, or nothing.
+        """Return the obstacle on the remaining path in a scene, as text; empty if none.
 
-        A scene that was looked at already costs nothing.
+        An unchanged scene is not checked again.
         """
         if scene is self._scene:
             return ""

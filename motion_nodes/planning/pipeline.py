@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a request to a motion: path, shorter path, the time for it, and verification."""
+"""Planning pipeline: path, shortening, time parameterization, and verification."""
 
 from __future__ import annotations
 
@@ -28,42 +28,42 @@ from motion_nodes.trajectory.time_parameterization import retime
 from motion_nodes.trajectory.timed_path import TimedPath
 
 _SAME = 1e-9
-"""ExcessEnds that are nearer to each other than this are the same [rad or m]."""
+"""Tolerance for equal configurations [rad or m]."""
 _MARGINS = (0.0, 0.003, 0.01)
-"""Added to the clearance of spheres when a path is refused and searched again [m]."""
+"""Additional sphere clearances of repeated searches after a path is rejected [m]."""
 
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What is done on the way from a request to a motion."""
+    """Options of the planning pipeline."""
 
     planner: str = ""
     """Name of the planner; empty: the default one."""
     settings: Any = None
-    """Of the planner; None: its default ones."""
+    """Of the planner; None: the defaults."""
     attempts: int = 1
-    """Paths that are searched with different seeds, of which the shortest is taken."""
+    """Number of searches with different seeds, of which the shortest path is used."""
     shorten: bool = True
-    """Whether the path is made shorter before it is given out."""
+    """Whether the path is shortened."""
     shortening: ShorteningSettings | None = None
-    """How much is done for that; None: little, which takes well under a millisecond."""
+    """Settings of shortening; None: fast ones, well under a millisecond."""
     shorten_time: float = 0.5
-    """When that ends at the latest [s]."""
+    """Timeout of shortening [s]."""
     retime: bool = True
-    """Whether a trajectory is made of the path."""
+    """Whether the path is time-parameterized."""
     velocity_scaling: float = 1.0
-    """Share of the velocity limits that is used; 0 means 1."""
+    """Velocity scaling factor; 0 means 1."""
     acceleration_scaling: float = 1.0
-    """Share of the acceleration limits that is used; 0 means 1."""
+    """Acceleration scaling factor; 0 means 1."""
     blend: float = 0.01
-    """How far the motion may leave a corner of the path [rad or m]."""
+    """Max deviation of the motion at the corners of the path [rad or m]."""
     time_step: float = 0.01
-    """Between two points of the trajectory [s]."""
+    """Time between two points of the trajectory [s]."""
     verify: bool = True
-    """Whether the result is verified by true shapes."""
+    """Whether the result is verified with exact geometry."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Validate the numbers."""
         if not isinstance(self.attempts, int) or self.attempts < 1:
             raise InvalidConfig(
                 f"attempts is {self.attempts!r}; it must be a whole number from 1 on."
@@ -77,37 +77,37 @@ class PlanOptions:
 
 @dataclass(frozen=True)
 class PlanStage:
-    """One step on the way."""
+    """One stage of the pipeline."""
 
     name: str
     """``path``, ``shorten``, ``retime`` or ``verify``."""
     time: float
-    """[s]"""
+    """Duration [s]."""
     words: str
-    """What it came to."""
+    """Result as text."""
 
 
 @dataclass(frozen=True, eq=False)
 class MotionPlan:
-    """What planning came to."""
+    """Result of planning."""
 
     result: PlanResult
-    """Status, path and numbers of the search; its path is the one that the motion follows."""
+    """Status, path and statistics of the search; the motion follows its path."""
     trajectory: JointTrajectory | None
-    """Points in time from rest to rest, or None."""
+    """Sampled trajectory from rest to rest, or None."""
     motion: TimedPath | None
-    """The same, exact at any time."""
+    """The same as an exact function of time."""
     stages: tuple[PlanStage, ...]
-    """In their order, those of searches that led to nothing too."""
+    """In order of execution, including unsuccessful searches."""
     notes: tuple[str, ...]
-    """What a client should know, such as that another planner was used."""
+    """Notes for the client, e.g. that another planner was used."""
     time: float
-    """Duration in all [s]."""
+    """Total duration [s]."""
     tree: SearchTree | None = None
-    """What the search that led to the path had grown, to draw; None for planners without one."""
+    """Tree of the successful search, for visualization; None for planners without one."""
 
     def __repr__(self) -> str:
-        """Return what it came to, without the numbers of the motion."""
+        """Return a summary without the numbers of the motion."""
         words = ", ".join(f"{stage.name} {1e3 * stage.time:.2f} ms" for stage in self.stages)
         return f"MotionPlan({self.status.value}, {words}{', ' if self.reason else ''}{self.reason})"
 
@@ -118,12 +118,12 @@ class MotionPlan:
 
     @property
     def status(self) -> PlanStatus:
-        """How planning ended."""
+        """Status of planning."""
         return self.result.status
 
     @property
     def reason(self) -> str:
-        """For a person: why there is no motion; empty if there is one."""
+        """Why there is no motion; empty on success."""
         return self.result.reason
 
     @property
@@ -135,20 +135,19 @@ class MotionPlan:
 def plan(request: PlanRequest, options: PlanOptions | None = None) -> MotionPlan:
     """Plan a motion.
 
-    Planners search with spheres. A motion that verification refuses, because true shapes collide,
-    is planned anew at a finer resolution, then with larger spheres. Start and goals have to be
-    collision-free for true shapes alone.
+    Planners search with spheres. A motion rejected by the verification, because the exact geometry
+    collides, is planned again at a finer resolution, then with larger spheres. Start and goals only
+    have to be collision-free for the exact geometry.
 
     Raises:
         InvalidCommand, InvalidConfig, UnknownFrame: the request is not well formed: wrong lengths,
-        numbers
-            that are not finite, a link that there is not; limits without which there is no motion.
+            values that are not finite, an unknown link; limits that permit no motion.
     """
     return _Run(request, options or PlanOptions()).run()
 
 
 class _Run:
-    """One request on its way."""
+    """State of one request."""
 
     def __init__(self, request: PlanRequest, options: PlanOptions) -> None:
         self._began = time.perf_counter()
@@ -161,7 +160,7 @@ class _Run:
         self._corner_step = CornerBlending.resolution
 
     def run(self) -> MotionPlan:
-        """Plan, and again more carefully where verification refuses the path."""
+        """Plan, and again more conservatively if the verification rejects the path."""
         result, motion, refused = self._once(self._request, self._options)
         self._corner_step /= FINER
         for margin in _MARGINS:
@@ -175,7 +174,7 @@ class _Run:
             self._notes.append(f"searched again with a finer resolution{more}, for {refused}")
             found = self._once(again, replace(self._options, attempts=1))
             if found[0].path is None and margin:
-                break  # larger spheres have no path at all
+                break  # no path exists with larger spheres
             result, motion, refused = found
         if refused:
             words = f"the path that was found is refused by verification: {refused}"
@@ -188,7 +187,7 @@ class _Run:
         return MotionPlan(result, points, motion, stages, notes, spent, self._tree)
 
     def _points(self, result: PlanResult, motion: TimedPath | None) -> JointTrajectory | None:
-        """Return the trajectory: a single point where there is nothing to move."""
+        """Return the trajectory: a single point if there is no motion."""
         if motion is not None:
             return motion.points(self._options.time_step)
         if result.path is None or not self._options.retime:
@@ -200,7 +199,7 @@ class _Run:
     def _once(
         self, request: PlanRequest, options: PlanOptions
     ) -> tuple[PlanResult, TimedPath | None, str]:
-        """Return the path, the motion, and why verification refuses them, if it does."""
+        """Return the path, the motion, and why the verification rejects them, if so."""
         ends, result = self._found(request, options)
         if result.path is None:
             return result, None, ""
@@ -214,7 +213,7 @@ class _Run:
         return result, motion, refused
 
     def _found(self, request: PlanRequest, options: PlanOptions) -> tuple[ExcessEnds, PlanResult]:
-        """Return a path between ends that spheres allow, and what joins it to those asked for."""
+        """Return a path between ends that the spheres permit, and its connections."""
         ends = searchable(request)
         result = self._searched(ends.request, options)
         poses = any(isinstance(goal, PoseGoal) for goal in request.goals)
@@ -239,7 +238,7 @@ class _Run:
                 )
             if best is None or (result.success and result.cost < best.cost):
                 best = result
-                # A planner without a tree has none to show.
+                # A planner may have no tree.
                 self._tree = getattr(planner, "tree", lambda: None)()
             if not result.success or self._left() <= 0.0:
                 break
@@ -277,7 +276,7 @@ class _Run:
 
     def _refused(self, path: Array, motion: TimedPath | None) -> str:
         with self._stage("verify"):
-            # The motion leaves the path only at its corners, by what was checked there.
+            # The motion leaves the path only at its corners, within verified bounds.
             driven = path if motion is None else motion.points(self._options.time_step).positions
             looked = PathVerifier(self._request.checker).verify(driven)
             seen, reason = looked.configurations, looked.reason

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A point robot in a picture of obstacles: planners at work in a plane, where they can be seen.
+"""A point robot in a plane with obstacles, for visualization of planners.
 
-The robot is one like any other, with two slides as joints, and so goes through the same checker and
-the same planners as an arm.
+The robot is a regular one with two prismatic joints, and uses the same checker and planners as an
+arm.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from motion_nodes.scene.scene import WorldObject, world_object
 from motion_nodes.scene.world import World
 
 HEIGHT = 0.2
-"""Of the obstacles [m]; the robot moves in the middle."""
+"""Height of the obstacles [m]; the robot moves at half of it."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Wall:
     """A box in the plane."""
 
     centre: tuple[float, float]
-    """[m]"""
+    """Centre [m]."""
     size: tuple[float, float]
     """Along x and y [m]."""
 
@@ -46,16 +46,16 @@ class Pillar:
     """A disc in the plane."""
 
     centre: tuple[float, float]
-    """[m]"""
+    """Centre [m]."""
     radius: float
-    """[m]"""
+    """Radius [m]."""
 
 
 Obstacle = Wall | Pillar
 
 
 class PlanarWorld:
-    """A square with obstacles, and a round robot in it."""
+    """A rectangle with obstacles, and a round robot in it."""
 
     def __init__(
         self,
@@ -66,17 +66,17 @@ class PlanarWorld:
         radius: float = 0.05,
         resolution: float = 0.01,
     ) -> None:
-        """Make the world.
+        """Create the world.
 
         Args:
-            obstacles: what stands in it.
-            low: least x and y [m].
-            high: greatest x and y [m].
+            obstacles: the obstacles.
+            low: min x and y [m].
+            high: max x and y [m].
             radius: of the robot [m].
-            resolution: greatest step between two places of an edge that are checked [m].
+            resolution: max step between two checked places of an edge [m].
 
         Raises:
-            InvalidConfig: bounds that leave no room, a radius that is not above 0.
+            InvalidConfig: bounds that leave no room, or a radius not above 0.
         """
         if not (low[0] < high[0] and low[1] < high[1] and radius > 0.0):
             raise InvalidConfig(
@@ -90,17 +90,17 @@ class PlanarWorld:
         self.checker = CollisionChecker(self.robot, scene=world.scene, resolution=[resolution] * 2)
 
     def request(self, start: ArrayLike, goal: ArrayLike, **options: object) -> PlanRequest:
-        """Return a request from a place to another [m]; options are those of PlanRequest."""
+        """Return a request between two places [m]; options are those of PlanRequest."""
         return PlanRequest(self.checker, start, (JointGoal(goal),), **options)  # type: ignore[arg-type]
 
     def picture(
         self, path: Array | None = None, trees: Sequence[SearchTree] = (), width: int = 600
     ) -> str:
-        """Return obstacles, trees and path as text of an SVG picture.
+        """Return obstacles, trees and path as SVG text.
 
         Args:
             path: places [m], shape (k, 2).
-            trees: what searches grew; each has a colour of its own.
+            trees: search trees, each in its own colour.
             width: of the picture [pixels].
         """
         extent = self.high - self.low

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of planners as clients read and write them: words, for all groups or for one."""
+"""Planner parameters as text, for all groups or for one."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from motion_nodes.errors import InvalidConfig, did_you_mean
 
 
 class PlannerSettings:
-    """What clients have set, over the planners' own defaults; may be used from any thread."""
+    """Parameters set by clients, over the planners' defaults; thread-safe."""
 
     def __init__(self, defaults: Mapping[str, Any]) -> None:
-        """Begin with the settings object of each planner, a frozen dataclass, by its name."""
+        """Create from the settings object of each planner, a frozen dataclass, by its name."""
         self._defaults = dict(defaults)
         self._given: dict[tuple[str, str], dict[str, str]] = {}
         self._lock = threading.Lock()
 
     @property
     def planners(self) -> tuple[str, ...]:
-        """Names of the planners that have settings."""
+        """Names of the planners with settings."""
         return tuple(self._defaults)
 
     def settings(self, planner: str, group: str) -> Any:
@@ -36,24 +36,24 @@ class PlannerSettings:
         return default
 
     def words(self, planner: str, group: str) -> dict[str, str]:
-        """Return the settings as words; those of blocks have names with "/".
+        """Return the settings as text; nested ones have names with "/".
 
         Raises:
-            InvalidConfig: there is no such planner.
+            InvalidConfig: unknown planner.
         """
         return {name: _word(value) for name, value in _leaves(self.settings(planner, group))}
 
     def set(self, planner: str, group: str, values: Mapping[str, str], replace: bool) -> None:
-        """Set some, or none where one of them is wrong.
+        """Set parameters, all or none.
 
         Args:
-            planner: which one.
-            group: for which group; empty: for all that have none of their own.
-            values: words by name.
-            replace: True to forget what was set before for this planner and group.
+            planner: name of the planner.
+            group: name of the group; empty: all groups without their own parameters.
+            values: text by name.
+            replace: True to clear the previous parameters of this planner and group.
 
         Raises:
-            InvalidConfig: there is no such planner or setting, or a word that is not understood.
+            InvalidConfig: unknown planner or parameter, or invalid text.
         """
         default = self._default(planner)
         with self._lock:
@@ -86,7 +86,7 @@ def _word(value: Any) -> str:
 
 
 def _changed(settings: Any, words: Mapping[str, str]) -> Any:
-    """Return settings with some of them as words say."""
+    """Return settings with some changed."""
     names = [name for name, _ in _leaves(settings)]
     for name, word in words.items():
         if name not in names:
@@ -102,7 +102,7 @@ def _replaced(settings: Any, path: list[str], word: str, name: str) -> Any:
 
 
 def _value(word: str, like: Any, name: str) -> Any:
-    """Return a word as a value of the type that the setting has."""
+    """Return text as a value of the parameter's type."""
     if isinstance(like, str):
         return word
     try:

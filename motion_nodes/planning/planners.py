@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planners by name, with their settings; names that are usual elsewhere serve too."""
+"""Planner registry, with settings and common aliases."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ class PosesOrJoints:
 
     def __init__(self, config: RrtConfig | None = None) -> None:
         self.config = config or RrtConfig()
-        # The step size is that of the tip's tree; edges between joint goals are checked all along.
+        # The step size is for the tip's tree; edges between joint goals are fully checked.
         joints = replace(connecting(self.config), step_size=0.0)
         self._poses, self._joints = TaskSpaceRrt(self.config), RrtConnect(joints)
         self._last: TaskSpaceRrt | RrtConnect = self._poses
 
     def plan(self, request: PlanRequest) -> PlanResult:
-        """Search a path with the planner that the goals are for."""
+        """Plan with the planner that suits the goals."""
         self._last = self._joints if pose_goals(request) is None else self._poses
         return self._last.plan(request)
 
     def tree(self) -> Any:
-        """Return the tree of the last search, to draw."""
+        """Return the tree of the last search, for visualization."""
         return self._last.tree()
 
 
 def connecting(config: RrtConfig) -> RrtConnectSettings:
-    """Return what a configuration file says of the search for joint targets."""
+    """Return the settings for joint targets from a configuration file."""
     return RrtConnectSettings(
         step_size=config.step_size,
         max_iterations=config.max_iterations,
@@ -79,23 +79,24 @@ _OTHER_NAMES = {
     "ptp": DirectMotion.name,
 }
 _SUFFIXES = ("kconfigdefault", "config")
-"""Of the names in configuration files of MoveIt."""
+"""Suffixes of planner names in MoveIt configurations."""
 
 
 def planner_names() -> tuple[str, ...]:
-    """Return the names there are, the default first."""
+    """Return the registered names, the default first."""
     return tuple(_MAKERS)
 
 
 def default_settings() -> dict[str, Any]:
-    """Return the settings that planners have if nobody says otherwise, by name."""
+    """Return the default settings of the planners, by name."""
     return {name: settings for name, (_, settings) in _MAKERS.items() if settings is not None}
 
 
 def find_planner(name: str) -> tuple[str, str]:
-    """Return the planner that is meant by a name, and a note if that is not certain.
+    """Return the planner for a name, and a note if the match is not exact.
 
-    Case does not matter, nor do endings such as ``kConfigDefault``; no name means the default.
+    Case is ignored, and so are suffixes such as ``kConfigDefault``; an empty name means the
+    default.
     """
     word = name.strip().lower().rpartition("::")[2]
     word = word.replace("_", "").replace("-", "").replace("*", "star")
@@ -116,9 +117,9 @@ def make_planner(name: str = "", settings: Any = None) -> Planner:
     """Return a planner; for an unknown name the default one (:func:`find_planner` notes that).
 
     Args:
-        name: which one.
-        settings: of the type of its :func:`default_settings`; None: those. The settings of another
-            planner are taken as far as the names agree.
+        name: name of the planner.
+        settings: of the type of its :func:`default_settings`; None: the defaults. Of settings of
+            another planner the common fields are used.
     """
     maker, default = _MAKERS[find_planner(name)[0]]
     if settings is None or default is None:
@@ -136,12 +137,12 @@ def make_planner(name: str = "", settings: Any = None) -> Planner:
 
 
 def register(name: str, maker: Maker, settings: Any = None) -> None:
-    """Make a planner known under a name.
+    """Register a planner under a name.
 
     Args:
-        name: by which users choose it.
-        maker: makes one from its settings.
-        settings: its default ones, a frozen dataclass.
+        name: by which users select it.
+        maker: creates one from its settings.
+        settings: its defaults, a frozen dataclass.
 
     Raises:
         InvalidConfig: the name is taken.

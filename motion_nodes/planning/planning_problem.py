@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What planners are asked and what they answer; the interface they all share."""
+"""Planning requests and results; the interface of planners."""
 
 from __future__ import annotations
 
@@ -17,88 +17,88 @@ from motion_nodes.scene.checker import CollisionChecker
 
 @dataclass(frozen=True, eq=False)
 class JointGoal:
-    """Joint values to get to."""
+    """Joint positions to reach."""
 
     q: ArrayLike
     """Shape (n,), in the order of the request's checker [rad or m]."""
     below: ArrayLike | float = 0.0
-    """How far below each joint may end [rad or m]."""
+    """Tolerance below each joint position [rad or m]."""
     above: ArrayLike | float = 0.0
-    """How far above each joint may end [rad or m]."""
+    """Tolerance above each joint position [rad or m]."""
 
 
 @dataclass(frozen=True, eq=False)
 class PoseGoal:
-    """A pose, or only a position or an orientation, for a link to get to."""
+    """A pose of a link, or only its position or orientation."""
 
     link: str
     """Name of the link."""
     X_BT: ArrayLike
     """Pose in the robot's base, shape (4, 4)."""
     tolerance: IkTolerance = field(default_factory=IkTolerance)
-    """What counts as there, per axis or as a length; an infinite one means it does not matter."""
+    """Tolerance per axis or of the norm; infinite: unconstrained."""
     X_LT: ArrayLike | None = None
-    """The point of the link that is meant, in the link's frame; None: its origin."""
+    """The goal frame in the link; None: its origin."""
     joints: JointGoal | None = None
-    """Where the joints are to be, too; they are held, the pose is looked for."""
+    """Additional joint constraints."""
 
 
 Goal = JointGoal | PoseGoal
 
 
 class PlanStatus(enum.Enum):
-    """How planning ended."""
+    """Outcome of planning."""
 
     SOLVED = "solved"
     NO_GOAL = "no goal"
-    """Nothing was asked for."""
+    """The request has no goal."""
     START_IN_COLLISION = "start in collision"
     START_OUTSIDE_LIMITS = "start outside limits"
     GOAL_IN_COLLISION = "goal in collision"
-    """Each configuration that fulfils a goal collides."""
+    """Every configuration that satisfies a goal is in collision."""
     GOAL_OUTSIDE_LIMITS = "goal outside limits"
     GOAL_UNREACHABLE = "goal unreachable"
-    """No configuration was found that fulfils a goal."""
+    """No configuration that satisfies a goal was found."""
     TIMED_OUT = "timed out"
     ITERATION_LIMIT = "iteration limit"
     CANCELLED = "cancelled"
     BLOCKED = "blocked"
-    """The straight way is blocked, and no other was asked for."""
+    """The straight line is blocked, and the planner does not search further."""
     INVALID_PATH = "invalid path"
-    """The independent check refused what a planner had found; that is a fault of ours."""
+    """Verification rejected the planner's path; an internal error."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlanRequest:
-    """From where to where, in which world, and how long it may take."""
+    """Start, goals, scene and timeout."""
 
     checker: CollisionChecker
-    """Robot, joints and scene; its joints give the order of all configurations."""
+    """Robot, joints and scene; its joints define the order of all configurations."""
     start: ArrayLike
-    """Joint values now, shape (n,)."""
+    """Current joint positions [rad or m], shape (n,)."""
     goals: tuple[Goal, ...]
-    """Alternatives: any of them will do."""
+    """Alternative goals."""
     timeout: float = 5.0
-    """Greatest duration of planning [s]."""
+    """Max duration of planning [s]."""
     random_seed: int = 123456
-    """Equal seeds, requests and settings give equal paths (where no deadline cuts in)."""
+    """Equal seeds, requests and settings give equal paths (unless a timeout expires)."""
     cancelled: Callable[[], bool] = lambda: False
-    """Asked every few milliseconds; True ends planning."""
+    """Polled every few milliseconds; True cancels planning."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlanResult:
-    """What planning found."""
+    """Result of planning."""
 
     status: PlanStatus
     path: Array | None
     """Waypoints joined by straight lines, shape (k, n), from start to goal, or None."""
     reason: str = ""
-    """For a person: why there is no path; empty if there is one."""
+    """Why there is no path; empty on success."""
     planner: str = ""
-    """Name of the planner that answered."""
+    """Name of the planner."""
     iterations: int = 0
-    """Extensions tried."""
+    """Number of extensions tried."""
     tree_sizes: tuple[int, int] = (0, 0)
     """Nodes of the trees from start and goal."""
     cost: float = float("inf")
@@ -106,20 +106,20 @@ class PlanResult:
     search_time: float = 0.0
     """Duration of the search alone [s]."""
     time: float = 0.0
-    """Duration in all: goals, search, shortening, checks [s]."""
+    """Total duration: goals, search, shortening, checks [s]."""
     goal_index: int | None = None
-    """Which of the goals was reached."""
+    """Index of the goal that was reached."""
 
     @property
     def success(self) -> bool:
-        """Whether there is a path."""
+        """Whether a path was found."""
         return self.status is PlanStatus.SOLVED
 
 
 class Planner(Protocol):
-    """What every planner offers; made by :func:`motion_nodes.planning.planners.make_planner`."""
+    """Interface of planners; created by :func:`motion_nodes.planning.planners.make_planner`."""
 
     name: str
 
     def plan(self, request: PlanRequest) -> PlanResult:
-        """Search a path; never raises for a request that is well formed."""
+        """Search a path; never raises for a well-formed request."""

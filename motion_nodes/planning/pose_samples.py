@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configurations for a pose goal, drawn by inverse kinematics."""
+"""Configurations for a pose goal, sampled by inverse kinematics."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from motion_nodes.planning.start_state import in_words
 from motion_nodes.scene.checker import CollisionChecker
 
 _ATTEMPTS = 30
-"""Starts of one search; goals that are hard get several searches."""
+"""Seeds per search; difficult goals get several searches."""
 _INSIDE = 0.9
-"""Samples of a region use so much of it."""
+"""Fraction of a goal region used by samples."""
 _LEFT = 0.05
-"""And so much of it may be the solver's error."""
+"""Fraction of a goal region left for the solver's error."""
 _FAR = 0.5
-"""How far along a free direction samples of a position go [m]."""
+"""Max displacement of position samples along an unconstrained direction [m]."""
 
 
 class PoseSampler:
-    """Draws free configurations that bring a link to a pose; for one thread."""
+    """Samples collision-free configurations for a link's pose; not thread-safe."""
 
     def __init__(
         self,
@@ -44,18 +44,18 @@ class PoseSampler:
         *,
         spheres: bool = True,
     ) -> None:
-        """Prepare.
+        """Create the sampler.
 
         Args:
             checker: robot and scene.
-            goal: where to.
-            start: joint values now, shape (n,); joints that do not move the link stay there.
-            rng: what decides the starts of searches and samples of regions.
-            spheres: whether collision spheres must be free as well as true shapes.
+            goal: the goal.
+            start: current joint positions, shape (n,); joints that do not move the link stay there.
+            rng: for seeds of searches and samples of regions.
+            spheres: whether collision spheres must be collision-free as well as the exact geometry.
 
         Raises:
-            InvalidCommand: a pose that is none.
-            UnknownFrame: the robot has no such link.
+            InvalidCommand: an invalid pose.
+            UnknownFrame: the robot does not have this link.
             InvalidConfig: none of the joints moves it.
         """
         self._checker, self._goal, self._start, self._rng = checker, goal, start, rng
@@ -73,17 +73,17 @@ class PoseSampler:
 
     @property
     def hopeless(self) -> bool:
-        """Whether more draws lead to nothing: the target is out of reach, or no joint may move."""
+        """Whether further samples are useless: the target is out of reach, or no joint may move."""
         impossible = self._held is not None and bool(self._held.trouble)
         return impossible or self._statuses == {IkStatus.OUT_OF_REACH}
 
     def draw(self, *, first: bool, timeout: float) -> Array | None:
-        """Return a configuration, shape (n,), or None if this try did not find one.
+        """Return a configuration, shape (n,), or None if this try found none.
 
         Args:
-            first: look near to the start, at the very pose; else from random starts and all over
-                the goal's tolerances.
-            timeout: greatest duration [s].
+            first: search near the start, at the exact pose; else from random seeds and within the
+                goal's tolerances.
+            timeout: max duration [s].
         """
         if self.hopeless:
             return None
@@ -104,7 +104,7 @@ class PoseSampler:
         return self._whole(result.q)
 
     def why_none(self) -> tuple[PlanStatus, str]:
-        """Return status and words after no draw found anything."""
+        """Return status and reason if no sample was found."""
         where = f"the goal of {self._goal.link}"
         if self._held is not None:
             where += f" with {range_in_words(self._checker, self._held)}"
@@ -117,7 +117,7 @@ class PoseSampler:
         return PlanStatus.GOAL_UNREACHABLE, f"{where} cannot be reached: {self._why_not()}"
 
     def _why_not(self) -> str:
-        """Return the solver's reason; or that the pose contradicts what the joints are to be."""
+        """Return the solver's reason; or that pose and joint constraints contradict."""
         if self._held is None:
             return self._reason
         solver, columns = pose_solver(self._checker, self._goal.link)
@@ -144,11 +144,11 @@ class PoseSampler:
         return whole if self._held is None else np.clip(whole, self._held.low, self._held.high)
 
     def _target(self, first: bool) -> tuple[Array, IkTolerance]:
-        """Return a pose of the link to get to, and how exactly.
+        """Return a pose of the link to solve for, and its tolerance.
 
-        The solver goes no further into a region than to its border, so for more than one solution
-        poses inside are drawn. What is meant may also be a point beside the link's origin; where
-        the orientation is not fixed the origin then has no certain place until one is drawn.
+        The solver stops at the border of a region, so for several solutions poses inside are
+        sampled. The goal may also be a point beside the link's origin; if the orientation is not
+        fixed the position of the origin is defined only after it is sampled.
         """
         tolerance = self._goal.tolerance
         if self._X_TL is None:
@@ -159,7 +159,7 @@ class PoseSampler:
         return X_BT @ self._X_TL, _tight(tolerance, float(np.linalg.norm(self._X_TL[:3, 3])))
 
     def _drawn(self, tolerance: IkTolerance) -> Array:
-        """Return a pose somewhere within the tolerances."""
+        """Return a random pose within the tolerances."""
         free, lengths = tolerance.free, _INSIDE * tolerance.lengths
         reach = np.minimum(_INSIDE * tolerance.axes, np.repeat(lengths, 3))
         reach = np.where(free, [_FAR] * 3 + [np.pi] * 3, reach)
@@ -167,7 +167,7 @@ class PoseSampler:
         for part, length in ((slice(0, 3), lengths[0]), (slice(3, 6), min(lengths[1], np.pi))):
             size = float(np.linalg.norm(offset[part]))
             if size > length:
-                # What is free gives way, so that the others stay as they were drawn.
+                # Unconstrained axes adapt, so that the others stay as sampled.
                 kept = np.where(free[part], 0.0, offset[part])
                 rest = np.sqrt(max(0.0, length**2 - float(kept @ kept)))
                 across = float(np.linalg.norm(offset[part] - kept))
@@ -187,17 +187,17 @@ class PoseSampler:
 
 
 def _wide(tolerance: IkTolerance) -> bool:
-    """Return whether a tolerance is so great that it is a region rather than a precision."""
+    """Return whether a tolerance is a region rather than a precision."""
     sizes = np.minimum(tolerance.axes, np.repeat(tolerance.lengths, 3))
     return bool((sizes > 0.02).any())
 
 
 def _tight(tolerance: IkTolerance, lever: float) -> IkTolerance:
-    """Return a tolerance for a pose drawn from a region that does not lead out of the region.
+    """Return a tolerance for a pose sampled in a region that stays within the region.
 
     Args:
         tolerance: the region's.
-        lever: distance of the point that is meant from the link's origin [m]; rotation moves it.
+        lever: distance of the goal point from the link's origin [m]; rotation moves it.
     """
     least = np.minimum(tolerance.axes, np.repeat(tolerance.lengths, 3))
     position, turning = _LEFT * float(least[:3].min()), _LEFT * float(least[3:].min())
@@ -208,7 +208,7 @@ def _tight(tolerance: IkTolerance, lever: float) -> IkTolerance:
 
 
 def _random_rotation(rng: np.random.Generator) -> Array:
-    """Return a uniformly drawn rotation matrix: that of a quaternion of four normal numbers."""
+    """Return a uniform random rotation matrix: that of a quaternion of four normal numbers."""
     x, y, z, w = (q := rng.normal(size=4)) / np.linalg.norm(q)
     return np.array(
         [
@@ -222,15 +222,15 @@ def _random_rotation(rng: np.random.Generator) -> Array:
 def pose_solver(
     checker: CollisionChecker, link: str, held: JointRange | None = None
 ) -> tuple[IkSolver, list[int]]:
-    """Return a solver for a link in the robot's base, and which of the checker's joints it solves.
+    """Return a solver for a link in the robot's base, and the indices of the joints it solves.
 
     Args:
         checker: whose joints may move.
-        link: that is to be brought somewhere.
-        held: where the joints have to be; None: within their limits.
+        link: the controlled link.
+        held: joint constraints; None: the joint limits.
 
     Raises:
-        UnknownFrame: the robot has no such link.
+        UnknownFrame: the robot does not have this link.
         InvalidConfig: none of the joints moves it.
     """
     robot = checker.robot
@@ -246,14 +246,14 @@ def pose_solver(
     columns = [checker.joint_names.index(name) for name in joints]
     if held is None:
         return _solver(robot, link, joints, fixed), columns
-    # Of its own, for its limits are this goal's; only the first of a chain compiles anything.
+    # Not shared: its limits are this goal's; only the first solver of a chain compiles code.
     limits = replace(checker.limits, lower=held.low, upper=held.high)
     return _new_solver(robot, link, joints, fixed, limits), columns
 
 
 @functools.lru_cache(maxsize=64)
 def _moving(robot: Robot, link: str) -> frozenset[str]:
-    """Return the actuated joints that move a link relative to the base; none if nothing does."""
+    """Return the actuated joints that move a link relative to the base."""
     try:
         return frozenset(IkChain(robot.tree, robot.base_frame, link).joint_names)
     except InvalidConfig:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning from a start in a shallow collision or slightly outside limits: first out, then on.
+"""Planning from a start in shallow collision or slightly outside limits: recovery, then motion.
 
-The motion out is slow and ends at rest; what follows is planned from there like any other motion.
+The recovery is slow and ends at rest; the rest is planned from there like any other motion.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 from motion_nodes.trajectory.time_parameterization import retime
 
 RECOVERABLE = (PlanStatus.START_IN_COLLISION, PlanStatus.START_OUTSIDE_LIMITS)
-"""What a recovery may help with."""
+"""Start states that can be recovered."""
 
 
 @dataclass(frozen=True, eq=False)
 class RecoveredPlan:
-    """A plan, with the slow motion before it that leaves a collision or goes back inside limits."""
+    """A plan, with a preceding slow recovery motion."""
 
     plan: MotionPlan
     """Its path and trajectory include the recovery; its ``motion`` does not."""
     recovery: JointTrajectory | None = None
-    """The recovery, from rest to rest; None where none was needed."""
+    """The recovery, from rest to rest; None if not needed."""
 
 
 def plan_with_recovery(
@@ -41,12 +41,12 @@ def plan_with_recovery(
     options: PlanOptions | None = None,
     settings: RecoverySettings | None = None,
 ) -> RecoveredPlan:
-    """Plan a motion; from a start that is not valid, recover first.
+    """Plan a motion; from an invalid start, recover first.
 
     Args:
         request: as for :func:`motion_nodes.planning.pipeline.plan`.
-        options: the same.
-        settings: of the recovery; None: a start that is not valid is refused.
+        options: likewise.
+        settings: of the recovery; None: an invalid start is rejected.
 
     Raises:
         InvalidCommand, InvalidConfig, UnknownFrame: the request is not well formed.
@@ -89,12 +89,12 @@ def recovery_trajectory(
 
     Args:
         checker: whose joints move.
-        out: a successful recovery that was needed.
-        settings: say how slow it is.
-        options: a motion that is to be slower still stays so.
+        out: a successful recovery.
+        settings: velocity and acceleration scaling.
+        options: even lower scaling factors here are respected.
 
     Raises:
-        InvalidConfig: limits without which there is no motion.
+        InvalidConfig: limits that permit no motion.
     """
     options = options or PlanOptions()
     motion = retime(
@@ -115,7 +115,7 @@ def joined(first: JointTrajectory, then: JointTrajectory, pause: float) -> Joint
     Args:
         first: with velocities and accelerations.
         then: begins where the first ends; a single point adds nothing.
-        pause: between them [s]; above 0, for each keeps its own acceleration there.
+        pause: between them [s]; above 0, because each has its own acceleration there.
     """
     if len(then.times) < 2:
         return first
@@ -165,7 +165,7 @@ def _joined(
 
 
 def _widened(limits: JointLimits, path: Array) -> JointLimits:
-    """Return limits that hold a path which begins outside them."""
+    """Return limits that contain a path which begins outside them."""
     return replace(
         limits,
         lower=np.minimum(limits.lower, path.min(axis=0)),

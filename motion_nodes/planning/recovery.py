@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A path out of a shallow collision, or back inside joint limits, on which nothing gets deeper.
+"""Recovery paths out of a shallow collision, or back inside joint limits, with decreasing depths.
 
-Two strategies take turns. Descent: each step is the shortest motion of the joints, by linearized
-distances, that separates all pairs that are too close, brings none closer that is collision-free,
-and moves joints outside their limits inwards (a quadratic program with a few rows, solved in its
-dual by coordinate ascent). Sampling: collision-free configurations nearby, reached in a straight
-line. Whatever they propose counts only if depths along it never increase.
+Two strategies alternate. Descent: each step is the shortest joint displacement, by linearized
+distances, that separates all pairs that are too close, brings no collision-free pair closer, and
+moves joints outside their limits inwards (a quadratic program with a few rows, solved in its dual
+by coordinate ascent). Sampling: collision-free configurations nearby, reached in a straight line. A
+path is valid only if depths along it never increase.
 """
 
 from __future__ import annotations
@@ -27,49 +27,49 @@ from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.sphere_pairs import SpherePairs
 
 _SLACK = 0.01
-"""[m] Collision-free pairs that are closer than this to the margin are kept from getting closer."""
+"""Collision-free pairs closer than the margin plus this are kept from getting closer [m]."""
 _PUSH = 0.004
-"""[m] By how much a pair is separated in one step of the descent, at most."""
+"""Max separation of a pair per step [m]."""
 _INWARD = 0.02
-"""[rad or m] How far a joint moves in one step, towards its limits or otherwise, is bounded by
-five times this, and by this where it is outside its limits."""
+"""Max displacement of a joint per step towards its limits [rad or m]; five times this if it is
+inside its limits."""
 _LEAST_PROGRESS = 1e-5
-"""[m or rad] A step that separates pairs by less in all is none."""
+"""Min total separation per step [m or rad]."""
 _ROUNDING = 1e-9
 """[rad or m]"""
 _ROUNDS = 60
-"""Steps of one descent."""
+"""Max number of steps of one descent."""
 _SWEEPS = 200
-"""Of the coordinate ascent."""
+"""Max number of sweeps of the coordinate ascent."""
 _METRICS = 4
-"""Random metrics of the joints that are tried where a step fails in the plain one."""
+"""Random joint metrics that are tried if a step fails in the default one."""
 _RADII = (0.05, 0.1, 0.2, 0.4, 0.8)
-"""[rad or m] Of the boxes in which configurations are sampled, one after the other."""
+"""Half sizes of the boxes in which configurations are sampled [rad or m]."""
 _SAMPLES = 256
 """Configurations sampled in each box."""
 _LINES = 12
-"""The nearest of them to which a straight line is tried."""
+"""Number of nearest samples to which a straight line is tried."""
 
 
 @dataclass(frozen=True)
 class RecoverySettings:
-    """From what is recovered, how far and how slowly."""
+    """Limits and speed of recovery."""
 
     max_depth: float = 0.03
-    """Collisions deeper than this are refused [m]."""
+    """Max penetration depth; deeper collisions are rejected [m]."""
     max_limit_violation: float = 0.1
-    """Joints further outside their limits are refused [rad or m]."""
+    """Max violation of joint limits; larger ones are rejected [rad or m]."""
     margin: float = 0.002
-    """Distance of all pairs at the end, where there is room for it [m]."""
+    """Final distance of all pairs, if achievable [m]."""
     velocity_scaling: float = 0.1
-    """Fraction of the velocity limits used on the way out, above 0 to 1."""
+    """Velocity scaling factor of the recovery, above 0 to 1."""
     acceleration_scaling: float = 0.1
-    """Fraction of the acceleration limits used on the way out, above 0 to 1."""
+    """Acceleration scaling factor of the recovery, above 0 to 1."""
     timeout: float = 3.0
     """Max duration of the search [s]."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Validate the numbers."""
         for name, value in vars(self).items():
             if not (np.isfinite(value) and value > 0.0):
                 raise InvalidConfig(f"recovery {name} is {value}; it must be finite and above 0.")
@@ -82,16 +82,16 @@ class RecoverySettings:
 
 @dataclass(frozen=True, eq=False)
 class Recovery:
-    """A path from a start in collision or outside limits to a valid configuration, or why none."""
+    """A path from an invalid start to a valid configuration, or why there is none."""
 
     success: bool
     path: Array
-    """Waypoints joined by straight lines, shape (k, n); the start alone where there is none or
-    nothing is wrong."""
+    """Waypoints joined by straight lines, shape (k, n); only the start if there is none or the
+    start is valid."""
     reason: str
     """Why it failed; empty on success."""
     note: str
-    """What was wrong with the start; empty if nothing was."""
+    """What was wrong with the start; empty if it is valid."""
     depths: Array
     """Max depth of all pairs at each waypoint [m], shape (k,); 0 where collision-free."""
     time: float
@@ -99,7 +99,7 @@ class Recovery:
 
     @property
     def needed(self) -> bool:
-        """Whether anything was wrong with the start."""
+        """Whether the start was invalid."""
         return bool(self.note)
 
 
@@ -118,13 +118,13 @@ def recover(
 
     Args:
         checker: robot, joints, scene and clearance.
-        start: joint values now, shape (n,).
-        settings: what is recovered from; default: those of :class:`RecoverySettings`.
-        random_seed: equal seeds give equal paths, unless time runs out.
+        start: current joint positions [rad or m], shape (n,).
+        settings: limits of recovery; default: those of :class:`RecoverySettings`.
+        random_seed: equal seeds give equal paths, unless the timeout expires.
         cancelled: polled between steps; True ends the search.
 
     Raises:
-        InvalidCommand: wrong number of joint values.
+        InvalidCommand: wrong number of joint positions.
     """
     return _Search(checker, settings or RecoverySettings(), random_seed, cancelled).run(
         configuration(checker, start, "the start")
@@ -132,17 +132,17 @@ def recover(
 
 
 def check_recovery(checker: CollisionChecker, path: ArrayLike) -> str:
-    """Return why a path is none along which depths only decrease; empty if it is one.
+    """Return why depths do not decrease along a path; empty if they do.
 
-    It is checked by other code than that which found it (:meth:`CollisionChecker.explain`), at
-    steps of a tenth of the checker's resolution.
+    Implemented independently of the search (:meth:`CollisionChecker.explain`), at steps of a tenth
+    of the checker's resolution.
 
     Args:
         checker: as for :func:`recover`.
-        path: waypoints joined by straight lines, shape (k, n); a trajectory's samples too.
+        path: waypoints joined by straight lines, shape (k, n), or a trajectory's samples.
 
     Raises:
-        InvalidCommand: wrong number of joint values.
+        InvalidCommand: wrong number of joint positions.
     """
 
     def depths(Q: Array) -> list[dict[object, float]]:
@@ -161,7 +161,7 @@ def check_recovery(checker: CollisionChecker, path: ArrayLike) -> str:
 
 
 class _Search:
-    """One search; for one thread."""
+    """One search; not thread-safe."""
 
     def __init__(
         self,
@@ -216,12 +216,12 @@ class _Search:
         path = [start]
         if self._descend(path) or self._sample(path):
             return path
-        # What the descent reached may be a dead end that sampling from the start avoids.
+        # The descent may have ended in a dead end that sampling from the start avoids.
         path = [start]
         return path if self._sample(path) else None
 
     def _descend(self, path: list[Array]) -> bool:
-        """Extend a path by steps that separate what is too close; True at its end."""
+        """Extend a path by steps that separate close pairs; return True at its end."""
         for _ in range(_ROUNDS):
             if self._valid(path[-1]):
                 return True
@@ -234,7 +234,7 @@ class _Search:
         return self._acceptable(path[-1])
 
     def _step(self, q: Array) -> Array | None:
-        """Return the next configuration of a descent, None where there is none."""
+        """Return the next configuration of a descent, None if there is none."""
         centres = self._pairs.centres(q[np.newaxis])[0]
         wanted = self._clearance + self._settings.margin
         gaps = self._pairs.gaps(centres, wanted + _SLACK)
@@ -243,7 +243,7 @@ class _Search:
         low, high = self._step_bounds(q)
         here = self._lack(q)
         for attempt in range(1 + _METRICS):
-            # Slightly more than is lacking, so that the end is reached in finite steps.
+            # Slightly more than necessary, so that the end is reached in finite steps.
             push = np.where(lack > 0.0, np.minimum(1.1 * lack + 1e-4, _PUSH), lack)
             metric = np.ones(len(q)) if not attempt else self._rng.uniform(0.2, 2.0, len(q))
             dq = _least_motion(A * metric, push, low / metric, high / metric) * metric
@@ -273,7 +273,7 @@ class _Search:
         return False
 
     def _simplified(self, path: list[Array]) -> Array:
-        """Return a path without waypoints that straight lines can do without."""
+        """Return a path without redundant waypoints."""
         kept, i = [path[0]], 0
         while i < len(path) - 1:
             j = len(path) - 1
@@ -286,14 +286,14 @@ class _Search:
     # ---- conditions
 
     def _step_bounds(self, q: Array) -> tuple[Array, Array]:
-        """Return how far joints may move in a step, down and up, shape (n,) each."""
+        """Return the bounds of joint displacements per step, down and up, shape (n,) each."""
         limits, most = self._limits, 5.0 * _INWARD
         low = np.clip(limits.lower - q, -most, _INWARD)
         high = np.clip(limits.upper - q, -_INWARD, most)
         return np.minimum(low, high), np.maximum(low, high)
 
     def _tidied(self, q: Array) -> Array:
-        """Return joints that are outside their limits by no more than rounding at the limit."""
+        """Return joint positions with rounding errors beyond limits clamped."""
         inside = self._limits.clip(q)
         return np.where(np.abs(inside - q) < _ROUNDING, inside, q)
 
@@ -301,11 +301,11 @@ class _Search:
         return self._limits.within(q) and self._goal.is_free(q)
 
     def _acceptable(self, q: Array) -> bool:
-        """Return whether it will do where there is no room for the margin."""
+        """Return whether it is acceptable without the margin."""
         return self._limits.within(q) and self._checker.is_free(q)
 
     def _lack(self, q: Array) -> float:
-        """Return what is left to do: depths below the margin and excess of limits, summed."""
+        """Return the remaining sum of depths below the margin and limit violations."""
         wanted = self._clearance + self._settings.margin
         centres = self._pairs.centres(q[np.newaxis])[0]
         apart = self._pairs.distances(centres, wanted)
@@ -313,7 +313,7 @@ class _Search:
         return sum(wanted - distance for distance in apart.values()) + excess
 
     def _depths(self, Q: Array) -> list[dict[object, float]]:
-        """Return the depths of pairs in collision and the excess of joints outside limits."""
+        """Return the depths of pairs in collision and the limit violations."""
         found: list[dict[object, float]] = []
         for q, centres in zip(Q, self._pairs.centres(Q), strict=True):
             close = self._pairs.distances(centres, self._clearance)
@@ -360,17 +360,17 @@ class _Search:
 
 
 def _least_motion(A: Array, b: Array, low: Array, high: Array) -> Array:
-    """Return the shortest x with A x >= b and low <= x <= high, as nearly as there is one.
+    """Return the shortest x with A x >= b and low <= x <= high, approximately if infeasible.
 
-    The dual, maximize -|A' y|^2 / 2 + b' y over y >= 0, is solved by coordinate ascent
-    (C. Hildreth, "A quadratic programming procedure", 1957). Rows that contradict each other end in
-    a compromise, for the number of sweeps is bounded.
+    The dual, maximize -|A' y|^2 / 2 + b' y over y >= 0, is solved by coordinate ascent (C.
+    Hildreth, "A quadratic programming procedure", 1957). Contradicting rows give a compromise,
+    because the number of sweeps is bounded.
 
     Args:
         A: rows, shape (k, n).
         b: shape (k,).
-        low: bounds of x, shape (n,).
-        high: the same.
+        low: lower bounds of x, shape (n,).
+        high: upper bounds of x, shape (n,).
     """
     n = A.shape[1]
     rows = np.concatenate([A, np.eye(n), -np.eye(n)])

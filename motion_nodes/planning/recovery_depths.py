@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether depths only decrease along a path: of pairs in collision, of joints outside limits."""
+"""Checks that depths decrease along a path: of pairs in collision, of joints outside limits."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from motion_nodes.model.limits import JointLimits
 from motion_nodes.model.tree import Array
 
 TOLERANCE = 1e-5
-"""[m or rad] By which a depth may exceed the least it had before."""
+"""Max increase of a depth above its previous minimum [m or rad]."""
 _FINER = 10
-"""How many times finer than the checker's resolution a path is sampled."""
+"""Ratio of the checker's resolution to the sampling step of a path."""
 
 Depths = Callable[[Array], list[dict[object, float]]]
-"""Given configurations, shape (m, n), returns of each the depth [m or rad] of all that is wrong."""
+"""Maps configurations, shape (m, n), to the depths [m or rad] of all violations of each."""
 
 
 class MonotonePath:
-    """Follows a path and keeps the least depth of each pair or joint so far."""
+    """Tracks a path and stores the min depth of each pair or joint."""
 
     def __init__(self, depths: Depths, resolution: Array) -> None:
-        """Begin nowhere.
+        """Create without a path.
 
         Args:
             depths: of configurations.
-            resolution: step of each joint between two checks of a planner [rad or m], shape (n,).
+            resolution: max step of each joint between checks of a planner [rad or m], shape (n,).
         """
         self._depths, self._resolution = depths, resolution / _FINER
         self.depths: dict[object, float] = {}
-        """What is still wrong at the end of the path so far, and its least depth [m or rad]."""
+        """Violations at the end of the path, with their min depths [m or rad]."""
         self.offender = ""
-        """What got deeper, where :meth:`extend` was False."""
+        """The violation whose depth increased, if :meth:`extend` was False."""
 
     def begin(self, q: Array) -> None:
         """Start a path at a configuration, shape (n,)."""
         self.depths = self._depths(q[np.newaxis])[0]
 
     def extend(self, a: Array, b: Array) -> bool:
-        """Go straight from ``a`` to ``b``, and return whether no depth increases on the way."""
+        """Extend straight from ``a`` to ``b``; return whether no depth increases."""
         count = max(1, int(np.ceil(np.linalg.norm((b - a) / self._resolution))))
         shares = np.arange(1, count + 1)[:, np.newaxis] / count
         for first in range(0, count, 16):
@@ -61,5 +61,5 @@ class MonotonePath:
 
 
 def limit_excess(limits: JointLimits, q: Array) -> Array:
-    """Return how far joints are outside their limits [rad or m], 0 inside, shape like ``q``."""
+    """Return the limit violations of joints [rad or m], 0 inside, shape like ``q``."""
     return np.asarray(np.maximum(np.maximum(limits.lower - q, q - limits.upper), 0.0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plain rapidly-exploring random tree."""
+"""The basic rapidly-exploring random tree (RRT)."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from motion_nodes.planning.tree_search import FoundPath, TreePlanner, TreeSearch
 
 @dataclass(frozen=True)
 class RrtSettings:
-    """How a plain tree grows."""
+    """Settings of the RRT."""
 
     step_size: float = 0.3
-    """Greatest length of an edge, in the weighted metric."""
+    """Max length of an edge, in the weighted metric."""
     goal_bias: float = 0.1
-    """Share of the samples that are a goal configuration, any of those known."""
+    """Fraction of the samples that are a goal configuration."""
     near_bias: float = 0.3
-    """Share of the samples that are drawn near a goal configuration, on a logarithmic scale of
-    distances; the rest is uniform over the joints' ranges."""
+    """Fraction of the samples near a goal configuration, on a logarithmic scale of distances; the
+    rest is uniform over the joint ranges."""
     max_iterations: int = 50_000
-    """Samples that the tree is extended towards."""
+    """Max number of samples."""
     max_sampling: int = 10_000
-    """Tries for a sample that is free of collisions."""
+    """Max number of tries for a collision-free sample."""
     distance_metric_weights: tuple[float, ...] = ()
-    """Of the joints in distances; none given: 1 each."""
+    """Joint weights in distances; default: 1 each."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Validate the numbers."""
         check_number("step_size", self.step_size, 1e-6)
         check_number("goal_bias", self.goal_bias, 0.0, 1.0)
         check_number("near_bias", self.near_bias, 0.0, 1.0)
@@ -40,7 +40,7 @@ class RrtSettings:
 
 
 class Rrt(TreePlanner):
-    """Returns the first path that it finds; not the shortest."""
+    """Returns the first path found; not optimal."""
 
     name = "RRT"
 
@@ -49,14 +49,14 @@ class Rrt(TreePlanner):
         self.settings = settings or RrtSettings()
 
     def plan(self, request: PlanRequest) -> PlanResult:
-        """TreeSearch a path; every edge of it is checked, the last one too."""
+        """Search a path; every edge of it is checked, including the last one."""
         settings = self.settings
         iterations, tries = settings.max_iterations, settings.max_sampling
         weights = settings.distance_metric_weights
         return self.run(request, weights, iterations, tries, room=2 * iterations + 1)
 
     def search(self, search: TreeSearch) -> FoundPath:
-        """Grow the tree until it gets to a goal."""
+        """Grow the tree until it reaches a goal."""
         settings, found = self.settings, np.zeros(2, np.int64)
 
         def batch(iterations: int) -> int:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of the planner for task-space targets and of its configuration file.
+"""Settings of the planner for task-space targets, and its configuration file.
 
-Names and defaults are those of the files of NVIDIA's Lula RRT and cuMotion, so that such a file
-does what it did; older spellings are understood.
+Names and defaults are those of NVIDIA's Lula RRT and cuMotion, for compatibility with their files;
+older spellings are accepted.
 """
 
 from __future__ import annotations
@@ -24,74 +24,73 @@ _Range = tuple[float, float]
 
 @dataclass(frozen=True)
 class CSpacePlanning:
-    """How the search for joint targets goes about."""
+    """Settings of the search for joint targets."""
 
     exploration_fraction: float = 0.5
-    """Share of the extensions towards random places; the rest connect the trees, 0 to 1."""
+    """Fraction of the extensions towards random places; the rest connect the trees, 0 to 1."""
 
 
 @dataclass(frozen=True)
 class TaskSpacePlanning:
-    """How the search for poses goes about."""
+    """Settings of the search for poses."""
 
     translation_target_zone_tolerance: float = 0.05
-    """Nearer than this, inverse kinematics does the rest [m]."""
+    """Position error below which inverse kinematics completes the path [m]."""
     orientation_target_zone_tolerance: float = 0.09
-    """The same for the orientation [rad]."""
+    """Orientation error below which inverse kinematics completes the path [rad]."""
     translation_target_final_tolerance: float = 1e-4
-    """What may be left at the end [m]."""
+    """Final position tolerance [m]."""
     orientation_target_final_tolerance: float = 0.005
-    """The same for the orientation [rad]."""
+    """Final orientation tolerance [rad]."""
     translation_gradient_weight: float = 1.0
-    """Of the position in the gradient that leads to a target."""
+    """Weight of the position in the gradient towards a target."""
     orientation_gradient_weight: float = 0.125
-    """Of the orientation in it."""
+    """Weight of the orientation in the gradient."""
     nn_translation_distance_weight: float = 1.0
-    """Of the position in the distance between tip and target."""
+    """Weight of the position in the distance between tip and target."""
     nn_orientation_distance_weight: float = 0.125
-    """Of the orientation in it."""
+    """Weight of the orientation in the distance."""
     task_space_exploitation_fraction: float = 0.4
-    """Share of the iterations that go for the target."""
+    """Fraction of the iterations towards the target."""
     task_space_exploration_fraction: float = 0.1
-    """Share of the iterations that go for a random place of the tip; the rest go for random
+    """Fraction of the iterations towards a random position of the tip; the rest go to random
     configurations."""
     max_extension_substeps_away_from_target: int = 6
-    """Steps of one iteration, in joint space too."""
+    """Max substeps per iteration, in joint space too."""
     max_extension_substeps_near_target: int = 50
-    """Steps of one iteration that goes for a near target."""
+    """Max substeps per iteration near the target."""
     extension_substep_target_region_scale_factor: float = 2.0
-    """A target is near within so many times its zone tolerance."""
+    """A target is near within this multiple of its zone tolerance."""
     unexploited_nodes_culling_scalar: float = 1.0
-    """A node from which the target was gone for is not taken again, nor are those nearer to it than
-    so many times the step size."""
+    """Nodes within this multiple of the step size of an exploited node are not exploited again."""
     gradient_substep_size: float = 0.025
-    """Length of a step down the gradient in joint space [rad or m]."""
+    """Length of a gradient step in joint space [rad or m]."""
 
 
 @dataclass(frozen=True)
 class RrtConfig:
-    """All that a configuration file says."""
+    """Contents of a configuration file."""
 
     seed: int = 123456
-    """Of the random numbers."""
+    """Random seed."""
     step_size: float = 0.05
-    """Length of a step in joint space, in the weighted metric."""
+    """Step size in joint space, in the weighted metric."""
     max_iterations: int = 50_000
     max_sampling: int = 10_000
-    """Tries for a sample that is free of collisions."""
+    """Max number of tries for a collision-free sample."""
     distance_metric_weights: tuple[float, ...] = ()
-    """Of the joints in distances; none given: 1 each."""
+    """Joint weights in distances; default: 1 each."""
     task_space_frame_name: str = ""
-    """Link that targets are for; none given: the one that the planner was made with."""
+    """Link of the targets; default: the planner's."""
     task_space_limits: tuple[_Range, _Range, _Range] = ((-1.0, 1.0),) * 3
-    """Box in the robot's base in which random places of the tip are drawn [m]."""
+    """Box in the robot's base in which tip positions are sampled [m]."""
     c_space_planning_params: CSpacePlanning = field(default_factory=CSpacePlanning)
     task_space_planning_params: TaskSpacePlanning = field(default_factory=TaskSpacePlanning)
     enable_self_collision_checking: bool = True
-    """False: links of the robot may pass through each other."""
+    """False: self-collisions are ignored."""
 
     def __post_init__(self) -> None:
-        """Check what hangs together."""
+        """Validate combinations of values."""
         task = self.task_space_planning_params
         share = task.task_space_exploitation_fraction + task.task_space_exploration_fraction
         if share > 1.0 + 1e-9:
@@ -101,15 +100,15 @@ class RrtConfig:
             )
 
     def with_param(self, name: str, value: object) -> RrtConfig:
-        """Return the same with another value.
+        """Return a copy with another value.
 
         Args:
-            name: of the setting; inside blocks with "/", such as
+            name: of the setting; nested ones with "/", such as
                 ``task_space_planning_params/gradient_substep_size``.
             value: its new value.
 
         Raises:
-            InvalidConfig: there is no such setting, or the value is not allowed.
+            InvalidConfig: unknown setting, or invalid value.
         """
         block, _, leaf = _current_name(name).rpartition("/")
         if block and block not in _BLOCKS:
@@ -135,11 +134,11 @@ _OTHER_SPELLINGS = {
     "x_zone_final_tolerance": "translation_target_final_tolerance",
 }
 _WITHOUT_EFFECT = ("cuda_tree_params",)
-"""Of the search on graphics cards; there is none here."""
+"""GPU settings without effect here."""
 
 
 def param_names() -> tuple[str, ...]:
-    """Return the names of all settings, those in blocks with "/"."""
+    """Return the names of all settings, nested ones with "/"."""
     config = RrtConfig()
     names = [f.name for f in dataclasses.fields(config) if f.name not in _BLOCKS]
     for block in _BLOCKS:
@@ -148,20 +147,20 @@ def param_names() -> tuple[str, ...]:
 
 
 def read_rrt_config(file: str | Path) -> tuple[RrtConfig, tuple[str, ...]]:
-    """Return the settings in a file, and notes on what of it has no effect.
+    """Return the settings in a file, and notes on entries without effect.
 
     Raises:
         InvalidDescription: the file cannot be read, or is not YAML.
-        InvalidConfig: a value is not allowed; names file and setting.
+        InvalidConfig: an invalid value; names file and setting.
     """
     return rrt_config(read_planner_file(file), str(file))
 
 
 def rrt_config(data: Mapping[str, Any], where: str) -> tuple[RrtConfig, tuple[str, ...]]:
-    """Return settings from plain data, and notes on what of it has no effect.
+    """Return settings from plain data, and notes on entries without effect.
 
     Raises:
-        InvalidConfig: a value is not allowed; names ``where`` and the setting.
+        InvalidConfig: an invalid value; names ``where`` and the setting.
     """
     config, notes = RrtConfig(), []
     leaves = []
@@ -173,7 +172,7 @@ def rrt_config(data: Mapping[str, Any], where: str) -> tuple[RrtConfig, tuple[st
         else:
             leaves.append((str(name), value))
     names = param_names()
-    # The two shares are bounded by their sum, so the file's are set at once.
+    # The sum of the two fractions is bounded, so they are set together.
     shares = {}
     for name, value in leaves:
         current = _current_name(name)
@@ -208,10 +207,10 @@ _MAY_BE_ZERO = ("unexploited_nodes_culling_scalar", "seed")
 
 
 def _checked(name: str, value: Any) -> Any:
-    """Return a value as its setting holds it.
+    """Return a value converted to its setting's type.
 
     Raises:
-        InvalidConfig: says what is allowed.
+        InvalidConfig: with the allowed values.
     """
     if name == "enable_self_collision_checking":
         if not isinstance(value, bool | np.bool_):
@@ -248,7 +247,7 @@ def _checked(name: str, value: Any) -> Any:
 
 
 def _number(name: str, value: Any) -> float:
-    # YAML 1.1 takes 1e-4 (without a point) for text, and files have it.
+    # YAML 1.1 reads 1e-4 (without a point) as text, and such files exist.
     try:
         number = float(value) if not isinstance(value, bool) else math.nan
     except (TypeError, ValueError):

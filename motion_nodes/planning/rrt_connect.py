@@ -21,12 +21,12 @@ from motion_nodes.planning.tree_search import SearchTree, find_ends, space_of
 from motion_nodes.scene.contacts import KernelChecker
 
 _PATIENCE = 1e-3
-"""So long one thread searches alone [s]: most searches end before another could begin."""
+"""Time that one thread searches alone [s]: most searches end before another could begin."""
 
 
 @dataclass
 class _Portfolio:
-    """Searches side by side, of which the first to succeed wins."""
+    """Parallel searches, of which the first success wins."""
 
     searches: list[TwoTrees]
     give_up: Callable[[], PlanStatus | None]
@@ -52,7 +52,7 @@ class _Portfolio:
 
 
 class RrtConnect:
-    """Returns the first path that it finds, usually within a millisecond; not the shortest."""
+    """Returns the first path found, usually within a millisecond; not optimal."""
 
     name = "RRTConnect"
 
@@ -62,15 +62,15 @@ class RrtConnect:
         self._idle: list[tuple[object, TwoTrees]] = []
 
     def tree(self) -> SearchTree | None:
-        """Return both trees of the last search as one, to draw."""
+        """Return both trees of the last search as one, for visualization."""
         return self._last.drawn() if self._last is not None else None
 
     def plan(self, request: PlanRequest) -> PlanResult:
         """Search a path; every edge of it is checked.
 
-        The path begins with the start and ends with a goal, exact to the last bit; joints that go
-        round may end some full turns from the goal's values, so that nothing jumps on the way. A
-        start that is a goal gives a path of two equal waypoints.
+        The path begins exactly with the start and ends exactly with a goal; continuous joints may
+        end some full turns from the goal's positions, so that nothing jumps. If the start is a
+        goal, the path has two equal waypoints.
         """
         load_kernels()
         began = time.perf_counter()
@@ -98,13 +98,13 @@ class RrtConnect:
         else:
             result = self.failed(status, request, self.settings, search, began)
         self._keep(request, search)
-        del kernel  # until here it keeps alive what the addresses point to
+        del kernel  # until here it keeps the memory at these addresses alive
         return result
 
     def _planted(
         self, request: PlanRequest, kernel: KernelChecker
     ) -> tuple[TwoTrees, Sequence[Array], Sequence[int]] | PlanResult:
-        """Return a search that has begun, its start and goals, and which goal each is."""
+        """Return a started search, its start and goals, and the index of each goal."""
         ends = _plain_ends(request)
         if ends is not None:
             search = self._trees(request, ends)
@@ -112,7 +112,7 @@ class RrtConnect:
             if planted and request.checker.exact.are_free(np.array(ends)).all():
                 return search, ends, range(len(request.goals))
             self._keep(request, search)
-        # Something has to be looked for, or there is something to be said.
+        # Goals must be sampled, or there is an error to report.
         found = find_ends(request)
         if isinstance(found, PlanResult):
             return replace(found, planner=self.name)
@@ -122,10 +122,10 @@ class RrtConnect:
         return search, ends, found.goals.index
 
     def _trees(self, request: PlanRequest, ends: Sequence[Array]) -> TwoTrees:
-        """Return memory for a search: that of the one before, if its joints were the same."""
+        """Return the memory of a search, reused from the previous one for the same joints."""
         checker = request.checker
         with contextlib.suppress(IndexError):
-            # Another thread may be at the same planner: what is taken here it will not find.
+            # Other threads may use the same planner: pop makes the memory exclusive.
             joints, search = self._idle.pop()
             if joints == (checker.robot, checker.joint_names):
                 return search
@@ -133,7 +133,7 @@ class RrtConnect:
         return TwoTrees(space, checker.limits, self.settings, np.array(ends))
 
     def _keep(self, request: PlanRequest, search: TwoTrees) -> None:
-        """Keep memory for the next search."""
+        """Store the memory for the next search."""
         if search.space.bounded:  # else it depends on start and goals
             self._idle[:] = [((request.checker.robot, request.checker.joint_names), search)]
 
@@ -146,7 +146,7 @@ class RrtConnect:
         search: TwoTrees,
         began: float,
     ) -> PlanResult:
-        """Return the result of a search that found nothing."""
+        """Return the result of a failed search."""
         now = time.perf_counter()
         return PlanResult(
             status,
@@ -167,7 +167,7 @@ class RrtConnect:
         ends: Sequence[Array],
         began: float,
     ) -> tuple[TwoTrees, PlanStatus]:
-        """Search with one thread or several; return the search that succeeded, if one did."""
+        """Search with one thread or several; return the successful search, if any."""
         give_up = deadline(request, began + request.timeout)
         if self.settings.threads == 1:
             return first, first.search(give_up)
@@ -190,7 +190,7 @@ class RrtConnect:
 
 
 def _plain_ends(request: PlanRequest) -> list[Array] | None:
-    """Return start and goals where each is one configuration; None where they are not."""
+    """Return start and goals if each is one configuration; else None."""
     shape = (len(request.checker.joint_names),)
     ends = [request.start]
     for goal in request.goals:
@@ -205,7 +205,7 @@ def _plain_ends(request: PlanRequest) -> list[Array] | None:
 
 
 def deadline(request: PlanRequest, end: float) -> Callable[[], PlanStatus | None]:
-    """Return what tells a search to give up: when time is over, or when it was cancelled."""
+    """Return the function that ends a search on timeout or cancellation."""
 
     def give_up() -> PlanStatus | None:
         if request.cancelled():
@@ -216,7 +216,7 @@ def deadline(request: PlanRequest, end: float) -> Callable[[], PlanStatus | None
 
 
 def _why(status: PlanStatus, request: PlanRequest, settings: RrtConnectSettings) -> str:
-    """Return in words why there is no path."""
+    """Return the reason why there is no path."""
     if status is PlanStatus.CANCELLED:
         return "cancelled"
     if status is PlanStatus.TIMED_OUT:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimal rapidly-exploring random tree: paths get shorter the longer it may search.
+"""Asymptotically optimal rapidly-exploring random tree (RRT*): the path improves with time.
 
-A first path comes from RRT-Connect, which finds one where a single tree does not
-(``first_path``). It becomes the first branch of the tree; from there on it is RRT* with informed
-samples, so the cost never rises and the search remains asymptotically optimal: samples stay uniform
-over all configurations that a shorter path can pass.
+The first path comes from RRT-Connect, which solves problems that a single tree does not
+(``first_path``). It becomes the first branch of the tree; from then on it is RRT* with informed
+samples, so the cost never increases and the search remains asymptotically optimal: samples are
+uniform over all configurations that a shorter path can contain.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from motion_nodes.planning.tree_search import (
 )
 
 _BRANCH = 512
-"""Room in the tree for the first path."""
+"""Max number of nodes of the first path."""
 
 Progress = Callable[[int, float], None]
-"""Told iteration and length of the best path, whenever that got shorter."""
+"""Called with iteration and length of the best path, whenever it improves."""
 
 
 @dataclass(frozen=True)
 class RrtStarSettings(RrtSettings):
-    """How the tree grows, and how long."""
+    """Growth and duration of the search."""
 
     neighbours: Literal["nearest", "radius"] = "nearest"
-    """Which nodes may become parents: about ``e (1 + 1/n) log k`` nearest of k nodes, or those
-    within ``gamma (log(k) / k)^(1/n)``, with the least gamma that keeps the search optimal."""
+    """Candidates for parents: the ``e (1 + 1/n) log k`` nearest of k nodes, or those within ``gamma
+    (log(k) / k)^(1/n)``, with the min gamma for asymptotic optimality."""
     rewire_radius: float = math.inf
-    """Greatest distance of such nodes; optimality may be lost if it is smaller."""
+    """Max distance of such nodes; a small value may lose optimality."""
     first_path: bool = True
-    """Whether the tree begins with a path found by RRT-Connect; False: with the start alone."""
+    """Whether the tree begins with a path found by RRT-Connect; False: with the start only."""
     search_time: float | None = None
-    """The search ends with the best path after this [s]; None: when the request's time is over."""
+    """Duration of the search [s]; None: the request's timeout."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Validate the numbers."""
         super().__post_init__()
         if self.neighbours not in ("nearest", "radius"):
             raise InvalidConfig(f"neighbours is {self.neighbours!r}; allowed are nearest, radius.")
@@ -65,7 +65,7 @@ class RrtStarSettings(RrtSettings):
 
 
 class RrtStar(TreePlanner):
-    """Searches as long as it may, and returns the shortest path it found."""
+    """Searches for the full time, and returns the shortest path found."""
 
     name = "RRTstar"
 
@@ -77,14 +77,14 @@ class RrtStar(TreePlanner):
         self._progress = progress
 
     def plan(self, request: PlanRequest) -> PlanResult:
-        """TreeSearch until time or iterations are used up, or it is cancelled."""
+        """Search until time or iterations are used up, or the request is cancelled."""
         settings = self.settings
         iterations, tries = settings.max_iterations, settings.max_sampling
         weights = settings.distance_metric_weights
         return self.run(request, weights, iterations, tries, room=iterations + 1 + _BRANCH)
 
     def search(self, search: TreeSearch) -> FoundPath:
-        """Grow the tree and return the best path in it."""
+        """Grow the tree and return its best path."""
         room = len(search.tree.nodes)
         costs = Costs(
             np.zeros(room),
@@ -131,7 +131,7 @@ class RrtStar(TreePlanner):
         return FoundPath(SOLVED, search.path_to(node, search.goals[goal]), goal)
 
     def _begin(self, search: TreeSearch, costs: Costs) -> SearchOutcome:
-        """Make a path of RRT-Connect, or the straight way to a goal, the first branch."""
+        """Add a path of RRT-Connect, or the straight line to a goal, as the first branch."""
         request, settings = search.request, self.settings
         for goal in np.argsort(search.space.distance(search.goals, search.start)):
             end = search.start + search.space.difference(search.start, search.goals[goal])
@@ -155,7 +155,8 @@ class RrtStar(TreePlanner):
         n = len(space.low)
         gamma = 0.0
         if settings.neighbours == "radius":
-            # Karaman and Frazzoli, theorem 38; all of the space counts as free, which is safe.
+            # Karaman and Frazzoli, theorem 38; the whole space counts as free, which is
+            # conservative.
             ball = math.pi ** (n / 2.0) / math.gamma(n / 2.0 + 1.0)
             volume = float(np.prod((space.high - space.low) * space.weights))
             gamma = 1.001 * (2.0 * (1.0 + 1.0 / n) * volume / ball) ** (1.0 / n)
@@ -172,14 +173,14 @@ class RrtStar(TreePlanner):
 def _add_branch(
     search: TreeSearch, costs: Costs, path: Array, goal: int, settings: RrtStarSettings
 ) -> None:
-    """Add a free path to a tree of the start alone.
+    """Add a collision-free path to a tree that contains only the start.
 
     Args:
         search: whose tree it is.
         costs: of its nodes.
         path: waypoints from the start to a goal, shape (k, n).
-        goal: which row of the goals it leads to.
-        settings: edges become no longer than the step size, or the path's share of the room.
+        goal: row of the goal it leads to.
+        settings: edges are limited to the step size, within the capacity of the tree.
     """
     tree, space = search.tree, search.space
     lengths = [space.length(path[k : k + 2]) for k in range(len(path) - 1)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths made shorter without leaving what is free."""
+"""Collision-free path shortening."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from motion_nodes.planning.search_settings import ShorteningSettings
 from motion_nodes.scene.checker import CollisionChecker
 
 _LONG = 60
-"""Paths of more waypoints are shortened round by round."""
+"""Paths with more waypoints are shortened round by round."""
 
 
 def shorten_path(
@@ -27,20 +27,20 @@ def shorten_path(
     random_seed: int = 123456,
     timeout: float = float("inf"),
 ) -> Array:
-    """Return a path that is no longer, with the same ends to the last bit.
+    """Return a path that is not longer, with exactly the same ends.
 
     Args:
         checker: robot and scene.
-        path: waypoints joined by straight lines that are free, shape (k, n) [rad or m].
-        settings: how much is done.
-        random_seed: equal seeds give equal paths, unless the time runs out.
-        timeout: no further round is begun after it [s].
+        path: waypoints joined by collision-free straight lines, shape (k, n) [rad or m].
+        settings: amount of shortening.
+        random_seed: equal seeds give equal paths, unless the timeout expires.
+        timeout: no further round begins after it [s].
 
     Returns:
-        A new array, shape (m, n), m >= 2 unless there was but one waypoint.
+        A new array, shape (m, n), m >= 2 unless there was only one waypoint.
 
     Raises:
-        InvalidCommand: the path is no array (k, n) of finite numbers.
+        InvalidCommand: the path is not an array (k, n) of finite numbers.
         InvalidConfig: wrong number of weights.
     """
     settings = settings or ShorteningSettings()
@@ -54,7 +54,7 @@ def shorten_path(
     addresses = Checker(kernel.state, kernel.edge, kernel.memory)
     weights = settings.checked_weights(n)
     shorter = shorten_rows(addresses, weights, points, settings, random_seed, timeout)
-    del kernel  # until here it keeps alive what the addresses point to
+    del kernel  # until here it keeps the memory at these addresses alive
     return shorter
 
 
@@ -73,7 +73,7 @@ def shorten_rows(
     room = 2 * count + settings.jumps
     rows, checked = np.empty((2 * room + 2, n)), np.empty((2, room), np.int8)
     rows[:count] = path
-    # Of a short path all rounds take less than a look at the clock is apart.
+    # For a short path all rounds take less time than one check of the timeout.
     at_once = settings.rounds if count <= _LONG else 1
     for done in range(0, settings.rounds, max(1, at_once)):
         rounds = min(at_once, settings.rounds - done)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ExcessEnds of a motion that true shapes allow and collision spheres do not.
+"""Start and goals that are collision-free for the exact geometry but not for the spheres.
 
-Spheres reach some millimetres beyond the shapes, so planners cannot begin or end everywhere the
-robot may stand. From such a configuration a short, verified line leads to one that they accept.
+Spheres extend some millimetres beyond the shapes, so planners cannot start or end everywhere. From
+such a configuration a short, verified line leads to one that they accept.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from motion_nodes.planning.start_state import check_start
 from motion_nodes.scene.checker import CollisionChecker
 
 _REACHES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
-"""How far away configurations are drawn, in steps of the checker's default resolution."""
+"""Distances at which configurations are sampled, in steps of the checker's default resolution."""
 _DRAWS, _TRIES = 128, 4
-"""Configurations drawn at each distance, and lines of them that are verified."""
+"""Configurations sampled per distance, and verified lines to them."""
 _POSE_DRAWS = 8
-"""Configurations drawn for a pose that spheres call in collision."""
+"""Configurations sampled for a pose at which the spheres collide."""
 
 
 @dataclass(frozen=True, eq=False)
 class ExcessEnds:
-    """A request that planners can search, and the lines that join it to what was asked for."""
+    """A request for planners, and the lines that connect it to the original one."""
 
     request: PlanRequest
     start: Array | None = None
-    """The start that was asked for, where another one is searched from."""
+    """The original start, if the search begins at another one."""
     goals: dict[int, Array] | None = None
-    """The goals that were asked for, by index, where others are searched for."""
+    """The original goals, by index, if the search uses others."""
 
     def joined(self, path: Array, goal_index: int | None) -> Array:
-        """Return a path that was found, with the lines at its ends."""
+        """Return a path with the lines at its ends."""
         goal = (self.goals or {}).get(-1 if goal_index is None else goal_index)
         ends = ((self.start, 0), (goal, len(path)))
         for q, index in reversed(ends):
@@ -47,7 +47,7 @@ class ExcessEnds:
 
     @property
     def note(self) -> str:
-        """What a client should know; empty if the request is as it was."""
+        """Note for the client; empty if the request is unchanged."""
         names = [name for name, x in (("start", self.start is not None), ("goal", self.goals)) if x]
         if not names:
             return ""
@@ -55,10 +55,10 @@ class ExcessEnds:
 
 
 def searchable(request: PlanRequest) -> ExcessEnds:
-    """Return a request whose start and joint goals are outside of all spheres, where possible.
+    """Return a request whose start and joint goals are outside of all spheres, if possible.
 
     Raises:
-        InvalidCommand: wrong numbers of joint values.
+        InvalidCommand: wrong numbers of joint positions.
     """
     checker = request.checker
     begin = check_start(checker, request.start)
@@ -82,7 +82,7 @@ def searchable(request: PlanRequest) -> ExcessEnds:
 
 
 def with_joint_goals(request: PlanRequest, timeout: float) -> PlanRequest | None:
-    """Return a request with joint goals for its poses, that true shapes allow; None without any.
+    """Return a request with joint goals for its poses, by exact geometry; None without any.
 
     For poses at which spheres are always in collision.
 
@@ -108,7 +108,7 @@ def with_joint_goals(request: PlanRequest, timeout: float) -> PlanRequest | None
 
 
 def _nearby(checker: CollisionChecker, q: Array, seed: int) -> Array | None:
-    """Return a configuration near to one that spheres and the line to it allow, or None."""
+    """Return a configuration close to one that the spheres and the line to it permit, or None."""
     rng, verifier = np.random.default_rng(seed), PathVerifier(checker)
     for reach in _REACHES:
         directions = rng.normal(size=(_DRAWS, len(q)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether planning may start from where the robot is, and in words why not."""
+"""Validation of start states, with reasons."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from motion_nodes.planning.planning_problem import PlanStatus
 from motion_nodes.scene.checker import CollisionChecker
 
 START_TOLERANCE = 0.01
-"""A joint may be measured so far outside its limits; planning starts at the limit [rad or m]."""
+"""Max measured violation of a joint limit; planning starts at the limit [rad or m]."""
 
 
 @dataclass(frozen=True, eq=False)
 class Checked:
-    """A configuration that may be used, or why it may not."""
+    """A valid configuration, or why it is invalid."""
 
     q: Array
-    """Inside the limits, shape (n,)."""
+    """Within the limits, shape (n,)."""
     status: PlanStatus | None = None
-    """None: it may be used."""
+    """None: valid."""
     reason: str = ""
     clipped: float = 0.0
-    """How far it was outside [rad or m]."""
+    """Max limit violation [rad or m]."""
 
 
 def check_start(
@@ -37,8 +37,8 @@ def check_start(
 
     Args:
         checker: robot and scene.
-        start: joint values now, shape (n,).
-        tolerance: how far outside the limits is taken for inside [rad or m].
+        start: current joint positions [rad or m], shape (n,).
+        tolerance: max limit violation that is clamped [rad or m].
 
     Raises:
         InvalidCommand: wrong length.
@@ -62,7 +62,7 @@ def check_start(
 
 
 def check_search_start(checker: CollisionChecker, start: ArrayLike) -> Checked:
-    """Return the configuration from which to search, which collision spheres have to allow, too.
+    """Return the configuration from which to search; its spheres must be collision-free, too.
 
     Raises:
         InvalidCommand: wrong length.
@@ -84,13 +84,13 @@ def check_initial_end(
     end: ArrayLike,
     tolerance: float = START_TOLERANCE,
 ) -> tuple[str, ...]:
-    """Say in words what is wrong with start and end of a motion; empty if nothing is.
+    """Return what is wrong with start and end of a motion, as text; empty if nothing is.
 
     Args:
         checker: robot and scene.
-        start: joint values, shape (n,).
-        end: joint values, shape (n,).
-        tolerance: how far outside the limits is taken for inside [rad or m].
+        start: joint positions [rad or m], shape (n,).
+        end: joint positions [rad or m], shape (n,).
+        tolerance: max limit violation that is accepted [rad or m].
 
     Raises:
         InvalidCommand: wrong lengths.
@@ -102,9 +102,9 @@ def check_initial_end(
 
 
 def in_words(checker: CollisionChecker, q: Array) -> str:
-    """Return what is wrong with a configuration: the worst first, three at most.
+    """Return what is wrong with a configuration: the worst first, at most three.
 
-    What only the collision spheres have against it is told if true shapes have nothing.
+    Sphere collisions are reported only if the exact geometry is collision-free.
     """
     said = checker.exact.problems(q)
     if not said:
@@ -114,7 +114,7 @@ def in_words(checker: CollisionChecker, q: Array) -> str:
 
 
 def configuration(checker: CollisionChecker, q: ArrayLike, what: str) -> Array:
-    """Return joint values as a new array, shape (n,); they need not be finite.
+    """Return joint positions as a new array, shape (n,); they need not be finite.
 
     Raises:
         InvalidCommand: wrong length.

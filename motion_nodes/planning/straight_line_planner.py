@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Straight lines in joint space: to a goal, or not at all."""
+"""Straight-line planner in joint space."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from motion_nodes.planning.tree_search import find_ends, space_of
 
 
 class DirectMotion:
-    """Returns the straight way to the nearest goal that it leads to."""
+    """Returns the straight line to the nearest reachable goal."""
 
     name = "Direct"
 
     def plan(self, request: PlanRequest) -> PlanResult:
-        """Try the straight way to each goal, the nearest first."""
+        """Try the straight line to each goal, nearest first."""
         began = time.perf_counter()
         space = space_of(request, None)
         ends = find_ends(request)
@@ -43,7 +43,7 @@ class DirectMotion:
         return PlanResult(
             PlanStatus.BLOCKED,
             None,
-            f"the straight way is blocked: {self._where(request, path[0], path[1])}",
+            f"the straight line is blocked: {self._where(request, path[0], path[1])}",
             self.name,
             len(goals),
             search_time=now - started,
@@ -51,7 +51,7 @@ class DirectMotion:
         )
 
     def _where(self, request: PlanRequest, a: np.ndarray, b: np.ndarray) -> str:  # type: ignore[type-arg]
-        """Return at which part of the way what is hit first."""
+        """Return where on the line the first collision is, and with what."""
         steps = max(2, math.ceil(float(np.linalg.norm((b - a) / request.checker.resolution))))
         shares = np.linspace(0.0, 1.0, steps + 1)[:, np.newaxis]
         free = request.checker.are_free(a + shares * (b - a))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a tool's path to a path of joints whose tool stays near to it.
+"""Conversion of a tool path to a joint path with bounded deviation.
 
-Waypoints are found one after the other by inverse kinematics that starts from the one before; how
-far apart they are follows from how far straight lines between them would leave the path. A spline
-through them is then compared with the path at many places, and gets more waypoints where needed, so
-that the greatest deviation is a promise about the result.
+Waypoints are computed one after the other by inverse kinematics seeded with the previous one; their
+spacing follows from the deviation of straight lines between them. A spline through them is then
+compared with the path at many places, and refined where needed, so that the max deviation is
+guaranteed.
 """
 
 from __future__ import annotations
@@ -31,44 +31,44 @@ from motion_nodes.trajectory.spline import spline_path
 
 _EXACT = IkTolerance(1e-6, 1e-5)
 _BETWEEN = np.array([0.25, 0.5, 0.75])
-"""Where a line between two waypoints is compared with the path."""
+"""Places at which a line between two waypoints is compared with the path."""
 _PARTS = 8
-"""Into so many parts each interval of the spline is divided for its comparison."""
+"""Subdivisions of each interval of the spline for its comparison."""
 _REFINEMENTS = 10
-"""So often waypoints are added where the spline leaves the path."""
+"""Max number of refinements of the spline."""
 _ROUNDING = 1e-9
-"""[rad or m] So far beyond a limit is within it."""
+"""Tolerance of joint limits [rad or m]."""
 _START_TIMEOUT = 1.0
-"""[s] For the first pose, which has no neighbour to start from."""
+"""Timeout for the first pose, which has no neighbour as seed [s]."""
 
 
 @dataclass(frozen=True)
 class PathConversionConfig:
-    """How a path of the tool becomes one of the joints; names and values as in Lula."""
+    """Settings of the conversion; names and values as in Lula."""
 
     min_position_deviation: float = 0.001
-    """[m] Waypoints move apart while lines between them deviate less."""
+    """Waypoint spacing grows while the deviation of lines between them is below this [m]."""
     max_position_deviation: float = 0.003
-    """[m] The tool never is further than this from where the path has it."""
+    """Max position deviation of the tool from the path [m]."""
     initial_s_step_size: float = 0.05
-    """First distance between waypoints tried [m]."""
+    """Initial distance between waypoints [m]."""
     initial_s_step_size_delta: float = 0.005
-    """By which it grows at first [m]."""
+    """Initial increment of the distance [m]."""
     min_s_step_size: float = 1e-5
-    """[m] Where waypoints as near as this do not work, the conversion ends."""
+    """Min distance between waypoints; the conversion fails below it [m]."""
     min_s_step_size_delta: float = 1e-5
-    """[m] A better step is not looked for within this."""
+    """Min increment of the distance [m]."""
     max_iterations: int = 50
-    """Steps tried for each waypoint."""
+    """Max number of steps tried per waypoint."""
     alpha: float = 1.4
-    """Factor by which steps grow faster, and shrink; above 1."""
+    """Factor by which increments grow and shrink; above 1."""
     max_orientation_deviation: float = 0.02
-    """[rad] The tool is never turned further than this from where the path has it."""
+    """Max orientation deviation of the tool from the path [rad]."""
     max_joint_step: float = 0.5
-    """[rad or m] No joint changes by more between waypoints: more is a jump."""
+    """Max joint step between waypoints; more is a jump [rad or m]."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Validate the numbers."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if not (math.isfinite(value) and value > 0.0):
@@ -83,26 +83,26 @@ class PathConversionConfig:
 
 
 class ConvertedPath(NamedTuple):
-    """What became of a tool's path."""
+    """Result of the conversion."""
 
     path: JointPath | None
-    """Joints over the distance along the tool's path; None if not even a start was found."""
+    """Joint path over the distance along the tool path; None if not even a start was found."""
     waypoints: Array
-    """Joint values found, shape (k, n)."""
+    """Joint positions found, shape (k, n)."""
     distances: Array
-    """Where they are on the tool's path, shape (k,)."""
+    """Their distances along the tool path, shape (k,)."""
     fraction: float
-    """Share of the tool's path that was converted; 1 is all."""
+    """Converted fraction of the tool path; 1 is all."""
     reason: str
-    """For a person: why it ended early; empty if it did not."""
+    """Why it ended early; empty if complete."""
 
 
 class _Failure(Exception):
-    """Why the path cannot be followed further."""
+    """Raised where the path cannot be followed further."""
 
 
 class PathConverter:
-    """Converts paths of a chain's tip, as poses in the chain's base."""
+    """Converts paths of a chain's tip, with poses in the chain's base."""
 
     def __init__(
         self,
@@ -110,12 +110,12 @@ class PathConverter:
         config: PathConversionConfig | None = None,
         is_free: FreeCheck | None = None,
     ) -> None:
-        """Prepare inverse kinematics.
+        """Create the solver.
 
         Args:
             chain: joints and tip.
             config: None: the default.
-            is_free: asked about the joints' whole way; None: all of it is.
+            is_free: collision check of the joint path; None: no check.
         """
         self.chain = chain
         self.config = config or PathConversionConfig()
@@ -125,11 +125,11 @@ class PathConverter:
         self._anywhere = IkSettings(tolerance=_EXACT, timeout=_START_TIMEOUT)
 
     def convert(self, path: TaskSpacePath, seed: ArrayLike | None = None) -> ConvertedPath:
-        """Return the joints' path, as far as it goes.
+        """Return the joint path, as far as it is feasible.
 
         Args:
             path: of the tip.
-            seed: joint values near which to begin, usually the present ones, shape (n,).
+            seed: initial joint positions, usually the current ones, shape (n,).
         """
         first, reason = self.start(path.pose(0.0), seed)
         if first is None:
@@ -163,14 +163,17 @@ class PathConverter:
         return ConvertedPath(whole, whole.evaluate(whole.breaks), whole.breaks, fraction, reason)
 
     def start(self, pose: Array, seed: ArrayLike | None) -> tuple[Array | None, str]:
-        """Return joint values for the begin of a path, or None and why there are none."""
+        """Return joint positions at the begin of a path, or None and the reason."""
         found = self._solver.solve(IkRequest(pose, seed, settings=self._anywhere))
         if found.success:
             return found.q, ""
         return None, f"the start of the tool's path cannot be reached: {found.reason}"
 
     def problem(self, path: JointPath) -> str:
-        """Say where a path of the joints is outside their limits or not free; empty: nowhere."""
+        """Return where a joint path is outside limits or in collision, as text.
+
+        Empty if nowhere.
+        """
         local = _places(path)
         Q = path.evaluate(local)
         if not self._inside(Q).all():
@@ -184,7 +187,7 @@ class PathConverter:
         return np.asarray(np.all((low <= Q) & (high >= Q), axis=1), dtype=np.bool_)
 
     def _walk(self, path: TaskSpacePath, stages: Array, q: Array) -> tuple[Array, Array, str]:
-        """Return distances and joint values of waypoints, and why they end early."""
+        """Return distances and joint positions of waypoints, and why they end early."""
         distances, points = [float(stages[0])], [q]
         step = self.config.initial_s_step_size
         for end in stages[1:].tolist():
@@ -202,7 +205,7 @@ class PathConverter:
     def _next(
         self, path: TaskSpacePath, at: float, q: Array, end: float, step: float
     ) -> tuple[float, Array]:
-        """Return the next waypoint: as far away as the deviation of a line to it allows."""
+        """Return the next waypoint: as far away as the deviation permits."""
         config = self.config
         best: tuple[float, Array] | None = None
         too_far, delta, why = math.inf, config.initial_s_step_size_delta, ""
@@ -233,7 +236,7 @@ class PathConverter:
         return best
 
     def _try(self, path: TaskSpacePath, at: float, q: Array, target: float) -> tuple[Array, float]:
-        """Return joint values at a distance, and how far a line to them leaves the path."""
+        """Return joint positions at a distance, and the deviation of the line to them."""
         found = self._near_pose(path.pose(target), q)
         change = np.abs(found - q)
         if change.max() > self.config.max_joint_step:
@@ -254,7 +257,7 @@ class PathConverter:
         return result.q
 
     def _deviations(self, path: TaskSpacePath, at: Array, Q: Array) -> tuple[Array, Array]:
-        """Return distances [m] and angles [rad] between the tool and its path, each (k,)."""
+        """Return distances [m] and angles [rad] between the tool and its path, shape (k,) each."""
         tools = self.chain.kinematics.pose_batch(Q, self.chain.tip)
         poses = np.array([path.pose(s) for s in at.tolist()])
         off = np.linalg.norm(tools[:, :3, 3] - poses[:, :3, 3], axis=1)
@@ -265,7 +268,7 @@ class PathConverter:
     def _spline(
         self, path: TaskSpacePath, distances: Array, points: Array
     ) -> tuple[JointPath | None, str]:
-        """Return the spline through waypoints, more of them where needed; and where it ends."""
+        """Return the spline through waypoints, refined where needed; and where it ends."""
         config = self.config
         for _ in range(_REFINEMENTS):
             if len(distances) < 2:
@@ -297,7 +300,7 @@ class PathConverter:
         return None, "no smooth motion of the joints stays near enough to the tool's path"
 
     def _free_part(self, spline: JointPath, local: Array, Q: Array) -> tuple[JointPath | None, str]:
-        """Return the spline up to where it is no longer free."""
+        """Return the spline up to its first collision."""
         if self.is_free is None:
             return spline, ""
         order = np.searchsorted(local, spline.breaks)
@@ -322,13 +325,13 @@ class PathConverter:
 
 
 def _places(path: JointPath) -> Array:
-    """Return distances at which a path is looked at."""
+    """Return the distances at which a path is checked."""
     shares = (np.arange(_PARTS) + 0.5) / _PARTS
     return np.asarray((path.breaks[:-1, None] + shares * np.diff(path.breaks)[:, None]).ravel())
 
 
 def joined(joint_names: tuple[str, ...], parts: list[JointPath]) -> JointPath | None:
-    """Return cubic paths one after the other, with stops between them and where they have some."""
+    """Return consecutive cubic paths as one, with stops between them."""
     if not parts:
         return None
     breaks, stops = [np.zeros(1)], []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories along paths of a tool."""
+"""Trajectories along tool paths."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from motion_nodes.trajectory.trajectory import Infeasible
 
 
 class TaskSpaceTrajectoryGenerator(JointTrajectoryGenerator):
-    """Makes trajectories for a group of a robot from what its tool shall do.
+    """Generates trajectories for a group of a robot from paths of its tool.
 
-    The fastest motion that the limits allow; positions, orientations and their greatest deviation
-    are as :class:`~motion_nodes.planning.task_space_conversion.PathConversionConfig` says. All
-    that sets limits of joints is inherited.
+    Time-optimal within the limits; tolerances are those of
+    :class:`~motion_nodes.planning.task_space_conversion.PathConversionConfig`. The setters of joint
+    limits are inherited.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class TaskSpaceTrajectoryGenerator(JointTrajectoryGenerator):
         config: PathConversionConfig | None = None,
         options: WaypointOptions | None = None,
     ) -> None:
-        """Begin with the limits of a robot's group.
+        """Create with the limits of a robot's group.
 
         Args:
-            robot: that moves.
+            robot: the robot.
             group: a chain of it.
-            is_free: asked about the joints' whole way; None: all of it is.
-            config: how paths of the tool become paths of the joints; None: the default.
-            options: of which scalings and jerk limits count; None: all of the limits.
+            is_free: collision check of the joint path; None: no check.
+            config: settings of the conversion; None: the default.
+            options: its scalings and jerk limits are used; None: full limits.
         """
         chain = IkChain.of_group(robot, group)
         super().__init__(robot.limits.select(chain.joint_names))
@@ -61,18 +61,18 @@ class TaskSpaceTrajectoryGenerator(JointTrajectoryGenerator):
         self._config = config or PathConversionConfig()
         self._options = options or WaypointOptions()
         self.last: ConvertedPath | None = None
-        """What became of the last path: how far it was followed, and why no further."""
+        """Result of the last conversion: how far the path was followed, and why no further."""
 
     def get_all_frame_names(self) -> tuple[str, ...]:
-        """Return the frames of the robot; those that the group moves can be led along a path."""
+        """Return the frames of the robot; those moved by the group can follow a path."""
         return self._robot.tree.frame_names
 
     def get_path_conversion_config(self) -> PathConversionConfig:
-        """Return how paths of the tool become paths of the joints."""
+        """Return the settings of the conversion."""
         return self._config
 
     def set_path_conversion_param(self, name: str, value: float) -> bool:
-        """Set a number of the conversion; return False if there is none or it cannot be that."""
+        """Set a parameter of the conversion; return False if it is unknown or the value invalid."""
         if name not in {field.name for field in dataclasses.fields(self._config)}:
             return False
         try:
@@ -90,17 +90,16 @@ class TaskSpaceTrajectoryGenerator(JointTrajectoryGenerator):
         frame: str | None = None,
         seed: ArrayLike | None = None,
     ) -> TimedPath | None:
-        """Return the trajectory along straight lines, turning evenly between orientations.
+        """Return the trajectory along straight lines with uniform rotation between orientations.
 
         Args:
-            positions: in the group's base [m], shape (k, 3), k >= 2; those where neither position
-                nor orientation changes are left out.
-            quats_xyzw: orientations, scalar last, shape (k, 4).
-            frame: that is led; None: the group's tip.
-            seed: joint values near which to begin, shape (n,).
+            positions: in the group's base [m], shape (k, 3), k >= 2; repeated poses are skipped.
+            quats_xyzw: orientations in the group's base, shape (k, 4).
+            frame: the controlled frame; None: the group's tip.
+            seed: initial joint positions, shape (n,).
 
         Returns:
-            The trajectory, or None; :attr:`failure` then says why.
+            The trajectory, or None; with the reason in :attr:`failure`.
         """
         points, quats = np.asarray(positions, float), np.asarray(quats_xyzw, float)
         if points.ndim != 2 or points.shape[1:] != (3,) or quats.shape != (len(points), 4):
@@ -130,12 +129,12 @@ class TaskSpaceTrajectoryGenerator(JointTrajectoryGenerator):
 
         Args:
             spec: poses are in the group's base.
-            frame: that is led; None: the group's tip.
-            seed: joint values near which to begin, shape (n,); composite paths have their own.
+            frame: the controlled frame; None: the group's tip.
+            seed: initial joint positions, shape (n,); composite paths have their own.
 
         Returns:
-            The trajectory, or None; :attr:`failure` then says how far it could be followed and why
-            no further, and :attr:`last` has the joint values up to there.
+            The trajectory, or None; :attr:`failure` then has the reason, and :attr:`last` the joint
+            positions up to there.
         """
         converter = PathConverter(self._chain(frame), self._config, self._is_free)
         limits = scaled_limits(
@@ -157,11 +156,11 @@ class TaskSpaceTrajectoryGenerator(JointTrajectoryGenerator):
         return self._attempt(make)
 
     def joints_of(self, frame: str | None = None) -> tuple[str, ...]:
-        """Return the joints that lead a frame along a path; None: the group's tip."""
+        """Return the joints that move a frame; None: the group's tip."""
         return self._chain(frame).joint_names
 
     def _chain(self, frame: str | None) -> IkChain:
-        """Return the chain to a frame, made once: those of the group's joints that move it."""
+        """Return the chain to a frame (cached): those of the group's joints that move it."""
         tip = frame or self._default
         if tip not in self._chains:
             group = self._chains[self._default]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tool's path put together from lines, turns and arcs, each from where the last one ended."""
+"""Tool paths composed of lines, rotations and arcs, each starting at the previous end."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from motion_nodes.planning.task_space_segments import (
 
 
 class TaskSpacePathSpec:
-    """Description of a path. A piece that is refused leaves the description as it was.
+    """Description of a path. A rejected segment leaves the description unchanged.
 
-    Poses are of shape (4, 4), in the frame that inverse kinematics speaks of (the robot's base).
+    Poses are of shape (4, 4), in the base frame of the chain.
     """
 
     def __init__(self, initial_pose: ArrayLike) -> None:
@@ -40,14 +40,14 @@ class TaskSpacePathSpec:
         self._calls: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
 
     def __len__(self) -> int:
-        """Return how many pieces there are."""
+        """Return the number of segments."""
         return len(self._segments)
 
     def starting_at(self, pose: ArrayLike) -> TaskSpacePathSpec:
-        """Return the same pieces begun at another pose: only the first one differs.
+        """Return the same segments from another initial pose: only the first one differs.
 
         Raises:
-            InvalidCommand: a piece is none from there, such as an arc of points on a line.
+            InvalidCommand: a segment is degenerate from there, such as an arc of collinear points.
         """
         spec = TaskSpacePathSpec(pose)
         for add, arguments in self._calls:
@@ -55,7 +55,7 @@ class TaskSpacePathSpec:
         return spec
 
     def led_to_from(self, pose: ArrayLike) -> TaskSpacePathSpec:
-        """Return the same path with a straight line from a pose to its start before it."""
+        """Return the same path with a preceding straight line from a pose to its start."""
         spec = TaskSpacePathSpec(pose)
         if not np.allclose(spec.initial_pose, self.initial_pose, rtol=0.0, atol=1e-6):
             spec.add_linear_path(self.initial_pose)
@@ -65,16 +65,16 @@ class TaskSpacePathSpec:
 
     @property
     def final_pose(self) -> Array:
-        """Where the path ends so far."""
+        """Current end of the path."""
         return self._segments[-1].pose(1.0) if self._segments else self.initial_pose
 
     def add_linear_path(self, pose: ArrayLike, blend_radius: float = 0.0) -> None:
-        """Add a straight line to a pose, turning evenly on the way.
+        """Add a straight line to a pose with uniform rotation.
 
         Args:
-            pose: where to get, shape (4, 4).
-            blend_radius: if the piece before is a line too, the corner between them is rounded by
-                an arc that touches both at this distance from it [m], at most half of the shorter.
+            pose: end pose, shape (4, 4).
+            blend_radius: if the previous segment is a line too, the corner is blended by an arc
+                that touches both at this distance [m], at most half of the shorter.
         """
         end = _checked_pose(pose, "pose")
         line = Line(self.final_pose, end)
@@ -84,7 +84,7 @@ class TaskSpacePathSpec:
         self._calls.append((TaskSpacePathSpec.add_linear_path, (end, blend_radius)))
 
     def add_translation(self, position: ArrayLike, blend_radius: float = 0.0) -> None:
-        """Add a straight line to a position [m], shape (3,), with the orientation kept."""
+        """Add a straight line to a position [m], shape (3,), with constant orientation."""
         pose = self.final_pose.copy()
         pose[:3, 3] = point = _checked_point(position, "position")
         if np.linalg.norm(pose[:3, 3] - self.final_pose[:3, 3]) <= NO_WAY:
@@ -93,7 +93,7 @@ class TaskSpacePathSpec:
         self._calls.append((TaskSpacePathSpec.add_translation, (point, blend_radius)))
 
     def add_rotation(self, rotation: ArrayLike) -> None:
-        """Add a turn on the spot to an orientation, a matrix of shape (3, 3)."""
+        """Add a rotation on the spot to an orientation, a matrix of shape (3, 3)."""
         pose = self.final_pose.copy()
         R = np.asarray(rotation, dtype=np.float64)
         if R.shape != (3, 3):
@@ -111,9 +111,9 @@ class TaskSpacePathSpec:
         """Add an arc through a point to a position.
 
         Args:
-            target: where to get [m], shape (3,).
-            mid: a point on the way [m], shape (3,).
-            constant_orientation: False: the tool turns with the direction of motion.
+            target: end position [m], shape (3,).
+            mid: intermediate position [m], shape (3,).
+            constant_orientation: False: the tool rotates with the direction of motion.
         """
         middle, end = _checked_point(mid, "mid point"), _checked_point(target, "target")
         arc = arc_through(self.final_pose, middle, end)
@@ -122,7 +122,7 @@ class TaskSpacePathSpec:
         self._calls.append((TaskSpacePathSpec.add_three_point_arc, arguments))
 
     def add_three_point_arc_with_orientation_target(self, pose: ArrayLike, mid: ArrayLike) -> None:
-        """Add an arc through a point [m], shape (3,), to a pose, turning evenly on the way."""
+        """Add an arc through a point [m], shape (3,), to a pose, with uniform rotation."""
         end = _checked_pose(pose, "pose")
         middle = _checked_point(mid, "mid point")
         arc = arc_through(self.final_pose, middle, end[:3, 3])
@@ -132,11 +132,11 @@ class TaskSpacePathSpec:
         )
 
     def add_tangent_arc(self, target: ArrayLike, constant_orientation: bool = True) -> None:
-        """Add an arc that goes on in the direction in which the piece before it ends.
+        """Add an arc tangent to the end of the previous segment.
 
         Args:
-            target: where to get [m], shape (3,).
-            constant_orientation: False: the tool turns with the direction of motion.
+            target: end position [m], shape (3,).
+            constant_orientation: False: the tool rotates with the direction of motion.
         """
         end = _checked_point(target, "target")
         arc = arc_along(self.final_pose, self._tangent(), end)
@@ -144,17 +144,17 @@ class TaskSpacePathSpec:
         self._calls.append((TaskSpacePathSpec.add_tangent_arc, (end, constant_orientation)))
 
     def add_tangent_arc_with_orientation_target(self, pose: ArrayLike) -> None:
-        """Add a tangent arc to a pose, turning evenly on the way."""
+        """Add a tangent arc to a pose, with uniform rotation."""
         end = _checked_pose(pose, "pose")
         arc = arc_along(self.final_pose, self._tangent(), end[:3, 3])
         self._add(dataclasses.replace(arc, orientation="target", target=end[:3, :3]))
         self._calls.append((TaskSpacePathSpec.add_tangent_arc_with_orientation_target, (end,)))
 
     def path(self) -> TaskSpacePath:
-        """Return the path with its corners blended.
+        """Return the path with blended corners.
 
         Raises:
-            InvalidCommand: there is no piece.
+            InvalidCommand: there is no segment.
         """
         if not self._segments:
             raise InvalidCommand("the path has no pieces; add one at least")
@@ -197,9 +197,9 @@ class TaskSpacePathSpec:
 
 
 def _blend(before: Line, after: Line, radius: float) -> Arc | None:
-    """Return the arc that touches both lines at a distance from their corner; None if it cannot.
+    """Return the arc that touches both lines at a distance from their corner; None if impossible.
 
-    Where a line goes straight on there is nothing to blend, where it turns back nothing can be.
+    Collinear lines need no blend; reversing lines permit none.
     """
     if not (before.translates and after.translates):
         return None

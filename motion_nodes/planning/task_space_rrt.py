@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planning to poses with a tree that the transposed Jacobian leads to the target.
+"""Planning to poses with a tree guided by the transposed Jacobian.
 
-Such a tree is fast where the way for the tip is open, and takes minutes where it has to leave a
-local minimum first. So it searches alone for a bounded number of iterations; then inverse
-kinematics draws goal configurations, and RRT-Connect searches from both ends. Where there are no
-such configurations, or it finds no path, the tree goes on. Iterations decide, not time, so equal
-seeds give equal paths.
+Such a tree is fast if the tip's path is open, but slow if it has to leave a local minimum first. It
+therefore searches alone for a bounded number of iterations; then inverse kinematics samples goal
+configurations for RRT-Connect. If there are none, or it finds no path, the tree continues. The
+switch depends on iterations, not time, so equal seeds give equal paths.
 """
 
 from __future__ import annotations
@@ -49,17 +48,17 @@ from motion_nodes.planning.tree_search import (
 )
 
 _ALONE = 1500
-"""Iterations after which RRT-Connect has its turn."""
+"""Number of iterations before RRT-Connect is tried."""
 _ANGLE = 1e-3
-"""How exactly an orientation that is free, but chosen, is kept [rad]."""
+"""Tolerance of an unconstrained orientation after it is chosen [rad]."""
 
 
 class TaskSpaceRrt(TreePlanner):
-    """Plans to poses of one link, position or orientation or both, any of several.
+    """Plans to alternative poses of one link: position, orientation, or both.
 
-    Once a node is in the zone of a target, inverse kinematics goes the rest; where the straight way
-    to its solution is not free, the search goes on. What is not found so after 1500 iterations is
-    searched by RRT-Connect as well.
+    Once a node is in the zone of a target, inverse kinematics completes the path; if the straight
+    line to its solution is in collision, the search continues. After 1500 iterations RRT-Connect is
+    tried as well.
     """
 
     name = "TaskSpaceRRT"
@@ -69,10 +68,10 @@ class TaskSpaceRrt(TreePlanner):
         self.config = config or RrtConfig()
 
     def plan(self, request: PlanRequest) -> PlanResult:
-        """TreeSearch a path to a pose.
+        """Search a path to a pose.
 
         Returns:
-            The result; a request with other goals than poses of one link is refused in words.
+            The result; a request with other goals than poses of one link is rejected with a reason.
         """
         began, config = time.perf_counter(), self.config
         start = check_search_start(request.checker, request.start)
@@ -106,7 +105,7 @@ class TaskSpaceRrt(TreePlanner):
 
 
 def pose_goals(request: PlanRequest) -> tuple[PoseGoal, ...] | None:
-    """Return the goals of a request if all are poses of one link, with one point of it meant."""
+    """Return the goals of a request if all are poses of the same frame of one link."""
     poses = tuple(goal for goal in request.goals if isinstance(goal, PoseGoal))
     if not poses or len(poses) != len(request.goals) or any(goal.joints for goal in poses):
         return None
@@ -186,7 +185,7 @@ class _Targets:
         return int(self._search.tree.count[1]) >= self._pause
 
     def _connected(self) -> FoundPath | None:
-        """Return a path of RRT-Connect to configurations that fulfil the goals, or None."""
+        """Return a path of RRT-Connect to configurations that satisfy the goals, or None."""
         search, config = self._search, self._config
         request = search.request
         finals = tuple(
@@ -207,14 +206,14 @@ class _Targets:
         return None if path is None else FoundPath(SOLVED, path, goals.index[goal])
 
     def _polished(self, q: Array, goal: int) -> Array | None:
-        """Return a configuration exactly at a goal, to which a straight way leads; or None."""
+        """Return a configuration exactly at a goal, reachable by a straight line; or None."""
         checker, tolerance = self._search.request.checker, self._tolerances[goal]
         X_BT = self._targets.poses[goal].copy()
         if not self._X_LT[:3, 3].any():
             target = X_BT.copy()
             target[:3, :3] = X_BT[:3, :3] @ self._X_LT[:3, :3].T
         else:
-            # The link's origin has a place only once the orientation is chosen: the node's.
+            # With a free orientation, the node's is used to place the link's origin.
             if tolerance.free[3:].any():
                 X_BT[:3, :3] = self._tip_pose(q)[:3, :3]
             target = X_BT @ np.linalg.inv(self._X_LT)
@@ -244,7 +243,7 @@ class _Targets:
 
 
 def _final(tolerance: IkTolerance, config: RrtConfig) -> IkTolerance:
-    """Return what may be left at the end: the goal's tolerance, or the settings' if smaller."""
+    """Return the final tolerance: the minimum of the goal's and the settings'."""
     task = config.task_space_planning_params
     finals = (task.translation_target_final_tolerance, task.orientation_target_final_tolerance)
     position, turn = (
@@ -255,7 +254,7 @@ def _final(tolerance: IkTolerance, config: RrtConfig) -> IkTolerance:
 
 
 def _slack(tolerance: IkTolerance) -> Array:
-    """Return what of each component of an error does not matter, shape (6,)."""
+    """Return the unconstrained range of each error component, shape (6,)."""
     return np.where(np.isfinite(tolerance.axes), tolerance.axes, 0.0) + np.where(
         tolerance.free, np.inf, 0.0
     )
@@ -286,7 +285,7 @@ def _both(request: PlanRequest, link: str) -> int:
     """Return the address of the link's pose and Jacobian over the request's joints.
 
     Raises:
-        InvalidConfig: no code can be generated on this machine.
+        InvalidConfig: code cannot be generated on this machine.
     """
     checker = request.checker
     robot = checker.robot

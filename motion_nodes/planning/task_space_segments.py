@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces of a tool's path: straight lines, turns on the spot, arcs of circles; and their chain."""
+"""Segments of a tool path: straight lines, rotations on the spot, circular arcs.
+
+And their chain.
+"""
 
 from __future__ import annotations
 
@@ -16,19 +19,19 @@ from motion_nodes.model.poses import rotation_about
 from motion_nodes.model.tree import Array
 
 NO_WAY = 1e-6
-"""[m] Translations shorter than this are none."""
+"""Shorter translations count as none [m]."""
 NO_TURN = 1e-6
-"""[rad] Rotations smaller than this are none."""
+"""Smaller rotations count as none [rad]."""
 _SMOOTH = 1e-4
-"""[rad] A change of direction below this is no corner."""
+"""Changes of direction below this are not corners [rad]."""
 
 
 class Segment(Protocol):
-    """One piece of a path, gone along from share 0 to share 1."""
+    """One segment of a path, parameterized from 0 to 1."""
 
     @property
     def length(self) -> float:
-        """Way of the tool [m], or if it stays in place its turn [rad]."""
+        """Path length of the tool [m], or its rotation angle if it does not translate [rad]."""
 
     @property
     def translates(self) -> bool:
@@ -38,14 +41,14 @@ class Segment(Protocol):
         """Return the tool's pose, shape (4, 4)."""
 
     def direction(self, share: float) -> Array:
-        """Return the unit vector along the way or, on the spot, along the turn's axis, (3,)."""
+        """Return the unit tangent or, on the spot, the rotation axis, (3,)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """A straight way with the orientation turned at an even rate about a fixed axis (slerp).
+    """A straight line with uniform rotation about a fixed axis (slerp).
 
-    Either may be nothing, but not both.
+    Either may be zero, but not both.
     """
 
     start: Array
@@ -55,7 +58,7 @@ class Line:
 
     @cached_property
     def way(self) -> Array:
-        """From start to end [m], shape (3,)."""
+        """Displacement from start to end [m], shape (3,)."""
         return np.asarray(self.end[:3, 3] - self.start[:3, 3])
 
     @cached_property
@@ -70,7 +73,7 @@ class Line:
 
     @property
     def length(self) -> float:
-        """Way of the tool [m], or if it stays in place its turn [rad]."""
+        """Path length of the tool [m], or its rotation angle if it does not translate [rad]."""
         return float(np.linalg.norm(self.way if self.translates else self.turn))
 
     def pose(self, share: float) -> Array:
@@ -81,40 +84,40 @@ class Line:
         return X
 
     def direction(self, share: float) -> Array:
-        """Return the unit vector along the way or, on the spot, along the turn's axis, (3,)."""
+        """Return the unit tangent or, on the spot, the rotation axis, (3,)."""
         vector = self.way if self.translates else self.start[:3, :3] @ self.turn
         return np.asarray(vector / np.linalg.norm(vector))
 
     def part(self, begin: float, end: float) -> Line:
-        """Return the line between two shares."""
+        """Return the line between two path parameters."""
         return Line(self.pose(begin), self.pose(end))
 
 
 @dataclass(frozen=True, eq=False)
 class Arc:
-    """A part of a circle."""
+    """A circular arc."""
 
     start: Array
     """Pose, shape (4, 4)."""
     center: Array
-    """[m], shape (3,)."""
+    """Centre [m], shape (3,)."""
     axis: Array
-    """Unit vector; the tool goes round it by the right-hand rule, shape (3,)."""
+    """Unit axis of rotation (right-hand rule), shape (3,)."""
     angle: float
-    """[rad], above 0."""
+    """Angle [rad], above 0."""
     orientation: Literal["kept", "tangent", "target"] = "kept"
-    """As at the start; turning with the direction of motion; or to that of a target (slerp)."""
+    """Constant; rotating with the direction of motion; or to a target (slerp)."""
     target: Array | None = None
     """Rotation at the end, shape (3, 3)."""
 
     @cached_property
     def radius(self) -> float:
-        """Of the circle [m]."""
+        """Radius of the circle [m]."""
         return float(np.linalg.norm(self.start[:3, 3] - self.center))
 
     @property
     def length(self) -> float:
-        """Way of the tool [m]."""
+        """Path length of the tool [m]."""
         return self.radius * self.angle
 
     @property
@@ -139,14 +142,14 @@ class Arc:
         return X
 
     def direction(self, share: float) -> Array:
-        """Return the unit vector along the way, shape (3,)."""
+        """Return the unit tangent, shape (3,)."""
         arm = self.pose(share)[:3, 3] - self.center
         return np.asarray(np.cross(self.axis, arm) / self.radius)
 
 
 @dataclass(frozen=True, eq=False)
 class TaskSpacePath:
-    """Segments one after the other."""
+    """Consecutive segments."""
 
     segments: tuple[Segment, ...]
 
@@ -157,7 +160,7 @@ class TaskSpacePath:
 
     @property
     def length(self) -> float:
-        """Length of all [m, where the tool turns on the spot rad]."""
+        """Total length [m; rad for rotations on the spot]."""
         return float(sum(segment.length for segment in self.segments))
 
     @property
@@ -192,14 +195,14 @@ def arc_through(start: Array, mid: Array, end: Array) -> Arc:
 
     Args:
         start: pose, shape (4, 4).
-        mid: position on the way [m], shape (3,).
-        end: position to get to [m], shape (3,).
+        mid: intermediate position [m], shape (3,).
+        end: end position [m], shape (3,).
 
     Raises:
-        InvalidCommand: two of the points are the same, or all are on a line.
+        InvalidCommand: two of the points are equal, or all are collinear.
 
-    Source: centre of the circumscribed circle of a triangle, from the chords a and b from start:
-    c = start + ((|a|^2 b - |b|^2 a) x (a x b)) / (2 |a x b|^2).
+    Source: centre of the circumscribed circle of a triangle, from the chords a and b from start: c
+    = start + ((|a|^2 b - |b|^2 a) x (a x b)) / (2 |a x b|^2).
     """
     a, b = mid - start[:3, 3], end - start[:3, 3]
     lengths = np.linalg.norm(a), np.linalg.norm(b), np.linalg.norm(b - a)
@@ -218,15 +221,15 @@ def arc_through(start: Array, mid: Array, end: Array) -> Arc:
 
 
 def arc_along(start: Array, tangent: Array, end: Array) -> Arc:
-    """Return the arc from a pose, beginning in a direction, to a point.
+    """Return the arc from a pose with an initial direction to a point.
 
     Args:
         start: pose, shape (4, 4).
         tangent: unit vector, shape (3,).
-        end: position to get to [m], shape (3,).
+        end: end position [m], shape (3,).
 
     Raises:
-        InvalidCommand: the point is where it starts, or straight ahead or behind.
+        InvalidCommand: the end is equal to the start, or straight ahead or behind.
 
     Source: the angle between tangent and chord is half the arc's (tangent-chord theorem), so the
     radius is |chord| / (2 sin).
@@ -248,6 +251,6 @@ def arc_along(start: Array, tangent: Array, end: Array) -> Arc:
 
 
 def _angle(begin: Array, end: Array, axis: Array) -> float:
-    """Return by how much one arm is turned to the other about an axis [rad], 0 to a full turn."""
+    """Return the rotation from one vector to another about an axis [rad], 0 to 2 pi."""
     angle = math.atan2(float(np.cross(begin, end) @ axis), float(begin @ end))
     return angle if angle > 0.0 else angle + 2.0 * math.pi

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tree planners share: start and goals of a request, batches of work, paths out of trees."""
+"""Common parts of tree planners: start and goals, batches of iterations, path extraction."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from motion_nodes.planning.planning_problem import PlanRequest, PlanResult, Plan
 from motion_nodes.planning.start_state import check_search_start
 
 _BATCH_TIME = 2e-3
-"""About so long a kernel runs before Python looks at clock and cancelling [s]."""
+"""Approximate duration of a kernel call between checks of timeout and cancellation [s]."""
 
 
 @dataclass(frozen=True, eq=False)
 class SearchTree:
-    """A tree as it can be drawn."""
+    """A tree for visualization."""
 
     nodes: Array
     """Shape (m, n)."""
@@ -45,15 +45,15 @@ class SearchTree:
 
 @dataclass(frozen=True, eq=False)
 class SearchEnds:
-    """Where a search may start and end."""
+    """Start and goals of a search."""
 
     start: Array
-    """Free and inside the limits, shape (n,)."""
+    """Collision-free and within the limits, shape (n,)."""
     goals: GoalConfigurations
 
 
 def find_ends(request: PlanRequest) -> SearchEnds | PlanResult:
-    """Return start and goals of a request, or the result that says what is wrong with them."""
+    """Return start and goals of a request, or the result if they are invalid."""
     began = time.perf_counter()
     start = check_search_start(request.checker, request.start)
     if start.status is not None:
@@ -65,7 +65,7 @@ def find_ends(request: PlanRequest) -> SearchEnds | PlanResult:
 
 
 def space_of(request: PlanRequest, weights: ArrayLike | None) -> JointSpace:
-    """Return the joints of a request with weights, none given: 1 each.
+    """Return the joints of a request with weights; default: 1 each.
 
     Raises:
         InvalidConfig: weights of wrong length or sign.
@@ -75,13 +75,13 @@ def space_of(request: PlanRequest, weights: ArrayLike | None) -> JointSpace:
 
 
 def kernel_space(space: JointSpace, *points: ArrayLike) -> TreeSpace:
-    """Return a space as kernels take it; points tell where to draw where a joint has no end."""
+    """Return a space for kernels; points define the sampling range of unlimited joints."""
     low, high = space.bounds(*points)
     return TreeSpace(low, high, space.wraps.copy(), np.array(space.weights))
 
 
 def new_tree(root: Array, room: int, seed: int) -> Tree:
-    """Return a tree of one node with room for more."""
+    """Return a tree of one node with capacity for more."""
     nodes = np.empty((room, len(root)))
     parent = np.full(room, -1, np.int64)
     nodes[0] = root
@@ -91,7 +91,7 @@ def new_tree(root: Array, room: int, seed: int) -> Tree:
 
 @dataclass(frozen=True)
 class SearchOutcome:
-    """How a search ended."""
+    """Outcome of a search."""
 
     found: bool
     status: PlanStatus
@@ -102,7 +102,7 @@ SOLVED = SearchOutcome(True, PlanStatus.SOLVED, "")
 
 
 class Growth:
-    """Grows a tree in batches until something is found or it has to end."""
+    """Grows a tree in batches until a path is found or the search has to end."""
 
     def __init__(self, request: PlanRequest, began: float, max_iterations: int, tries: int) -> None:
         self._request, self._began = request, began
@@ -115,7 +115,7 @@ class Growth:
         return time.perf_counter() - self._began
 
     def excuse(self, duration: float) -> None:
-        """Leave a duration [s], such as that of compiling, out of the time for planning."""
+        """Exclude a duration [s], such as that of compiling, from the planning time."""
         self._began += duration
 
     def ended(self, request: PlanRequest) -> PlanStatus | None:
@@ -126,7 +126,7 @@ class Growth:
         return PlanStatus.TIMED_OUT if late else None
 
     def failed(self, status: PlanStatus, iterations: int) -> SearchOutcome:
-        """Return the outcome of a search that ended without a path."""
+        """Return the outcome of a failed search."""
         words = {
             PlanStatus.CANCELLED: "cancelled",
             PlanStatus.TIMED_OUT: f"no path in {self._request.timeout:.3g} s; more time may find "
@@ -141,16 +141,16 @@ class Growth:
         tree: Tree,
         done: Callable[[], bool] = lambda: False,
     ) -> SearchOutcome:
-        """Call ``grow`` with numbers of iterations until it finds something or has to end.
+        """Call ``grow`` with numbers of iterations until it finds a path or has to end.
 
         Args:
             grow: grows the tree and returns one of the kernels' outcomes.
-            tree: that grows.
-            done: asked after each batch; True ends the search.
+            tree: the tree.
+            done: called after each batch; True ends the search.
         """
         request, now = self._request, time.perf_counter()
         code = grow(0)
-        # Kernels are compiled at their first use ever, which is no part of planning.
+        # The compilation of kernels at their first use is not part of planning.
         self._began += time.perf_counter() - now
         if code == FOUND:
             return SOLVED
@@ -187,7 +187,7 @@ class TreeSearch:
     space: JointSpace
     start: Array
     goals: Array
-    """Configurations, any of which will do, shape (g, n)."""
+    """Alternative goal configurations, shape (g, n)."""
     tree: Tree
     kernel_space: TreeSpace
     checker: Checker
@@ -195,11 +195,11 @@ class TreeSearch:
 
     @property
     def shortest(self) -> float:
-        """Length of the straight way to the nearest goal; no path is shorter."""
+        """Length of the straight line to the nearest goal; a lower bound of any path."""
         return float(self.space.distance(self.goals, self.start).min())
 
     def path_to(self, node: int, end: Array | None = None) -> Array:
-        """Return the way from the root to a node, and on to an end; ends are exact to the bit."""
+        """Return the path from the root to a node, and on to an end; ends are exact."""
         parent = self.tree.parent
         rows = [node]
         while parent[rows[-1]] >= 0:
@@ -211,16 +211,16 @@ class TreeSearch:
 
 
 class FoundPath(NamedTuple):
-    """What a search led to."""
+    """Path found by a search."""
 
     outcome: SearchOutcome
     path: Array | None = None
     goal: int = 0
-    """Which row of the goals, or which goal, the path leads to."""
+    """Index of the goal that the path leads to."""
 
 
 class TreePlanner(ABC):
-    """Plans with one tree from the start to configurations that fulfil the goals."""
+    """Plans with one tree from the start to configurations that satisfy the goals."""
 
     name: str
 
@@ -228,7 +228,7 @@ class TreePlanner(ABC):
         self._tree: SearchTree | None = None
 
     def tree(self) -> SearchTree | None:
-        """Return the tree of the last search, to draw."""
+        """Return the tree of the last search, for visualization."""
         return self._tree
 
     def run(
@@ -239,7 +239,7 @@ class TreePlanner(ABC):
         max_sampling: int,
         room: int,
     ) -> PlanResult:
-        """Check start and goals, search, and return what was found."""
+        """Check start and goals, search, and return the result."""
         began = time.perf_counter()
         space = space_of(request, weights)
         ends = find_ends(request)
@@ -274,7 +274,7 @@ class TreePlanner(ABC):
         began: float,
         started: float,
     ) -> PlanResult:
-        """Return what was found as a result, and keep the tree."""
+        """Return the result of a search, and store the tree."""
         self._tree = drawn(search.tree)
         now = time.perf_counter()
         return PlanResult(
@@ -292,17 +292,17 @@ class TreePlanner(ABC):
 
     @abstractmethod
     def search(self, search: TreeSearch) -> FoundPath:
-        """TreeSearch; the start is no goal."""
+        """Search a path; the start is not a goal."""
 
 
 def drawn(tree: Tree) -> SearchTree:
-    """Return a copy of a tree, to draw."""
+    """Return a copy of a tree, for visualization."""
     count = int(tree.count[0])
     return SearchTree(frozen(tree.nodes[:count]), tree.parent[:count].copy())
 
 
 def check_number(name: str, value: float, least: float, most: float = math.inf) -> None:
-    """Raise InvalidConfig unless a setting is a finite number between bounds."""
+    """Raise InvalidConfig unless a setting is a finite number within bounds."""
     if not (least <= value <= most) or not math.isfinite(value):
         allowed = f"at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
         raise InvalidConfig(f"{name} is {value!r}; it must be {allowed}.")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Have what planning needs compiled, in a process of its own.
+"""Compile everything that planning needs, in a separate process.
 
-The kernels are compiled once on a machine, which takes half a minute and holds Python's lock all
-the while: in a process that controls a robot nothing else would run. So a node has another process
-do it, and then loads what that one has kept.
+The kernels are compiled once per machine, which takes half a minute and holds Python's global lock:
+in a process that controls a robot nothing else would run. A node therefore starts another process
+for it, and then loads the cached code.
 
 ``python -m motion_nodes.planning.warm_up ROBOT`` is that process.
 """
@@ -34,17 +34,17 @@ from motion_nodes.trajectory.blended_path import CornerBlending
 from motion_nodes.trajectory.time_parameterization import retime
 
 _DEFAULT, _ALL = "planning", "planning-all"
-"""Marks in the cache: the default planner and what is around it; all planners."""
+"""Markers in the cache: the default planner and its environment; all planners."""
 _POLL = 0.05  # [s]
 _LITTLE = 0.05  # [rad or m]
 
 
 def small_motion(checker: CollisionChecker, tip: str | None = None) -> PlanRequest:
-    """Return a request that uses all that others do, and is soon done, for all may be touched.
+    """Return a trivial planning request (all collisions allowed) that exercises every kernel.
 
     Args:
         checker: of the joints that move a little from ``home``.
-        tip: link whose pose is the goal; None: the goal is where the joints are.
+        tip: link whose pose is the goal; None: a joint goal at the current positions.
     """
     room, robot = checker.snapshot(), checker.robot
     links = dict.fromkeys(robot.tree.frame_names, True)
@@ -62,13 +62,13 @@ def small_motion(checker: CollisionChecker, tip: str | None = None) -> PlanReque
 
 
 def _time_a_bend(checker: CollisionChecker) -> None:
-    """Time a path with a corner: that of a small motion is straight, and timed in closed form."""
+    """Time-parameterize a path with a corner: a straight one is timed in closed form."""
     indices, clip = checker.robot.indices(checker.joint_names), checker.limits.clip
     start = clip(checker.robot.home[indices])
     corner = start.copy()
     corner[::2] += _LITTLE
     path = clip(np.array([start, corner, start + _LITTLE]))
-    # What there is to complain of, such as limits that are missing, requests will be told.
+    # Ignore errors here (e.g. missing limits); real requests will report them.
     with contextlib.suppress(MotionError):
         retime(path, checker.limits, blending=CornerBlending(PlanOptions().blend))
 
@@ -76,11 +76,11 @@ def _time_a_bend(checker: CollisionChecker) -> None:
 def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
     """Compile or load what planning needs, so that no request has to wait for it.
 
-    The first time on a machine that takes some seconds for each planner; later starts load it.
+    The first time on a machine this takes some seconds per planner; later starts load the code.
 
     Args:
         checker: of a robot that motions will be planned for.
-        planners: names of those that will be used; empty: the default one.
+        planners: names of planners; empty: the default one.
     """
     _time_a_bend(checker)
     request = small_motion(checker)
@@ -90,7 +90,7 @@ def warm_up(checker: CollisionChecker, planners: Iterable[str] = ("",)) -> None:
 
 
 def load_planning(robot: Robot) -> None:
-    """Load, or compile, what planning with the default planner needs, for each group with a tip."""
+    """Load, or compile, what the default planner needs, for each group with a tip."""
     for group in robot.groups.values():
         if group.tip is not None:
             checker = CollisionChecker(robot, group.joints)
@@ -100,20 +100,20 @@ def load_planning(robot: Robot) -> None:
 
 
 def is_prepared() -> bool:
-    """Return whether all planners' kernels are compiled on this machine, or cannot be kept."""
+    """Return whether all planners' kernels are compiled on this machine, or there is no cache."""
     return jit.is_compiled(_ALL) is not False
 
 
 def compile_apart(robot: str, ready: Callable[[], None], given_up: Callable[[], bool]) -> None:
-    """Have another process compile what planning needs, unless that was done on this machine.
+    """Compile what planning needs in another process, unless already done on this machine.
 
-    Without a cache nothing of that can be kept: then it is compiled where it is used.
+    Without a cache the code is compiled where it is used.
 
     Args:
         robot: name, or path of its description.
-        ready: called once, when the default planner's part can be loaded, or has to be compiled
-            here because the other process could not.
-        given_up: asked all the while; True ends the other process.
+        ready: called once, when the default planner's code can be loaded, or has to be compiled
+            here because the other process failed.
+        given_up: polled; True ends the other process.
     """
     if is_prepared():
         ready()
@@ -134,7 +134,7 @@ def compile_apart(robot: str, ready: Callable[[], None], given_up: Callable[[], 
 
 
 def main() -> None:
-    """Compile for the robot that the command line names, out of the way of all else."""
+    """Compile for the robot named on the command line, at low priority."""
     with contextlib.suppress(OSError):
         os.nice(15)
     robot = load_robot(sys.argv[1])

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world around a robot: shapes, objects, who may touch whom, and what collides."""
+"""The world around a robot: shapes, objects, allowed collisions, and collision checks."""

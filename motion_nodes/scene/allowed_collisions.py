@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may touch whom: pairs of links and objects that are not checked for collision."""
+"""Allowed collision matrix: pairs of links and objects that are not checked."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ Pair = tuple[str, str]
 
 
 def pair_of(a: str, b: str) -> Pair:
-    """Return two names as a pair whose order does not matter."""
+    """Return two names as an unordered pair."""
     return (a, b) if a <= b else (b, a)
 
 
 @dataclass(frozen=True)
 class AllowedCollisions:
-    """Exceptions from checking, by names of links, objects and attached bodies; immutable.
+    """Allowed collisions, by names of links, objects and attached bodies; immutable.
 
-    What is said of a pair counts; else what is said of one of its names; else it is checked. If
-    something is said of both names, they must agree to allow.
+    Lookup order: explicit pair entry; then per-name defaults (both must allow if both exist);
+    otherwise the pair is checked.
     """
 
     pairs: Mapping[Pair, bool] = field(default_factory=lambda: MappingProxyType({}))
-    """True for a pair that may touch, False for one that is checked although a name's default
-    allows it; keys from :func:`pair_of`."""
+    """True for a pair whose collision is allowed, False for one that is checked although a name's
+    default allows it; keys from :func:`pair_of`."""
     defaults: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType({}))
-    """The same by name, for all pairs that it is in."""
+    """Default per name, for all pairs that contain it."""
 
     def allows(self, a: str, b: str) -> bool:
-        """Return whether two things may touch."""
+        """Return whether a collision is allowed."""
         said = self.pairs.get(pair_of(a, b))
         if said is not None:
             return said
@@ -38,7 +38,7 @@ class AllowedCollisions:
         return bool(defaults) and all(defaults)
 
     def with_pairs(self, pairs: Iterable[Pair], allowed: bool | None = True) -> AllowedCollisions:
-        """Return the same with something else said of pairs; None takes back what was said."""
+        """Return a copy with other entries of pairs; None removes the entry."""
         changed = dict(self.pairs)
         for a, b in pairs:
             if allowed is None:
@@ -48,7 +48,7 @@ class AllowedCollisions:
         return AllowedCollisions(MappingProxyType(changed), self.defaults)
 
     def with_default(self, name: str, allowed: bool | None) -> AllowedCollisions:
-        """Return the same with something else said of a name; None takes back what was said."""
+        """Return a copy with another default of a name; None removes it."""
         changed = dict(self.defaults)
         if allowed is None:
             changed.pop(name, None)

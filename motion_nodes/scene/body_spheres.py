@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Solids covered by spheres, for what moves: links without spheres of their own, carried bodies.
+"""Sphere covers of solids that move: links without spheres of their own, attached bodies.
 
-Together the spheres hold the whole solid, so what is free for the spheres is free for the solid;
-how far they reach beyond it is known (``excess``), so it is known how much they overstate.
+Together the spheres contain the whole solid, so a configuration that is collision-free for the
+spheres is so for the solid; the max distance by which they exceed it is known (``excess``).
 """
 
 from __future__ import annotations
@@ -20,29 +20,28 @@ from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleM
 from motion_nodes.scene.signed_distance import signed_distance
 
 COUNT = 48
-"""How many spheres hold one solid at most."""
-_SAMPLES = 12  # of the surface along the edge of a cell
+"""Max number of spheres per solid."""
+_SAMPLES = 12  # surface samples along the edge of a cell
 
 
 @dataclass(frozen=True, eq=False)
 class Cover:
-    """Spheres that hold a solid."""
+    """Spheres that contain a solid."""
 
     spheres: Array
     """Centre and radius [m] in the solid's frame, shape (s, 4)."""
     excess: float
-    """How far they reach beyond the solid at most [m]."""
+    """Max distance by which they exceed the solid [m]."""
 
 
 def cover(solid: Solid) -> Cover:
-    """Return at most ``COUNT`` spheres that hold a solid.
+    """Return at most ``COUNT`` spheres that contain a solid.
 
-    The box around the solid is cut into cells that are about cubes, and each cell gets a sphere
-    that holds what of the solid is in it. Of the few ways to cut, the one with the least excess is
-    taken.
+    The bounding box of the solid is divided into nearly cubic cells, and each cell gets a sphere
+    that contains its part of the solid. Of several divisions the one with the least excess is used.
 
     Raises:
-        InvalidCommand: for a half space, which no spheres hold.
+        InvalidCommand: a half space cannot be covered.
     """
     if isinstance(solid, HalfSpace):
         raise InvalidCommand(
@@ -71,7 +70,7 @@ def _ways_to_cut(bounds: Array) -> list[tuple[int, int, int]]:
     """Return numbers of cells along the axes, coarse before fine."""
     sizes = np.maximum(bounds[1] - bounds[0], 1e-6)
     ways = []
-    # A round or slanted solid leaves cells of its box empty: up to twice as many may do.
+    # Round or slanted solids leave cells of their box empty: up to twice as many are tried.
     for edge in np.geomspace(float(sizes.max()), float(sizes.max()) / 40.0, 60):
         cells = np.maximum(1, np.round(sizes / edge)).astype(int)
         if cells.prod() > 2 * COUNT:
@@ -81,7 +80,7 @@ def _ways_to_cut(bounds: Array) -> list[tuple[int, int, int]]:
 
 
 def _of_cells(solid: Solid, cells: tuple[int, int, int]) -> Cover:
-    """Return a sphere for each cell that holds a part of the solid."""
+    """Return a sphere for each cell that contains a part of the solid."""
     low, high = _bounds(solid)
     size = (high - low) / cells
     if isinstance(solid, Box):
@@ -90,7 +89,7 @@ def _of_cells(solid: Solid, cells: tuple[int, int, int]) -> Cover:
         spheres = np.column_stack((centres, np.full(len(centres), 0.5 * np.linalg.norm(size))))
     else:
         spheres = _around_samples(solid, low, size, cells)
-    # No point of a sphere is farther away than its centre by more than its radius.
+    # A point of a sphere is farther away than its centre by at most its radius.
     excess = float((signed_distance(solid, spheres[:, :3])[0] + spheres[:, 3]).max())
     return Cover(frozen(spheres), max(0.0, excess))
 
@@ -98,7 +97,7 @@ def _of_cells(solid: Solid, cells: tuple[int, int, int]) -> Cover:
 def _around_samples(solid: Solid, low: Array, size: Array, cells: tuple[int, int, int]) -> Array:
     spacing = max(float(size.min()), float(size.max()) / 4.0) / _SAMPLES
     surface, inside = _samples(solid, spacing), _inside(solid, 3.0 * spacing)
-    # How far any other point may be from the nearest sample.
+    # Max distance of any point from the nearest sample.
     gaps = np.repeat([math.sqrt(0.5), 3.0 * math.sqrt(0.75)], (len(surface), len(inside)))
     samples = np.concatenate((surface, inside))
     place = np.clip(((samples - low) / np.maximum(size, 1e-12)).astype(int), 0, np.array(cells) - 1)
@@ -113,7 +112,7 @@ def _around_samples(solid: Solid, low: Array, size: Array, cells: tuple[int, int
 
 
 def _row(capsule: Capsule) -> Cover:
-    """Return equal spheres along a capsule: as many as keep within 5 % of its radius, or COUNT."""
+    """Return equal spheres along a capsule: enough for an excess of 5 % of its radius, or COUNT."""
     greatest = 2.0 * capsule.radius * math.sqrt(1.05**2 - 1.0)
     count = 1 + min(COUNT - 1, math.ceil(capsule.length / greatest))
     radius = math.hypot(capsule.radius, 0.5 * capsule.length / max(1, count - 1))
@@ -123,7 +122,7 @@ def _row(capsule: Capsule) -> Cover:
 
 
 def _bounds(solid: Solid) -> Array:
-    """Return least and greatest corner of the box around a solid, shape (2, 3)."""
+    """Return min and max corner of the bounding box of a solid, shape (2, 3)."""
     if isinstance(solid, Box):
         half = 0.5 * np.asarray(solid.size)
     elif isinstance(solid, Cylinder):
@@ -137,7 +136,7 @@ def _bounds(solid: Solid) -> Array:
 
 
 def _samples(solid: Solid, spacing: float) -> Array:
-    """Return points of the surface; any other is within ``spacing / sqrt(2)`` of one of them."""
+    """Return surface samples; every surface point is within ``spacing / sqrt(2)`` of one."""
     if isinstance(solid, (Cylinder, Cone)):
         return _round_surface(solid, spacing)
     return _triangle_surface(surface_of(solid).corners, spacing)  # type: ignore[arg-type]
@@ -176,7 +175,7 @@ def _round_surface(solid: Cylinder | Cone, spacing: float) -> Array:
 
 
 def _triangle_surface(corners: Array, spacing: float) -> Array:
-    """Return points of triangles, of which each other point has one within reach."""
+    """Return samples of triangle surfaces that cover every surface point, shape (m, 3)."""
     points = []
     for a, b, c in corners:
         longest = max(np.linalg.norm(b - a), np.linalg.norm(c - b), np.linalg.norm(a - c))
@@ -185,9 +184,9 @@ def _triangle_surface(corners: Array, spacing: float) -> Array:
         weights = np.stack((i, j - i, n - j), axis=1) / n
         points.append(weights @ np.stack((a, b, c)))
     joined = np.concatenate(points)
-    # One point for each cell of a grid suffices; those that fall away have a neighbour.
+    # One point per grid cell suffices; removed points have a neighbour.
     cell = (joined / (0.5 * spacing)).round().astype(np.int64)
     cell -= cell.min(axis=0)
-    key = cell @ np.array([1, 1 << 20, 1 << 40])  # one number is sorted quicker than a row
+    key = cell @ np.array([1, 1 << 20, 1 << 40])  # sorting one number is faster than sorting a row
     _, kept = np.unique(key, return_index=True)
     return np.asarray(joined[kept])

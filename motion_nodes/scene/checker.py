@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a robot collides: with itself, with what stands around it, with what it carries."""
+"""Collision checks of a robot: with itself, with the world, with attached bodies."""
 
 from __future__ import annotations
 
@@ -45,25 +45,26 @@ _LOG = logging.getLogger(__name__)
 class CollisionChecker:
     """Checks configurations of a robot's joints against a scene.
 
-    The robot is its collision spheres (or, of links without, spheres around their collision
-    geometry); what it carries is covered by spheres, too: fast enough to search with. The true
-    shapes are what :attr:`exact` checks, which has the last word.
+    The robot is represented by its collision spheres (links without: spheres around their collision
+    geometry); attached bodies are covered by spheres, too. This is fast enough for planners. The
+    exact geometry is checked by :attr:`exact`, which is decisive.
 
-    Checks may run in several threads at once; changes may not: give each thread a
+    Checks may run in several threads concurrently; changes may not: give each thread a
     :meth:`snapshot`.
     """
 
     joint_names: tuple[str, ...]
-    """The joints of a configuration, in its order."""
+    """The joints of a configuration, in order."""
     limits: JointLimits
     """Limits of these joints."""
     robot: Robot
     scene: Scene
-    """What is checked against."""
+    """The scene."""
     resolution: Array
-    """Greatest step of each joint between two configurations of an edge [rad or m], shape (n,)."""
+    """Max step of each joint between two checked configurations of an edge [rad or m], shape (n,).
+    """
     clearance: float
-    """Pairs that are nearer than this count as colliding [m]."""
+    """Min allowed distance of pairs [m]."""
 
     def __init__(
         self,
@@ -76,24 +77,25 @@ class CollisionChecker:
         resolution: float | ArrayLike | None = None,
         generic: bool = False,
     ) -> None:
-        """Prepare; code may be compiled the first time for a robot.
+        """Create a checker; code may be compiled at the first use of a robot.
 
         Args:
             robot: with collision spheres or collision geometry.
-            joints: names, or the name of a group; default: all that are commanded. The others stand
-                as in ``home`` until :meth:`set_positions`.
+            joints: names, or the name of a group; default: all commanded joints. The others are as
+                in ``home`` until :meth:`set_positions`.
             scene: the world; default: empty.
-            X_WB: pose of the robot's base frame in the world, shape (4, 4); default: at the origin.
+            X_WB: pose of the robot's base frame in the world, shape (4, 4); default: identity.
             clearance: see the attribute [m].
-            resolution: of edges: a length is how far a sphere may move between two configurations
-                that are checked [m], default 2 cm; an array holds the step of each joint
-                [rad or m], shape (n,).
+            resolution: of edges: a scalar is the max displacement of a sphere between two checked
+                configurations [m], default 2 cm; an array is the max step of each joint [rad or m],
+                shape (n,).
             generic: True to use no generated code.
 
         Raises:
-            UnknownJoint, UnknownGroup: for a name that the robot has not.
-            InvalidConfig: a joint twice; a clearance or resolution that is not positive or finite.
-            InvalidCommand: a pose that is none.
+            UnknownJoint, UnknownGroup: for a name that the robot does not have.
+            InvalidConfig: a duplicate joint; a clearance or resolution that is not positive or
+                finite.
+            InvalidCommand: invalid pose.
         """
         self.robot = robot
         if isinstance(joints, str):
@@ -124,11 +126,11 @@ class CollisionChecker:
         self.set_scene(scene or self.scene)
 
     def set_scene(self, scene: Scene) -> None:
-        """Check against another scene from now on; what it shares with the one before is kept.
+        """Replace the scene; data of unchanged parts is reused.
 
         Raises:
-            UnknownFrame: something is attached to a link that the robot has not; then the scene
-                before stays.
+            UnknownFrame: a body is attached to a link that the robot does not have; the previous
+                scene stays.
         """
         known = {body.carried: body for body in self._bodies if body.carried}
         carried = []
@@ -136,22 +138,22 @@ class CollisionChecker:
             self.robot.tree.link(item.link)
             carried.append(known.get(item) or carried_body(item))
         bodies = (*self._links, *carried)
-        if bodies != self._bodies:  # the same objects: then what is packed of them can stay
+        if bodies != self._bodies:  # unchanged bodies need not be packed again
             self._bodies = bodies
         self._pairs_to_check = checked_pairs(self.robot, self._bodies, scene.allowed)
         self.scene = scene
         self._generic = self._table = self._exact = None
 
     def set_positions(self, positions: Mapping[str, float] | ArrayLike) -> None:
-        """Set where the joints stand that are not in a configuration.
+        """Set the positions of joints that are not in a configuration.
 
         Args:
             positions: by name of the joint, or over ``robot.joint_names`` [rad or m]; those of the
                 configuration's own joints have no effect.
 
         Raises:
-            UnknownJoint: for a name that the robot has not.
-            InvalidCommand: a value that is not finite, or a wrong number of them.
+            UnknownJoint: for a name that the robot does not have.
+            InvalidCommand: a value that is not finite, or wrong length.
         """
         self._positions = changed_positions(self.robot, self._positions, positions)
         self._table = self._exact = None
@@ -160,13 +162,13 @@ class CollisionChecker:
         """Set the pose of the robot's base frame in the world, shape (4, 4).
 
         Raises:
-            InvalidCommand: it is no pose.
+            InvalidCommand: invalid pose.
         """
         self._X_WB = checked_pose(np.asarray(X_WB, dtype=np.float64), "base of the robot")
         self._table = self._exact = None
 
     def set_clearance(self, clearance: float) -> None:
-        """Set how near pairs may be [m].
+        """Set the min allowed distance of pairs [m].
 
         Raises:
             InvalidConfig: it is negative or not finite.
@@ -177,7 +179,7 @@ class CollisionChecker:
         self._table = self._exact = None
 
     def set_sphere_margin(self, margin: float) -> None:
-        """Set how much more than the clearance spheres must be apart, but not true shapes [m].
+        """Set an additional clearance of spheres, not of the exact geometry [m].
 
         Raises:
             InvalidConfig: it is negative or not finite.
@@ -188,7 +190,7 @@ class CollisionChecker:
         self._table = None
 
     def set_resolution(self, resolution: float | ArrayLike | None) -> None:
-        """Set how finely edges are checked; see the argument of the same name when it is made.
+        """Set the resolution of edges; see the constructor.
 
         Raises:
             InvalidConfig: it is not positive or finite.
@@ -198,7 +200,7 @@ class CollisionChecker:
 
     @property
     def positions(self) -> Array:
-        """Where all joints stand that are not in a configuration, over ``robot.joint_names``."""
+        """Positions of joints that are not in a configuration, over ``robot.joint_names``."""
         return frozen(self._positions)
 
     @property
@@ -208,14 +210,14 @@ class CollisionChecker:
 
     @property
     def bodies(self) -> tuple[CollisionBody, ...]:
-        """What is checked: the links that have spheres, and what is carried."""
+        """Checked bodies: the links with spheres, and attached bodies."""
         return self._bodies
 
     @property
     def exact(self) -> ExactChecks:
-        """The checks of true shapes, in the scene as it is now; for one thread."""
+        """Checks of the exact geometry in the current scene; not thread-safe."""
         if self._exact is None:
-            # Imported here: it imports Numba, which searches by spheres do not need.
+            # Imported on demand: it imports Numba, which sphere checks do not need.
             from motion_nodes.scene.exact_checks import ExactChecks
 
             self._exact = ExactChecks(self)
@@ -223,11 +225,13 @@ class CollisionChecker:
 
     @property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Which of the bodies must not touch each other, as indices."""
+        """Checked pairs of bodies, as indices."""
         return self._pairs_to_check
 
     def is_free(self, q: ArrayLike) -> bool:
-        """Return whether nothing is touched; limits do not count. NaN is not free.
+        """Return whether a configuration is collision-free.
+
+        Joint limits are ignored. NaN is not free.
 
         Args:
             q: positions [rad or m], shape (n,).
@@ -248,11 +252,11 @@ class CollisionChecker:
         return self._compiled.calls.are_free(values, self._packed())
 
     def edge_free(self, a: ArrayLike, b: ArrayLike) -> bool:
-        """Return whether the straight way from ``a`` to ``b`` is free, ``b`` included, ``a`` not.
+        """Return whether the straight edge from ``a`` (exclusive) to ``b`` is collision-free.
 
         Args:
-            a: positions [rad or m], shape (n,).
-            b: the same.
+            a: start positions [rad or m], shape (n,).
+            b: end positions [rad or m], shape (n,).
 
         Raises:
             InvalidCommand: wrong number of positions.
@@ -263,12 +267,12 @@ class CollisionChecker:
         count = edge_step_count(end - start, self.resolution)
         if count is None:
             return False
-        # From coarse to fine: an obstacle in the middle is met soon.
+        # From coarse to fine: obstacles in the middle are found early.
         order = sorted(range(1, count + 1), key=lambda k: (k & -k, k), reverse=True)
         return all(self._is_free(start + (k / count) * (end - start)) for k in order)
 
     def distance(self, q: ArrayLike) -> Clearance:
-        """Return the nearest pair of all that must not touch, and how near it is.
+        """Return the closest checked pair, and its distance.
 
         Raises:
             InvalidCommand: wrong number of positions.
@@ -286,10 +290,9 @@ class CollisionChecker:
         return Clearance(nearest.distance, (nearest.first, nearest.second))
 
     def explain(self, q: ArrayLike) -> tuple[Contact, ...]:
-        """Return what is wrong with a configuration: limits, then links, carried things, world.
+        """Return all violations: joint limits, then links, attached bodies, world.
 
-        Within each kind the worst comes first. A joint that is not a finite number is all that is
-        told.
+        Within each kind the worst comes first. Positions that are not finite are reported alone.
 
         Raises:
             InvalidCommand: wrong number of positions.
@@ -303,11 +306,11 @@ class CollisionChecker:
         return in_order(contacts)
 
     def problems(self, q: ArrayLike, tolerance: float = 0.0) -> tuple[str, ...]:
-        """Say for people what is wrong with a configuration; empty if nothing is.
+        """Return all violations as text; empty if valid.
 
         Args:
             q: positions [rad or m], shape (n,).
-            tolerance: how far outside its limits a joint still counts as inside [rad or m].
+            tolerance: tolerance of joint limits [rad or m].
 
         Raises:
             InvalidCommand: wrong number of positions.
@@ -320,7 +323,7 @@ class CollisionChecker:
         return tuple(said)
 
     def sphere_positions(self, q: ArrayLike) -> Array:
-        """Return the spheres of robot and carried bodies in the world.
+        """Return the spheres of robot and attached bodies in the world.
 
         Returns:
             Centre and radius [m], shape (s, 4), in the order of ``sphere_bodies``.
@@ -329,15 +332,15 @@ class CollisionChecker:
 
     @property
     def sphere_bodies(self) -> tuple[str, ...]:
-        """Name of the link or carried body of each sphere."""
+        """Name of the link or attached body of each sphere."""
         return tuple(body.name for body in self._bodies for _ in body.spheres)
 
     def sphere_distances(self, q: ArrayLike) -> SphereDistances:
-        """Return of each sphere how far the nearest object is that it must not touch, and where.
+        """Return the distance of each sphere to the closest object it must not touch.
 
-        The clearance is not taken off. Objects that nothing of the robot can come within half a
-        metre of may be left out. With generated code, depths in a mesh that is not convex are those
-        in the boxes that fill it.
+        The clearance is not subtracted. Objects that no part of the robot can approach within half
+        a metre may be omitted. With generated code, depths in a non-convex mesh are those in its
+        filling boxes.
 
         Raises:
             InvalidCommand: wrong number of positions.
@@ -355,9 +358,9 @@ class CollisionChecker:
         return SphereDistances(distance, direction, positions, tuple(names))
 
     def sphere_pairs(self) -> SpherePairs:
-        """Return the distances of all pairs of spheres that must not touch, with gradients.
+        """Return the distances of all checked pairs of spheres, with gradients.
 
-        They are those of the robot and the scene as they are now. The clearance is not taken off.
+        For the current robot and scene. The clearance is not subtracted.
         """
 
         def poses(Q: Array) -> Array:
@@ -371,7 +374,7 @@ class CollisionChecker:
         return SpherePairs(self._bodies, self._pairs_to_check, self.scene, poses)
 
     def kernel(self) -> KernelChecker:
-        """Return the checks as machine code; later changes here do not reach it."""
+        """Return the checks as machine code; later changes have no effect on it."""
         if self._compiled is not None:
             table, calls = self._packed(), self._compiled.calls
             keep = (table, calls)
@@ -380,9 +383,9 @@ class CollisionChecker:
 
     def snapshot(self) -> CollisionChecker:
         """Return an independent copy, for another thread; compiled code is shared."""
-        other = copy.copy(self)  # what changes is replaced, never written to
+        other = copy.copy(self)  # data is replaced on change, never modified
         other._compiled = copy.copy(self._compiled)
-        other._exact = None  # its scratch memory is for one thread
+        other._exact = None  # its scratch memory is not thread-safe
         return other
 
     def _checked(self, q: ArrayLike, dimensions: int) -> Array:
@@ -437,9 +440,9 @@ class CollisionChecker:
 
 
 def _compiled_checks(robot: Robot, joints: tuple[str, ...]) -> CompiledChecks | None:
-    """Return the generated checks, or None where no code can be compiled."""
+    """Return the generated checks, or None if no code can be compiled."""
     try:
-        # Imported here: without llvmlite the generic checks have to do.
+        # Imported on demand: without llvmlite the generic checks are used.
         from motion_nodes.scene.compiled_checks import CompiledChecks
 
         return CompiledChecks(robot, joints)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects as leaves: the simple pieces that the kernels test spheres against.
+"""Objects as leaves: the primitive pieces that the kernels test spheres against.
 
-Most solids are one leaf, and the test is exact. A convex mesh is the triangles of its hull and one
-leaf that tells the inside: exact, too. Any other mesh is its triangles, and, if it is closed, boxes
-that fill its inside: spheres of at least ``FILLING`` of the mesh's size are never lost in it.
+Most solids are one leaf, and the test is exact. A convex mesh consists of the triangles of its hull
+and one leaf for its inside: exact, too. Any other mesh consists of its triangles, and, if closed,
+boxes that fill its inside: spheres of at least ``FILLING`` of the mesh's size cannot be inside
+undetected.
 """
 
 from __future__ import annotations
@@ -29,30 +30,30 @@ from motion_nodes.scene.scene import Part
 from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleMesh
 
 FILLING = 1.0 / 16.0
-"""Edge of the cells that fill a closed mesh, as a share of its longest side. A sphere with a radius
+"""Edge of the cells that fill a closed mesh, relative to its longest side. A sphere with a radius
 of sqrt(3) cells cannot be inside without touching a box or the surface."""
 
 
 @dataclass(frozen=True, eq=False)
 class Leaves:
-    """Pieces of an object, in the object's frame."""
+    """Leaves of an object, in the object's frame."""
 
     kind: Array
-    """Shape (k,)."""
+    """Kind of each leaf, shape (k,)."""
     X_OL: Array
     """Pose of each leaf, shape (k, 4, 4)."""
     size: Array
     """See ``collision_memory.PARAMETERS``, shape (k, 3)."""
     planes: Array
-    """Of the leaves of that kind, shape (p, 4)."""
+    """Planes of the leaves of that kind, shape (p, 4)."""
     middle: Array
-    """Centre of the box around the leaf's straight part, in the leaf's frame, shape (k, 3)."""
+    """Centre of the bounding box of the leaf's core, in the leaf's frame [m], shape (k, 3)."""
     half: Array
-    """Half edges of that box, shape (k, 3)."""
+    """Half edges of that box [m], shape (k, 3)."""
     rounding: Array
-    """How far the leaf reaches beyond the straight part, shape (k,)."""
+    """Rounding radius of the leaf [m], shape (k,)."""
     disc: Array
-    """Radius of the disc that is moved along z from end to end, shape (k,)."""
+    """Radius of the disc swept along z [m], shape (k,)."""
 
 
 def leaves_of(parts: tuple[Part, ...]) -> Leaves:
@@ -61,7 +62,7 @@ def leaves_of(parts: tuple[Part, ...]) -> Leaves:
 
 
 def joined(all_leaves: list[Leaves]) -> Leaves:
-    """Return leaves of several parts as one; planes keep their places."""
+    """Return the leaves of several parts as one; planes keep their positions."""
     if len(all_leaves) == 1:
         return all_leaves[0]
     start, sizes = 0, []
@@ -180,7 +181,7 @@ def _mesh(mesh: TriangleMesh) -> Leaves:
 
 
 def _triangles(corners: Array) -> Leaves:
-    """Return each triangle in a frame of its own: x along its first edge, z along its normal."""
+    """Return each triangle in its own frame: x along its first edge, z along its normal."""
     a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
     normal = np.cross(b - a, c - a)
     x, z = b - a, normal
@@ -199,10 +200,10 @@ def _triangles(corners: Array) -> Leaves:
 
 
 def filling_boxes(surface: Surface) -> Array:
-    """Return boxes inside of a closed surface: rows of cells whose centres are inside.
+    """Return boxes inside a closed surface: rows of cells whose centres are inside.
 
     Returns:
-        Least and greatest corner, shape (b, 2, 3); none for a surface that is not closed.
+        Min and max corner [m], shape (b, 2, 3); none for a surface that is not closed.
     """
     if not surface.closed:
         return np.empty((0, 2, 3))
@@ -213,7 +214,7 @@ def filling_boxes(surface: Surface) -> Array:
     axes = [low[k] + (np.arange(counts[k]) + 0.5) * size[k] for k in range(3)]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)
     nearest, _ = surface.nearest(grid)
-    # Only cells that no surface crosses: their spheres would reach out of the solid.
+    # Only cells that the surface does not cross: others would exceed the solid.
     whole = np.linalg.norm(nearest - grid, axis=1) >= 0.5 * np.linalg.norm(size)
     cells = ((surface.inside(grid) > 0.5) & whole).reshape(counts)
     boxes = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot's bodies in the kernels' memory: spheres in the frames of the groups they move with."""
+"""A robot's bodies in the kernels' memory: spheres in the frames of their groups."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Fields = dict[str, int | NDArray[Any]]
 
 
 class RobotLayout:
-    """What of the memory depends on the robot and on which joints a configuration holds.
+    """The part of the memory that depends on the robot and the joints of a configuration.
 
     Raises:
-        CodeGenerationError: no code can be compiled here.
+        CodeGenerationError: code cannot be generated on this machine.
     """
 
     def __init__(self, robot: Robot, joints: Sequence[str], calls: CollisionCalls) -> None:
@@ -53,14 +53,14 @@ class RobotLayout:
         clearance: float,
         steps: Array,
     ) -> Fields:
-        """Return the fields of ``collision_memory`` that are the robot's.
+        """Return the robot's fields of ``collision_memory``.
 
         Args:
-            bodies: in the order of the memory.
-            pairs: of them, that must not touch.
-            positions: of all joints of the robot, of which only those that stand still count.
-            clearance: how near pairs may be [m].
-            steps: greatest steps on an edge, shape (n,).
+            bodies: in memory order.
+            pairs: checked pairs of them.
+            positions: of all joints of the robot [rad or m]; only those of fixed joints are used.
+            clearance: min allowed distance of pairs [m].
+            steps: max joint steps on an edge [rad or m], shape (n,).
         """
         X = [self._X_GL[body.link] for body in bodies]
         spheres = [_moved(body.spheres, X_GL) for body, X_GL in zip(bodies, X, strict=True)]
@@ -92,7 +92,7 @@ class RobotLayout:
         }
 
     def reach(self, bodies: tuple[CollisionBody, ...], positions: Array) -> float:
-        """Return how far from the base any sphere can get [m]; inf where a joint slides."""
+        """Return the max distance of any sphere from the base [m]; inf with a prismatic joint."""
         arrays = self._arrays
         farthest = np.zeros(len(arrays.parent))
         standing = dict(enumerate(positions[self._columns], start=self._planned))
@@ -112,7 +112,7 @@ class RobotLayout:
 
 
 def _in_groups(robot: Robot) -> dict[str, Array]:
-    """Return the pose of each link in the topmost link that fixed joints join it to."""
+    """Return the pose of each link in the top link of its rigid group."""
     poses: dict[str, Array] = {}
     for name in robot.tree.frame_names:
         joint = robot.tree.parent_joint.get(name)

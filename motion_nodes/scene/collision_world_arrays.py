@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world in the kernels' memory: leaves in the robot's base, near ones next to each other."""
+"""The world in the kernels' memory: leaves in the robot's base frame, sorted by location."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from motion_nodes.scene.collision_leaves import Leaves, joined, leaves_of
 from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Part, Scene, WorldObject
 
-_SLACK = 1e-6  # boxes around leaves are that much wider than float32 makes them [m]
+_SLACK = 1e-6  # margin of boxes around leaves for rounding in float32 [m]
 Known = dict[int, tuple[tuple[Part, ...], Leaves]]
 Fields = dict[str, int | NDArray[Any]]
 
 
 @dataclass(frozen=True, eq=False)
 class PackedWorld:
-    """What of a world a robot can reach; the fields of ``collision_memory`` by name."""
+    """The part of a world within a robot's reach; the fields of ``collision_memory`` by name."""
 
     fields: Fields
     objects: tuple[WorldObject, ...]
-    """Those that are enabled, in the order of the rows of ``checked``."""
+    """The enabled objects, in the order of the rows of ``checked``."""
     known: Known
-    """Leaves of the objects' parts, to be used again."""
+    """Leaves of the objects' parts, for reuse."""
 
 
 def pack_world(
@@ -50,11 +50,11 @@ def pack_world(
 
     Args:
         scene: the world.
-        bodies: of the robot, in their order in memory.
+        bodies: of the robot, in memory order.
         X_BW: pose of the world in the robot's base, shape (4, 4).
-        reach: how far from its base anything of the robot gets, clearance included [m].
-        lanes: how many leaves fill a register.
-        known: leaves from before, by id of the parts.
+        reach: max distance of the robot from its base, including the clearance [m].
+        lanes: number of leaves per SIMD register.
+        known: existing leaves, by id of the parts.
     """
     objects = tuple(item for item in scene.objects.values() if item.enabled)
     used: Known = {}
@@ -71,7 +71,7 @@ def pack_world(
 def checked_matrix(
     allowed: AllowedCollisions, objects: tuple[WorldObject, ...], bodies: tuple[CollisionBody, ...]
 ) -> NDArray[np.int8]:
-    """Return which objects and bodies must not touch, shape (objects, bodies)."""
+    """Return which objects and bodies are checked, shape (objects, bodies)."""
     checked = np.ones((len(objects), len(bodies)), np.int8)
     said = set(allowed.defaults).union(*allowed.pairs)
     named = {j for j, body in enumerate(bodies) if body.name in said}
@@ -117,7 +117,7 @@ def _planes_in_base(per_object: list[Leaves], X_BO: Array) -> NDArray[np.float32
 
 
 def _bounds(leaves: Leaves, X: Array) -> Array:
-    """Return least and greatest corner of each leaf in the base, shape (k, 2, 3)."""
+    """Return min and max corner of each leaf in the base [m], shape (k, 2, 3)."""
     R = X[:, :3, :3]
     middle = X[:, :3, 3] + np.einsum("kij,kj->ki", R, leaves.middle)
     half = np.einsum("kij,kj->ki", np.abs(R), leaves.half) + leaves.rounding[:, None]
@@ -150,7 +150,7 @@ def _rows(leaves: Leaves, X: Array, owner: NDArray[np.intp]) -> NDArray[np.float
 
 
 def spatial_order(boxes: Array) -> NDArray[np.intp]:
-    """Return an order in which neighbours in space are neighbours, too: by Morton's code."""
+    """Return a spatial order (Morton code), in which close pieces are neighbours."""
     if not len(boxes):
         return np.empty(0, np.intp)
     endless = np.asarray(~np.isfinite(boxes).all(axis=(1, 2)))
@@ -162,17 +162,17 @@ def spatial_order(boxes: Array) -> NDArray[np.intp]:
     for bit in range(10):
         for axis in range(3):
             code |= ((cell[:, axis] >> bit) & 1) << (3 * bit + axis)
-    # What has no end is in every block's way: keep it together.
+    # Unbounded pieces overlap every block: keep them together.
     return np.lexsort((code, ~endless))
 
 
 def _in_blocks(rows: NDArray[np.float32], boxes: Array, lanes: int) -> Fields:
-    """Return leaves in blocks of one register full, and blocks in branches of as many."""
+    """Return leaves in blocks of one register, and blocks in branches of as many."""
     branches = -(-len(rows) // (lanes * lanes))
     blocks = branches * lanes
     leaves = np.zeros((blocks * lanes, LEAF), np.float32)
     leaves[: len(rows)] = rows
-    # Nothing overlaps a box that ends before it begins.
+    # An inverted box overlaps nothing.
     padded = np.empty((blocks * lanes, 2, 3))
     padded[:, 0], padded[:, 1] = np.inf, -np.inf
     padded[: len(boxes)] = boxes

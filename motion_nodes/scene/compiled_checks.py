@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision checks by generated code: the robot and a world in memory, packed as they change."""
+"""Collision checks by generated code: the robot and a world in memory, repacked on change."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from motion_nodes.scene.robot_spheres import CollisionBody
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.sphere_queries import SphereQueries
 
-# Worlds are packed for that much more than is needed [m]: farther away nothing keeps a distance.
+# Additional reach of a packed world [m]: farther objects are omitted.
 _REACH_STEP = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class _World:
-    """The world that was packed last."""
+    """The last packed world."""
 
     seen: tuple[Scene, tuple[CollisionBody, ...], Array]
     reach: float
@@ -30,10 +30,10 @@ class _World:
 
 
 class CompiledChecks:
-    """Makes the tables of one robot and one choice of joints.
+    """Creates the tables for one robot and one selection of joints.
 
     Raises:
-        CodeGenerationError: no code can be compiled here.
+        CodeGenerationError: code cannot be generated on this machine.
     """
 
     def __init__(self, robot: Robot, joints: Sequence[str], lane_count: int | None = None) -> None:
@@ -51,20 +51,20 @@ class CompiledChecks:
         scene: Scene,
         X_WB: Array,
     ) -> CollisionTable:
-        """Return the table for a robot as it stands in a scene.
+        """Return the table for a robot in a scene.
 
-        A scene, bodies and a pose that are the same objects as the last time are not packed again.
+        A scene, bodies and a pose identical to those of the last call are not packed again.
 
         Args:
-            bodies: links and what they carry.
-            pairs: of bodies that must not touch.
-            positions: of all joints of the robot; those that stand still count.
-            clearance: how near pairs may be [m].
-            steps: greatest steps on an edge [rad or m], shape (n,).
+            bodies: links and attached bodies.
+            pairs: checked pairs of bodies.
+            positions: of all joints of the robot [rad or m]; those of fixed joints are used.
+            clearance: min allowed distance of pairs [m].
+            steps: max joint steps on an edge [rad or m], shape (n,).
             scene: the world.
             X_WB: pose of the robot's base in the world, shape (4, 4).
         """
-        # From the tip down: the tip is what collides most.
+        # From tip to base: the tip collides most often.
         backwards = bodies[::-1]
         last = len(bodies) - 1
         turned = tuple((last - j, last - i) for i, j in reversed(pairs))
@@ -86,6 +86,6 @@ class CompiledChecks:
     def sphere_queries(
         self, bodies: tuple[CollisionBody, ...], frames: tuple[str, ...], X_WB: Array
     ) -> SphereQueries:
-        """Return the distances of spheres to the world that was packed last, for its bodies."""
+        """Return the distances of spheres to the last packed world, for its bodies."""
         assert self._world is not None
         return SphereQueries(bodies, frames, self._world.packed, X_WB)

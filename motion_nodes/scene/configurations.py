@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configurations and positions as users give them: checked, or refused in words."""
+"""Validation of configurations and positions given by users."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from motion_nodes.model.tree import Array
 
 
 def checked_configurations(q: ArrayLike, joints: Sequence[str], dimensions: int) -> Array:
-    """Return configurations as a contiguous array; numbers that are not finite are let through.
+    """Return configurations as a contiguous array; values that are not finite are accepted.
 
     Args:
         q: shape (n,) or (m, n).
@@ -22,7 +22,7 @@ def checked_configurations(q: ArrayLike, joints: Sequence[str], dimensions: int)
         dimensions: 1 or 2.
 
     Raises:
-        InvalidCommand: of another shape.
+        InvalidCommand: wrong shape.
     """
     values = np.ascontiguousarray(q, dtype=np.float64)
     if values.ndim != dimensions or values.shape[-1] != len(joints):
@@ -35,16 +35,16 @@ def checked_configurations(q: ArrayLike, joints: Sequence[str], dimensions: int)
 
 
 def changed_positions(robot: Robot, before: Array, given: Mapping[str, float] | ArrayLike) -> Array:
-    """Return the positions of all joints of a robot after some, or all, were given anew.
+    """Return the positions of all joints of a robot, with some or all replaced.
 
     Args:
         robot: the robot.
-        before: its positions [rad or m], in the order of its joints.
+        before: previous positions [rad or m], in the order of its joints.
         given: by name, or all of them.
 
     Raises:
-        UnknownJoint: for a name that the robot has not.
-        InvalidCommand: a value that is not finite, or a wrong number of them.
+        UnknownJoint: for a name that the robot does not have.
+        InvalidCommand: a value that is not finite, or wrong length.
     """
     values = before.copy()
     if isinstance(given, Mapping):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Meshes as convex hulls that contain them: one for a convex mesh, several for any other.
+"""Convex hulls that contain a mesh: one for a convex mesh, several for any other.
 
-Each connected part of a mesh is cut by planes of its axes; each piece's hull contains what of the
-solid is in it, because the cut faces' corners are on the surface. The piece whose hull reaches
-farthest beyond the surface is cut first, where the hulls of both halves are smallest, until none
-reaches beyond it by more than a tolerance, or there are as many as may be.
+Each connected part of a mesh is cut by axis-aligned planes; each piece's hull contains its part of
+the solid, because the corners of cut faces are on the surface. The piece whose hull exceeds the
+surface most is cut first, where the hulls of both halves are smallest, until the excess is below a
+tolerance, or the max number of hulls is reached.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ if TYPE_CHECKING:
     from scipy.spatial import cKDTree
 
 TOLERANCE = 2e-3
-"""Hulls that reach beyond the surface by less than that are good enough [m]."""
+"""Max excess of hulls beyond the surface [m]."""
 PARTS = 32
-"""So many hulls stand for one mesh at most."""
+"""Max number of hulls per mesh."""
 _SAMPLES = 4000
-"""Points of a mesh's surface that distances are taken from."""
+"""Number of surface samples for distances."""
 _SHARES = (0.25, 0.5, 0.75)
-"""Where a part may be cut along each axis."""
+"""Fractions at which a part may be cut along each axis."""
 _THIN = 1e-9
-"""Thinner parts are left out [m]."""
+"""Thinner parts are dropped [m]."""
 
 
 class _Part(NamedTuple):
     triangles: Array
     """Shape (t, 3, 3)."""
     cell: Array
-    """Planes that it was cut by: minimum and maximum, shape (2, 3); infinite where it was not."""
+    """Planes of previous cuts: min and max, shape (2, 3); infinite without a cut."""
 
 
 def hull_corners(points: Array) -> Array:
-    """Return the points that span the convex hull; all different ones where they are flat."""
-    # Imported here: it takes most of a second, and many robots and words have no mesh.
+    """Return the corners of the convex hull; all distinct points if they are coplanar."""
+    # Imported on demand: it takes most of a second, and many robots and commands have no mesh.
     from scipy.spatial import ConvexHull, QhullError
 
     different = np.unique(points, axis=0)
@@ -56,12 +56,12 @@ def hull_corners(points: Array) -> Array:
 def convex_parts(
     mesh: TriangleMesh, tolerance: float = TOLERANCE, parts: int = PARTS
 ) -> list[Array]:
-    """Return corners of convex hulls that together contain a mesh and what it encloses.
+    """Return corners of convex hulls that together contain a mesh and its inside.
 
     Args:
         mesh: closed or not.
-        tolerance: how far hulls should reach beyond the surface at most [m].
-        parts: how many hulls there may be; then some reach farther.
+        tolerance: desired max excess of hulls beyond the surface [m].
+        parts: max number of hulls; if reached, the tolerance is exceeded.
 
     Returns:
         Corners [m], shape (c, 3) each.
@@ -89,9 +89,9 @@ def convex_parts(
 
 
 def _components(mesh: TriangleMesh, most: int) -> list[NDArray[np.intp]]:
-    """Return the triangles of each connected part of a mesh; of the whole where those are too many.
+    """Return the triangles of each connected part of a mesh; of the whole if there are too many.
 
-    Files keep parts together by shared corners, or repeat all corners for each triangle.
+    Files connect triangles by shared corners, or repeat all corners for each triangle.
     """
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
@@ -111,7 +111,7 @@ def _components(mesh: TriangleMesh, most: int) -> list[NDArray[np.intp]]:
 
 
 def _halves(part: _Part) -> list[_Part]:
-    """Return the two parts of a cut, where their hulls are smallest; one if it cannot be cut."""
+    """Return the two parts of the best cut; one if it cannot be cut."""
     points = part.triangles.reshape(-1, 3)
     low, high = points.min(axis=0), points.max(axis=0)
     longest = float((high - low).max())
@@ -126,7 +126,7 @@ def _halves(part: _Part) -> list[_Part]:
         ]
         if any(not len(half.triangles) for half in halves):
             continue
-        # Of equal ones, that which makes the part shortest.
+        # Of equal ones, the cut that makes the part shortest.
         size = sum(map(_volume, halves)) * (1.0 + 1e-3 * (share - 0.5) ** 2)
         size *= 1.0 - 1e-3 * (high[axis] - low[axis]) / longest
         if size < least:
@@ -141,16 +141,16 @@ def _cell(cell: Array, axis: int, at: float, side: float) -> Array:
 
 
 def _clipped(triangles: Array, axis: int, at: float, side: float) -> Array:
-    """Return what of triangles is on one side of a plane, as triangles."""
+    """Return the part of triangles on one side of a plane, as triangles."""
     heights = side * (triangles[:, :, axis] - at)
-    # What only touches the plane belongs to the other side, or has its edges in others' triangles.
+    # Triangles that only touch the plane belong to the other side, or share their edges.
     beyond = heights.max(axis=1) > _THIN
     triangles, heights = triangles[beyond], heights[beyond]
     inside = (heights >= 0.0).sum(axis=1)
     kept = [triangles[inside == 3]]
     for count in (1, 2):
         some, h = triangles[inside == count], heights[inside == count]
-        # The corner that is alone on its side comes first.
+        # The corner alone on its side comes first.
         alone = np.argmax((h >= 0.0) == (count == 1), axis=1)
         order = (alone[:, None] + np.arange(3)) % 3
         rows = np.arange(len(some))[:, None]
@@ -175,7 +175,7 @@ def _volume(part: _Part) -> float:
 
 
 def _excess(part: _Part, surface: cKDTree) -> float:
-    """Return how far the hull of a part reaches beyond the surface, cut faces left out [m]."""
+    """Return the excess of a part's hull beyond the surface, without cut faces [m]."""
     from scipy.spatial import ConvexHull, QhullError
 
     points = part.triangles.reshape(-1, 3)
@@ -196,7 +196,7 @@ def _excess(part: _Part, surface: cKDTree) -> float:
 
 
 def _samples(triangles: Array) -> tuple[Array, float]:
-    """Return points of a surface, and how far any other is from one of them [m]."""
+    """Return surface samples, and the max distance of any point from one of them [m]."""
     a, b, c = (triangles[:, k] for k in range(3))
     areas = 0.5 * np.linalg.norm(np.cross(b - a, c - a), axis=1)
     spacing = float(np.sqrt(areas.sum() / _SAMPLES))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Solids as convex pieces, exactly: what distances of true shapes are computed from.
+"""Solids as convex pieces, for exact distances.
 
-Every primitive and every convex mesh is one piece. A mesh that is not convex stands in the world as
-its triangles, and, if it is closed, as boxes that fill its inside; where it moves with a robot it
-is cut into convex pieces that contain it (:mod:`motion_nodes.scene.convex_decomposition`).
+Every primitive and every convex mesh is one piece. A non-convex mesh in the world consists of its
+triangles, and, if closed, of boxes that fill its inside; if it moves with a robot it is decomposed
+into convex pieces that contain it (:mod:`motion_nodes.scene.convex_decomposition`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid, TriangleM
 
 
 def pieces_of(solids: Sequence[Solid], moving: bool = False) -> tuple[Pieces, NDArray[np.intp]]:
-    """Return the pieces of solids, each in its solid's frame, and of which solid each one is.
+    """Return the pieces of solids, each in its solid's frame, and the solid of each piece.
 
     Args:
         solids: any shapes.
-        moving: whether they belong to a robot or are carried: then meshes are few convex pieces.
+        moving: whether they belong to a robot or are attached: then meshes are few convex pieces.
     """
     rows: list[tuple[float, ...]] = []
     heights: list[float] = []
@@ -85,7 +85,7 @@ def _primitive(solid: Solid) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def _mesh(mesh: TriangleMesh, moving: bool) -> Pieces:
-    """Return a mesh as pieces; worked out once for each."""
+    """Return a mesh as pieces (cached)."""
     known = _known[moving].get(mesh)
     if known is None:
         if mesh.convex:
@@ -120,7 +120,7 @@ def _surface(mesh: TriangleMesh) -> Pieces:
 
 
 def _hulls(cores: Sequence[Array], radius: ArrayLike = 0.0) -> Pieces:
-    """Return hulls of points with a radius; each in a frame in the middle of its points."""
+    """Return rounded hulls of points, each in a frame at the middle of its points."""
     lengths = [len(core) for core in cores]
     first = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     points = np.concatenate(cores)
@@ -142,7 +142,7 @@ def _at(places: Array) -> Array:
 
 
 def joined(parts: Sequence[Pieces]) -> Pieces:
-    """Return pieces of several, one at least, as one."""
+    """Return the pieces of several parts, at least one."""
     if len(parts) == 1:
         return parts[0]
     counts = np.cumsum([0, *(len(part.points) for part in parts)])
@@ -153,11 +153,11 @@ def joined(parts: Sequence[Pieces]) -> Pieces:
 
 
 def placed(pieces: Pieces, X: Array) -> Pieces:
-    """Return pieces as seen from another frame.
+    """Return pieces in another frame.
 
     Args:
-        pieces: in frames of their own.
-        X: pose of these in the other one, shape (4, 4); or of each piece's, shape (k, 4, 4).
+        pieces: in their own frames.
+        X: pose of these in the other frame, shape (4, 4); or of each piece's, shape (k, 4, 4).
     """
     moved = X[..., :3, :3] @ pieces.X
     moved[:, :, 3] += X[..., :3, 3]
@@ -165,7 +165,7 @@ def placed(pieces: Pieces, X: Array) -> Pieces:
 
 
 def chosen(pieces: Pieces, order: NDArray[np.intp]) -> Pieces:
-    """Return some of the pieces, in the order of their indices."""
+    """Return some of the pieces, by index."""
     lengths = np.diff(pieces.first)[order]
     first = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     rows = np.repeat(pieces.first[:-1][order] - first[:-1], lengths) + np.arange(first[-1])
@@ -174,12 +174,12 @@ def chosen(pieces: Pieces, order: NDArray[np.intp]) -> Pieces:
 
 
 def shrunk(pieces: Pieces, depth: float) -> Pieces:
-    """Return pieces whose surfaces are moved inwards by no more than ``depth`` [m].
+    """Return pieces whose surfaces are moved inwards by at most ``depth`` [m].
 
-    So what touches a piece and not the smaller one is less than ``depth`` deep in it.
+    Anything that touches a piece but not the smaller one penetrates it by less than ``depth``.
     """
     size, points = pieces.size.copy(), pieces.points
-    # Balls around points lose their radius; hulls of bare points are scaled about their middle.
+    # Rounded pieces lose radius; hulls of points are scaled about their middle.
     size[:, 3] = np.maximum(size[:, 3] - depth, 0.0)
     cores = pieces.kind != POINTS
     size[cores, :3] = np.maximum(size[cores, :3] - depth / math.sqrt(3.0), 0.0)
@@ -190,7 +190,7 @@ def shrunk(pieces: Pieces, depth: float) -> Pieces:
 
 
 def boxes_around(pieces: Pieces) -> Array:
-    """Return the axis-aligned box of each piece: minimum and maximum x y z [m], shape (k, 6)."""
+    """Return the axis-aligned box of each piece: min and max x y z [m], shape (k, 6)."""
     R, t, size = pieces.X[:, :, :3], pieces.X[:, :, 3], pieces.size
     low, high = np.zeros((2, len(t), 3))
     hulls = np.flatnonzero(pieces.kind == POINTS)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The triangles of a COLLADA file, in metres; colours, textures and animations are not read.
+"""Reader of COLLADA meshes, in metres; colours, textures and animations are ignored.
 
 Source: COLLADA 1.4.1 specification (Khronos, 2008), elements mesh, triangles, polylist, polygons,
-node, instance_geometry, unit. As in RViz and MoveIt, ``up_axis`` is not followed: a URDF says
-itself how a mesh is turned.
+node, instance_geometry, unit. As in RViz and MoveIt, ``up_axis`` is ignored: the URDF defines the
+orientation of a mesh.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from motion_nodes.model.tree import Array
 
 Triangles = tuple[Array, NDArray[np.int64]]
-_DEEPEST = 60  # nodes in nodes
+_DEEPEST = 60  # max depth of nested nodes
 
 
 def read_dae(path: Path) -> Triangles:
@@ -26,7 +26,7 @@ def read_dae(path: Path) -> Triangles:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is no COLLADA, or has no triangles.
+        ValueError: it is not COLLADA, or has no triangles.
     """
     parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
     try:
@@ -44,7 +44,7 @@ def read_dae(path: Path) -> Triangles:
         scene = _target(shown, "url", by_id)
         for node in scene.findall("node"):
             _place(node, np.eye(4), by_id, placed, 0)
-    if not placed:  # no scene: then the geometries stand as they are
+    if not placed:  # without a scene the geometries are used as they are
         for geometry in root.iter("geometry"):
             placed.append(_geometry(geometry, by_id))
     if not placed:
@@ -56,7 +56,7 @@ def read_dae(path: Path) -> Triangles:
 
 
 def _place(node: Any, X: Array, by_id: dict[str, Any], placed: list[Triangles], depth: int) -> None:
-    """Add what hangs on a node, in the frame of the scene."""
+    """Add the geometry of a node and its children, in the frame of the scene."""
     if depth > _DEEPEST:
         raise ValueError("has nodes that contain themselves")
     X = X @ _transform(node)
@@ -97,7 +97,7 @@ def _rotation(axis: Array, angle: float) -> Array:
 
 
 def _geometry(geometry: Any, by_id: dict[str, Any]) -> Triangles:
-    """Return the triangles of one geometry; lines and points are left out."""
+    """Return the triangles of one geometry; lines and points are ignored."""
     vertices, triangles = [np.empty((0, 3))], [np.empty((0, 3), np.int64)]
     first = 0
     for primitive in geometry.iterfind("mesh/*"):
@@ -114,7 +114,7 @@ def _geometry(geometry: Any, by_id: dict[str, Any]) -> Triangles:
 
 
 def _positions(primitive: Any, by_id: dict[str, Any]) -> Array:
-    """Return the positions that a primitive's VERTEX input means, shape (v, 3)."""
+    """Return the positions of a primitive's VERTEX input, shape (v, 3)."""
     vertex = next(i for i in primitive.findall("input") if i.get("semantic") == "VERTEX")
     inputs = _target(vertex, "source", by_id).findall("input")
     position = next(i for i in inputs if i.get("semantic") == "POSITION")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How finely a straight way between two configurations is checked."""
+"""Resolution of collision checks along an edge."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from motion_nodes.model.tree import Array, JointKind, frozen
 from motion_nodes.scene.robot_spheres import CollisionBody
 
 TRAVEL = 0.02
-"""How far a sphere moves between two checked configurations, about [m]: less than the radius of
-the usual sphere of an arm, so that what slips between two of them hardly touches."""
+"""Approximate displacement of a sphere between two checked configurations [m]: less than the radius
+of a typical sphere of an arm, so that undetected collisions are shallow."""
 _SAMPLES = 200
-_MOST_STEPS = 10_000_000  # what a whole number in float32 can count, and more than anyone waits for
+_MOST_STEPS = 10_000_000  # exactly representable in float32, and more than practical
 
 
 def edge_step_count(difference: Array, steps: Array) -> int | None:
-    """Return how many configurations of a way are checked; None if it is too long or not finite.
+    """Return the number of checked configurations of an edge; None if too long or not finite.
 
-    The joints' shares add up as squares do: single joints move a sphere by no more than their step
-    stands for, and several that move at once hardly ever move it all in one direction.
+    The joints' steps add up like orthogonal vectors: single joints move a sphere by at most their
+    step, and several joints rarely move it in the same direction.
 
     Args:
         difference: from start to end [rad or m], shape (n,).
-        steps: greatest step of each joint [rad or m], shape (n,).
+        steps: max step of each joint [rad or m], shape (n,).
     """
     length = float(np.linalg.norm(difference / steps))
     if not length < _MOST_STEPS:
@@ -44,10 +44,16 @@ def checked_steps(
     joints: Sequence[str],
     resolution: float | ArrayLike | None,
 ) -> Array:
-    """Return the step of each joint, from a travel [m], from steps, or by default.
+    """Return the max step of each joint, from a travel [m], from steps, or by default.
+
+    Args:
+        robot: the robot.
+        bodies: its bodies.
+        joints: joints of a configuration.
+        resolution: travel, steps, or None.
 
     Raises:
-        InvalidConfig: not finite, not above 0, or a wrong number of steps.
+        InvalidConfig: not finite, not above 0, or wrong length.
     """
     given = np.asarray(TRAVEL if resolution is None else resolution, dtype=np.float64)
     if not (np.isfinite(given).all() and (given > 0.0).all()):
@@ -64,10 +70,10 @@ def checked_steps(
 def joint_steps(
     robot: Robot, bodies: tuple[CollisionBody, ...], joints: Sequence[str], travel: float
 ) -> Array:
-    """Return the step of each joint that moves no sphere farther than ``travel``.
+    """Return the step of each joint that moves no sphere farther than ``travel`` [m].
 
-    How far from a joint's axis spheres get is taken from configurations all over the limits (the
-    same ones each time).
+    The distances of spheres from a joint's axis are sampled over the joint limits (with the same
+    samples each time).
 
     Returns:
         Steps [rad or m], shape (n,); pi for a joint that moves no sphere.

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision checks of true shapes: what has the last word on paths and configurations.
+"""Collision checks of the exact geometry, which decide on paths and configurations.
 
-A robot's links are the collision geometry of its URDF (spheres of its own file where it has none),
-what it carries and the world are the shapes of the scene, all as convex pieces. Clearance, allowed
+Links are represented by the collision geometry of the URDF (if there is none, by their spheres),
+attached bodies and the world by the shapes of the scene, all as convex pieces. Clearance, allowed
 collisions and pairs are those of a :class:`motion_nodes.scene.checker.CollisionChecker`, whose
-spheres are what planners search with.
+spheres are used by planners.
 """
 
 from __future__ import annotations
@@ -51,39 +51,39 @@ if TYPE_CHECKING:
     from motion_nodes.scene.checker import CollisionChecker
 
 ROUNDING = 5e-5
-"""What is less deep than this is not in collision [m]: shapes that rest on each other touch."""
+"""Penetration below which a pair is not in collision [m]: resting contacts."""
 _FAR = 1e6
-"""No joint value is greater in magnitude [rad or m]."""
+"""Max absolute joint position [rad or m]."""
 _PAIRS, _MOST_PAIRS = 4096, 1 << 22
-"""Pairs of pieces that there is memory for, at first and at most."""
+"""Capacity for pairs of pieces, initially and at most."""
 _STACK = 64
 _MOST_CONTACTS, _MOST_OF_A_PAIR = 256, 6
-"""Pairs of pieces that are reported, in all and of one pair of names."""
+"""Max number of reported pairs of pieces, in total and per pair of names."""
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """What checking a path came to."""
+    """Result of checking a path."""
 
     free: bool
     configurations: int
-    """How many were checked."""
+    """Number of configurations checked."""
     unproven: float
-    """How much of the length is not proven between configurations; in units of the places."""
+    """Length not proven between configurations, in units of the path parameter."""
     place: float
-    """Where it is in collision, if it is."""
+    """Path parameter of the collision, if any."""
 
 
 class ExactChecks:
-    """Checks a checker's robot in its scene as both are now; for one thread."""
+    """Checks a checker's robot in its current scene; not thread-safe."""
 
     def __init__(self, checker: CollisionChecker) -> None:
-        """Prepare; robots and scenes that were seen lately are not prepared again.
+        """Create the checks; data of recent robots and scenes is reused.
 
         Args:
-            checker: whose robot, joints, scene, base pose and clearance count.
+            checker: robot, joints, scene, base pose and clearance.
         """
-        # Imported here: Numba takes a quarter of a second, which nobody else has to wait for.
+        # Imported on demand: Numba takes a quarter of a second to import.
         from motion_nodes.kernels.array_bridge import table_of
         from motion_nodes.kernels.collision.path_sweep import sweep
 
@@ -99,7 +99,7 @@ class ExactChecks:
         self._reserve(_PAIRS)
 
     def is_free(self, q: ArrayLike) -> bool:
-        """Return whether nothing is in collision; limits do not count. NaN is not free.
+        """Return whether a configuration is collision-free; limits are ignored. NaN is not free.
 
         Args:
             q: positions [rad or m], shape (n,).
@@ -119,19 +119,19 @@ class ExactChecks:
         return np.array(free, np.bool_)
 
     def sweep(self, path: Array, places: Array, roots: int, finest: float) -> Sweep:
-        """Check a path everywhere, both ends included.
+        """Check a path continuously, both ends included.
 
         Args:
             path: waypoints joined by straight lines, all finite, shape (k, n).
-            places: rising numbers that say where on the path they are, from 0, shape (k,).
-            roots: so many pieces are looked at at first.
-            finest: pieces that are shorter count as free if their middles are.
+            places: increasing path parameters, from 0, shape (k,).
+            roots: number of initial segments.
+            finest: shorter segments count as collision-free if their middles are.
         """
         free, out, _ = self._swept(path, roots, places, finest)
         return Sweep(free, int(out[0]), float(out[1]), float(out[2]))
 
     def explain(self, q: ArrayLike) -> tuple[Contact, ...]:
-        """Return what is wrong with a configuration, as ``CollisionChecker.explain`` does.
+        """Return all violations, as ``CollisionChecker.explain`` does.
 
         Raises:
             InvalidCommand: wrong number of positions.
@@ -156,7 +156,7 @@ class ExactChecks:
         return in_order([*contacts, *worst.values()])
 
     def problems(self, q: ArrayLike, tolerance: float = 0.0) -> tuple[str, ...]:
-        """Say for people what is wrong, as ``CollisionChecker.problems`` does.
+        """Return all violations as text, as ``CollisionChecker.problems`` does.
 
         Raises:
             InvalidCommand: wrong number of positions.
@@ -168,7 +168,7 @@ class ExactChecks:
         return (*checker.limits.violations(values, tolerance), *words)
 
     def _pair(self, one: int, two: int, key: int) -> tuple[tuple[str, str], ContactKind, Pieces]:
-        """Return who touches whom, and the two pieces in the world."""
+        """Return the names of a pair, its kind, and the two pieces in the world."""
         table, X, bodies = self._bodies, self._work.X, self._checker.bodies
 
         def of_robot(body: int, piece: int) -> Pieces:
@@ -194,7 +194,7 @@ class ExactChecks:
         finest: float = 0.0,
         most: int = 1,
     ) -> tuple[bool, Array, NDArray[np.int32]]:
-        """Return whether a path is free, and the kernel's figures and contacts."""
+        """Return whether a path is collision-free, and the kernel's statistics and contacts."""
         n = path.shape[1]
         whole = np.empty((len(path), n + len(self._standing)))
         whole[:, :n], whole[:, n:] = path, self._standing
@@ -210,7 +210,7 @@ class ExactChecks:
         return found != COLLISION and found != FULL, out, contacts
 
     def _reserve(self, room: int) -> None:
-        """Have memory for so many pairs of pieces."""
+        """Allocate memory for pairs of pieces."""
         bodies, self._room = self._bodies, room
         rows, joints = len(bodies.parent), len(self._checker.robot.joint_names)
         self._work = SweepWorkspace(
@@ -284,7 +284,7 @@ def _chain(arrays: PackedArrays, row: int) -> list[int]:
 
 
 def _body_pieces(robot: Robot, body: CollisionBody) -> Pieces:
-    """Return a body's true shapes in its link, less half of what counts as rounding."""
+    """Return a body's exact shapes in its link, reduced by half of the rounding tolerance."""
     known = _known_bodies.get(body)
     if known is None:
         item = body.carried
@@ -303,7 +303,7 @@ _known_bodies: weakref.WeakKeyDictionary[CollisionBody, Pieces] = weakref.WeakKe
 
 
 def _ball(pieces: Pieces) -> Array:
-    """Return a sphere that holds pieces: centre and radius, shape (4,)."""
+    """Return a bounding sphere of pieces: centre and radius [m], shape (4,)."""
     boxes = boxes_around(pieces)
     middle = 0.5 * (boxes[:, :3].min(axis=0) + boxes[:, 3:].max(axis=0))
     reach = np.linalg.norm(pieces.X[:, :, 3] - middle, axis=1) + pieces.reach
@@ -314,7 +314,7 @@ def _ball(pieces: Pieces) -> Array:
 def _surroundings(
     scene: Scene, bodies: tuple[CollisionBody, ...]
 ) -> tuple[PieceWorld, tuple[WorldObject, ...]]:
-    """Return a world for the kernel, and its objects in the order of their numbers."""
+    """Return a world for the kernel, and its objects in index order."""
     objects = tuple(item for item in scene.objects.values() if item.enabled)
     parts = [part for item in objects for part in item.parts]
     pieces, part_of = pieces_of([part.solid for part in parts])
@@ -338,7 +338,7 @@ def _surroundings(
 
 
 def _around(boxes: Array) -> Array:
-    """Return boxes around as many boxes each as fill a block."""
+    """Return the bounding boxes of each block of boxes."""
     if not len(boxes):
         return boxes
     starts = np.arange(0, len(boxes), BLOCK)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Have the checks of true shapes compiled, in a process of their own.
+"""Compile the exact collision checks, in a separate process.
 
-That takes some seconds, once on a machine, in which Python's lock is held: in a process that
+Once per machine this takes some seconds, in which Python's global lock is held: in a process that
 controls a robot nothing else would run.
 
 ``python -m motion_nodes.scene.exact_warm_up`` is that process.
@@ -16,11 +16,11 @@ import sys
 import numpy as np
 
 _MARK = "exact-checks"
-"""Mark in the cache: the kernels are compiled."""
+"""Marker in the cache: the kernels are compiled."""
 
 
 def compile_exact_checks() -> None:
-    """Compile the checks of true shapes in another process, unless they are on this machine."""
+    """Compile the exact checks in another process, unless already done on this machine."""
     from motion_nodes.kernels import jit
 
     if jit.is_compiled(_MARK) is False:
@@ -29,7 +29,7 @@ def compile_exact_checks() -> None:
 
 
 def main() -> None:
-    """Compile by using each kernel once, on nothing."""
+    """Compile by running each kernel once on empty data."""
     from motion_nodes.kernels import jit
     from motion_nodes.kernels.array_bridge import table_of
     from motion_nodes.kernels.collision.convex_distance import separations

@@ -10,7 +10,7 @@ import numpy as np
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.shapes import TriangleMesh
 
-_CHUNK = 2_000_000  # point-triangle pairs at a time: some 200 MB
+_CHUNK = 2_000_000  # max point-triangle pairs at a time: some 200 MB
 
 
 class Surface:
@@ -21,14 +21,14 @@ class Surface:
         self.closed = self.planes is not None or _is_closed(mesh)
 
     corners: Array
-    """Of each triangle [m], shape (t, 3, 3)."""
+    """Corners of each triangle [m], shape (t, 3, 3)."""
     planes: Array | None
     """For a convex solid: outward normal and offset of each face, shape (f, 4); n x <= d."""
     closed: bool
     """Whether it encloses a volume: each edge is shared by two triangles."""
 
     def inside(self, points: Array) -> Array:
-        """Return by how much points are inside: 1 inside, 0 outside, shape (m,).
+        """Return the winding number of points: 1 inside, 0 outside, shape (m,).
 
         Source: winding number as the sum of solid angles; Van Oosterom and Strackee, The solid
         angle of a plane triangle, IEEE Trans. Biomed. Eng. 30 (1983), equation 8.
@@ -49,7 +49,7 @@ class Surface:
         return (np.abs(total) > 2.0 * np.pi).astype(np.float64)
 
     def nearest(self, points: Array) -> tuple[Array, Array]:
-        """Return the nearest point of the surface, and the normal of its triangle, (m, 3) each."""
+        """Return the closest point of the surface, and the normal of its triangle, (m, 3) each."""
         nearest, normals = np.full_like(points, np.nan), np.full_like(points, np.nan)
         a, b, c = (self.corners[:, k] for k in range(3))
         normal = np.cross(b - a, c - a)
@@ -64,7 +64,7 @@ class Surface:
 
 
 def surface_of(mesh: TriangleMesh) -> Surface:
-    """Return the surface of a mesh; it is worked out once for each mesh."""
+    """Return the surface of a mesh (cached)."""
     known = _surfaces.get(mesh)
     if known is None:
         known = _surfaces[mesh] = Surface(mesh)
@@ -91,7 +91,7 @@ def mesh_distance(mesh: TriangleMesh, points: Array) -> tuple[Array, Array]:
 
 
 def nearest_on_triangles(corners: Array, points: Array) -> Array:
-    """Return the nearest point of each triangle to each point.
+    """Return the closest point of each triangle to each point.
 
     Args:
         corners: shape (t, 3, 3).
@@ -100,7 +100,7 @@ def nearest_on_triangles(corners: Array, points: Array) -> Array:
     Returns:
         Shape (m, t, 3).
 
-    Either the foot of the perpendicular is inside the triangle, or the nearest point is on one of
+    Either the foot of the perpendicular is inside the triangle, or the closest point is on one of
     its three edges.
     """
     a, b, c = (corners[None, :, k] for k in range(3))
@@ -134,12 +134,12 @@ def _parts(points: int, triangles: int) -> list[slice]:
 def _corners_of(mesh: TriangleMesh) -> tuple[Array, Array | None]:
     if not mesh.convex:
         return mesh.vertices[mesh.triangles], None
-    # Imported here: it takes most of a second, and few worlds have a convex mesh.
+    # Imported on demand: it takes most of a second, and few worlds have a convex mesh.
     from scipy.spatial import ConvexHull, QhullError
 
     try:
         hull = ConvexHull(mesh.vertices)
-    except QhullError:  # flat or too small for a hull: then the triangles are all there is
+    except QhullError:  # flat or too small for a hull: use the triangles
         return mesh.vertices[mesh.triangles], None
     corners = mesh.vertices[hull.simplices].copy()
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
@@ -153,7 +153,7 @@ def _corners_of(mesh: TriangleMesh) -> tuple[Array, Array | None]:
 def _is_closed(mesh: TriangleMesh) -> bool:
     """Return whether each edge is used once in each of its two directions.
 
-    Corners that coincide count as one: files often repeat them for each triangle.
+    Coincident corners count as one: files often repeat them for each triangle.
     """
     _, index = np.unique(mesh.vertices.round(9), axis=0, return_inverse=True)
     faces = index.reshape(-1)[mesh.triangles]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mesh files of robot descriptions, read without a mesh library: STL, OBJ and DAE."""
+"""Reader of mesh files of robot descriptions: STL, OBJ and DAE."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def read_mesh(
     Args:
         path: a ``.stl`` (binary or text), ``.obj`` or ``.dae`` file.
         scale: factor on each axis.
-        convex: whether the convex hull is meant.
+        convex: whether to use the convex hull.
 
     Raises:
-        InvalidDescription: the file cannot be read, or is of another kind, or has no triangles.
+        InvalidDescription: the file cannot be read, has an unsupported format, or no triangles.
     """
     readers = {".stl": _stl, ".obj": _obj, ".dae": read_dae}
     reader = readers.get(path.suffix.lower())
@@ -61,7 +61,7 @@ def _obj(path: Path) -> tuple[np.ndarray, np.ndarray]:
         if words[:1] == ["v"]:
             vertices.append([float(word) for word in words[1:4]])
         elif words[:1] == ["f"]:
-            # Corners count from 1, or from the last one backwards; polygons become fans.
+            # Corner indices start at 1, negative ones count from the end; polygons become fans.
             numbers = [int(word.split("/")[0]) for word in words[1:]]
             face = [n - 1 if n > 0 else len(vertices) + n for n in numbers]
             triangles += [[face[0], face[k], face[k + 1]] for k in range(1, len(face) - 1)]

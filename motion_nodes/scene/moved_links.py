@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a group of joints can bring together; pairs that it cannot are left out.
+"""Restriction of collision checks to pairs that a group of joints moves relative to each other.
 
-A robot's foot stands on the floor and its fingers hold each other, and no motion of the arm changes
-that.
+A mobile robot's base stands on the floor and its fingers touch each other, and no motion of the arm
+changes that.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from motion_nodes.scene.scene import Scene
 
 
 def carriers(robot: Robot, joints: Collection[str]) -> Mapping[str, str]:
-    """Return for each link the topmost one that it does not move against, if only some joints move.
+    """Return for each link the top link of its rigid group, if only some joints move.
 
     Args:
         robot: whose links.
-        joints: those that move, and with them those that mimic them.
+        joints: the moving joints, including their mimic joints.
     """
     tree = robot.tree
     found: dict[str, str] = {}
@@ -39,15 +39,15 @@ def carriers(robot: Robot, joints: Collection[str]) -> Mapping[str, str]:
 
 
 def scene_for(robot: Robot, joints: Collection[str], scene: Scene) -> Scene:
-    """Return a scene in which nothing counts that some joints cannot change.
+    """Return a scene without pairs that some joints cannot change.
 
-    Two things may touch if the joints do not move them against each other; what the scene itself
-    says of a pair stays. Asked again for the same scene it returns the same object.
+    A collision is allowed if the joints do not move the pair relative to each other; explicit
+    entries of the scene stay. Cached: the same scene gives the same object.
 
     Args:
-        robot: that the scene is around.
-        joints: those that move.
-        scene: with all that counts for the robot as a whole.
+        robot: the robot of the scene.
+        joints: the moving joints.
+        scene: the complete scene.
     """
     with _lock:
         known = _known.setdefault(scene, {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python functions in the place of generated checks, so that planners' kernels run without them."""
+"""Python callbacks in place of generated checks, so that planner kernels run without them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Edge = ctypes.CFUNCTYPE(ctypes.c_int32, _NUMBERS, _NUMBERS, ctypes.c_void_p)
 
 
 class Checks(Protocol):
-    """What is asked."""
+    """The checks that are called."""
 
     joint_names: tuple[str, ...]
 
@@ -26,7 +26,7 @@ class Checks(Protocol):
 
 
 def generic_kernel(checks: Checks) -> KernelChecker:
-    """Return addresses of functions that take the GIL and ask ``checks``."""
+    """Return addresses of functions that acquire the GIL and call ``checks``."""
     shape = (len(checks.joint_names),)
 
     def state(q: Any, _: object) -> int:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision checks in plain NumPy, from the scene as it stands; no code is generated.
+"""Collision checks in plain NumPy, without generated code.
 
-Slow, and independent of the kernels' packed memory: the oracle of the tests, what runs where no
-code can be generated, and what names pairs for people.
+Slow, and independent of the kernels' packed memory: the oracle of the tests, the fallback without
+generated code, and the source of named pairs in reports.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from motion_nodes.scene.signed_distance import signed_distance
 
 @dataclass(frozen=True, eq=False)
 class PairDistances:
-    """The nearest points of a body and of something else."""
+    """The closest points of a body and another one."""
 
     first: str
     second: str
     carried: bool
-    """Whether one of them is carried."""
+    """Whether one of them is attached."""
     distance: float
     position: Array
     normal: Array
@@ -59,7 +59,7 @@ class GenericChecks:
         return placed
 
     def self_distances(self, placed: list[Array]) -> Iterator[PairDistances]:
-        """Yield the distance of each pair of bodies that must not touch."""
+        """Yield the distance of each checked pair of bodies."""
         for i, j in self._pairs:
             a, b = placed[i], placed[j]
             offsets = a[:, None, :3] - b[None, :, :3]
@@ -75,11 +75,11 @@ class GenericChecks:
             yield PairDistances(first.name, second.name, carried, gap, position, normal)
 
     def world_distances(self, placed: list[Array], within: float) -> Iterator[PairDistances]:
-        """Yield the distance of each body to each object that it must not touch.
+        """Yield the distance of each body to each checked object.
 
         Args:
-            placed: spheres of the bodies.
-            within: only what is nearer counts; parts that surely are not are passed over [m].
+            placed: spheres of the bodies in the world, shape (s, 4) each.
+            within: max distance [m]; parts that are certainly farther away are skipped.
         """
         for index, spheres in enumerate(placed):
             nearest: dict[str, PairDistances] = {}
@@ -93,7 +93,7 @@ class GenericChecks:
             yield from nearest.values()
 
     def nearest_in_world(self, placed: list[Array]) -> PairDistances | None:
-        """Return the nearest body and object that must not touch, or None."""
+        """Return the closest checked pair of body and object, or None."""
         apart = np.array([self._apart(spheres) for spheres in placed])
         best: PairDistances | None = None
         for flat in np.argsort(apart, axis=None):
@@ -106,7 +106,10 @@ class GenericChecks:
         return best
 
     def _distance(self, index: int, spheres: Array, k: int) -> PairDistances | None:
-        """Return the distance of a body to a part of an object; None if they may touch."""
+        """Return the distance of a body to a part of an object.
+
+        None if the collision is allowed.
+        """
         item, solid, X = self._parts[k]
         if not self._checked[item.name][index]:
             return None
@@ -140,7 +143,7 @@ class GenericChecks:
         return best, away, names
 
     def _apart(self, spheres: Array) -> Array:
-        """Return how far each part is from spheres at least [m], shape (parts,)."""
+        """Return a lower bound of the distance of each part from spheres [m], shape (parts,)."""
         middle = 0.5 * (spheres[:, :3].min(axis=0) + spheres[:, :3].max(axis=0))
         reach = float((np.linalg.norm(spheres[:, :3] - middle, axis=1) + spheres[:, 3]).max())
         return np.asarray(np.linalg.norm(self._centres - middle, axis=1) - self._reach - reach)
@@ -149,5 +152,5 @@ class GenericChecks:
 def _checked(
     bodies: tuple[CollisionBody, ...], item: WorldObject, allowed: AllowedCollisions
 ) -> list[bool]:
-    """Return of each body whether it must not touch an object."""
+    """Return for each body whether it is checked against an object."""
     return [not allowed.allows(body.name, item.name) for body in bodies]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Obstacles by simple calls, as Isaac Sim's motion generation has them.
+"""Obstacles by simple calls, as in Isaac Sim's motion generation.
 
-Each call answers True or False and never raises: what is not known, or was said twice, is logged
-once and ignored, so that a script goes on. Behind it is a :class:`~motion_nodes.scene.world.World`,
-which says more when something is wrong.
+Each call returns True or False and never raises: errors are logged once and ignored, so that a
+script continues. It wraps a :class:`~motion_nodes.scene.world.World`, which reports errors in
+detail.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from motion_nodes.scene.shapes import Capsule, Cone, Solid
 from motion_nodes.scene.world import World
 
 _LOG = logging.getLogger(__name__)
-_GROUND = (50.0, 0.001)  # width and thickness [m] of the plate that stands for the ground
+_GROUND = (50.0, 0.001)  # width and thickness [m] of the plate that represents the ground
 
 Pose = Callable[[], ArrayLike]
-"""Returns where an obstacle is now, shape (4, 4): for obstacles that something else moves."""
+"""Returns the current pose of an obstacle, shape (4, 4): for obstacles moved externally."""
 
 
 class Obstacles:
@@ -44,11 +44,11 @@ class Obstacles:
         Args:
             name: of the obstacle.
             solid: a shape of :mod:`motion_nodes.scene.shapes`.
-            pose: where it is, or a function that tells; default: the origin.
-            static: promises that it never moves: its pose is read only when the base moves.
+            pose: its pose X_WO, or a function that returns it; default: identity.
+            static: it never moves: its pose is only read when the base moves.
 
         Returns:
-            Whether it was added: not if there is one of that name, or the shape is not known.
+            Whether it was added: False if the name exists, or the shape is unknown.
         """
         if name in self._poses:
             return self._refuse(f"there is an obstacle '{name}' already")
@@ -107,23 +107,23 @@ class Obstacles:
         pose: ArrayLike | Pose | None = None,
         static: bool = False,
     ) -> bool:
-        """Add a cone about z, its apex above [m]."""
+        """Add a cone about z, its apex at the top [m]."""
         return self._add(name, lambda: Cone(float(radius), float(height)), pose, static)
 
     def add_ground_plane(
         self, name: str = "ground", height: float = 0.0, width: float = _GROUND[0]
     ) -> bool:
-        """Add a thin square plate whose top is at a height [m]."""
+        """Add a thin square plate with its top at a height [m]."""
         X = np.eye(4)
         X[2, 3] = height - 0.5 * _GROUND[1]
         return self._add(name, lambda: Box((width, width, _GROUND[1])), X, True)
 
     def enable_obstacle(self, name: str) -> bool:
-        """Have a disabled obstacle count again; False if it is unknown, or was not disabled."""
+        """Enable a disabled obstacle; False if it is unknown, or was not disabled."""
         return self._enable(name, True)
 
     def disable_obstacle(self, name: str) -> bool:
-        """Keep an obstacle, but have nothing collide with it."""
+        """Disable the collisions of an obstacle."""
         return self._enable(name, False)
 
     def remove_obstacle(self, name: str) -> bool:
@@ -139,14 +139,14 @@ class Obstacles:
     def update_world(
         self, updated_obstacles: Iterable[str] | None = None, base_moved: bool = False
     ) -> bool:
-        """Read again where obstacles are, of those that were given a function that tells.
+        """Update the poses of obstacles that have a pose function.
 
         Args:
             updated_obstacles: names; default: all.
-            base_moved: whether the robot's base moved: then static ones are read, too.
+            base_moved: whether the robot's base moved: then static ones are updated, too.
 
         Returns:
-            Whether all of them could be read; the others stay where they were.
+            Whether all of them could be read; the others keep their poses.
         """
         done = True
         moved: dict[str, Array] = {}
@@ -165,7 +165,7 @@ class Obstacles:
         return done
 
     def set_pose(self, name: str, pose: ArrayLike) -> bool:
-        """Set where an obstacle is that no function tells of."""
+        """Set the pose of an obstacle without a pose function."""
         if name not in self.world.scene.objects or name in self._static:
             return self._refuse(f"there is no obstacle '{name}' that may be moved")
         try:
@@ -204,7 +204,7 @@ class Obstacles:
         return True
 
     def _refuse(self, why: str) -> bool:
-        """Log once what is wrong; return False."""
+        """Log an error once; return False."""
         if why not in self._warned:
             self._warned.add(why)
             _LOG.warning("%s; ignored.", why)

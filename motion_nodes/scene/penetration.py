@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How deep two convex pieces are in each other, and where; for people, so in plain NumPy.
+"""Penetration depth and contact point of two convex pieces, for reports; plain NumPy.
 
 Source: van den Bergen, Proximity queries and penetration depth computation on 3D game objects (GDC
-2001): the difference of both shapes is approached from inside by a polytope, whose face nearest to
-the origin is pushed out until it is on the surface.
+2001), expanding polytope algorithm: the Minkowski difference is approximated from inside by a
+polytope, whose face closest to the origin is expanded until it is on the surface.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from motion_nodes.model.tree import Array
 
 _STEPS = 40
 _CLOSE = 1e-6
-"""Depths are exact up to this [m]."""
+"""Accuracy of depths [m]."""
 _DIRECTIONS = np.array([d for d in itertools.product((-1.0, 0.0, 1.0), repeat=3) if any(d)])
 
 
 class Overlap(NamedTuple):
-    """The shortest way out of an overlap."""
+    """The min translation that separates two pieces."""
 
     depth: float
-    """Negative for a distance [m]."""
+    """Penetration depth, negative for a distance [m]."""
     position: Array
-    """Shape (3,)."""
+    """Contact point [m], shape (3,)."""
     normal: Array
-    """Direction in which the first piece leaves the second, shape (3,)."""
+    """Direction in which the first piece is separated from the second, shape (3,)."""
 
 
 def overlap(pieces: Pieces) -> Overlap:
-    """Return how deep the first of two pieces is in the second, or how far away it is."""
+    """Return the penetration depth of two pieces, or their distance."""
     if pieces.kind[1] == HALF_SPACE:
         normal, origin = pieces.X[1, :, 2], pieces.X[1, :, 3]
         lowest = _support(pieces, 0, -normal[None])[0]
@@ -46,7 +46,7 @@ def overlap(pieces: Pieces) -> Overlap:
 
 def _apart(pieces: Pieces) -> Overlap | None:
     """Return the distance of two pieces as a negative depth; None if their cores overlap."""
-    # Imported here: Numba takes a quarter of a second.
+    # Imported on demand: Numba takes a quarter of a second to import.
     from motion_nodes.kernels.collision.convex_distance import separations
 
     work, out = np.zeros((6, 3)), np.zeros((1, 2))
@@ -93,14 +93,14 @@ def _expanded(pieces: Pieces) -> Overlap:
 
 
 def _weights(corners: Array, point: Array) -> Array:
-    """Return the weights of a triangle's corners for the point of it nearest to a point."""
+    """Return the barycentric weights of a triangle's point closest to a point."""
     system = np.vstack([corners.T, np.ones(3)])
     weights = np.linalg.lstsq(system, np.append(point, 1.0), rcond=None)[0].clip(0.0)
     return np.asarray(weights / weights.sum())
 
 
 def _support(pieces: Pieces, k: int, directions: Array) -> Array:
-    """Return the points of a piece that are farthest in directions, shape (m, 3)."""
+    """Return the support points of a piece in directions, shape (m, 3)."""
     R, t, (a, b, c, radius) = pieces.X[k, :, :3], pieces.X[k, :, 3], pieces.size[k]
     local = directions @ R
     if pieces.kind[k] == POINTS:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What moves with a robot, as spheres: its links, and what they carry.
+"""Collision spheres of a robot: its links, and attached bodies.
 
-A link's spheres are those of the robot's own file. A link that has none there, but collision
-geometry in the URDF, is covered (:mod:`motion_nodes.scene.body_spheres`), so that any URDF works.
+A link's spheres are those of the robot's folder. A link without, but with collision geometry in the
+URDF, is covered by spheres (:mod:`motion_nodes.scene.body_spheres`), so that any URDF works.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, eq=False)
 class CollisionBody:
-    """Spheres that move as one: a link's, or those of something that a link carries."""
+    """Spheres that move as one: those of a link, or of an attached body."""
 
     name: str
     link: str
-    """The link that it is, or that carries it."""
+    """The link, or the one that the body is attached to."""
     spheres: Array
     """Centre in the link's frame and radius [m], shape (s, 4)."""
     excess: float
-    """How far the spheres may reach beyond the geometry [m]; NaN for spheres from a file."""
+    """Max excess of the spheres beyond the geometry [m]; NaN for spheres from a file."""
     carried: AttachedBody | None = None
 
     @functools.cached_property
     def bounding_sphere(self) -> Array:
-        """A sphere that holds the others: centre in the link's frame and radius, shape (4,)."""
+        """Bounding sphere: centre in the link's frame and radius [m], shape (4,)."""
         return frozen(bounding_sphere(self.spheres))
 
 
@@ -65,7 +65,7 @@ def _link_body(robot: Robot, link: str) -> CollisionBody | None:
 
 
 def link_parts(robot: Robot, link: str) -> tuple[Part, ...]:
-    """Return a link's collision geometry as shapes, without meshes that cannot be read."""
+    """Return a link's collision geometry as shapes, without unreadable meshes."""
     known = _parts.setdefault(robot, {})
     if link not in known:
         shapes = (_part(robot, link, shape) for shape in robot.tree.links[link].collisions)
@@ -92,7 +92,7 @@ def _part(robot: Robot, link: str, shape: Shape) -> Part | None:
 
 
 def carried_body(item: AttachedBody) -> CollisionBody:
-    """Return what a link carries, covered by spheres."""
+    """Return an attached body, covered by spheres."""
     return _covered(item.name, item.link, item.parts, item.X_LO, item)
 
 
@@ -109,10 +109,11 @@ def _covered(
 
 
 def bounding_sphere(spheres: Array) -> Array:
-    """Return a small sphere that holds spheres, shape (4,).
+    """Return a small bounding sphere of spheres, shape (4,).
 
     Source: Badoiu and Clarkson, Smaller core-sets for balls (SODA 2003): step towards the farthest
-    with falling step sizes. The radius is what the centre found needs, so it always holds all.
+    with decreasing step sizes. The radius is computed for the final centre, so it always contains
+    all.
     """
     centres, radii = spheres[:, :3], spheres[:, 3]
     if len(spheres) == 1:
@@ -136,11 +137,11 @@ def bounding_sphere(spheres: Array) -> Array:
 def checked_pairs(
     robot: Robot, bodies: tuple[CollisionBody, ...], allowed: AllowedCollisions
 ) -> tuple[tuple[int, int], ...]:
-    """Return which pairs of bodies of a robot must not touch, as indices, the smaller first.
+    """Return the checked pairs of a robot's bodies, as indices, the smaller first.
 
-    Left out are: what no joint moves against each other; links that are joined by one joint (links
-    without geometry between them do not count); pairs that the robot's file ignores; a carried
-    body with its touch links; and what is allowed.
+    Omitted are: bodies of the same rigid group; links connected by one joint (links without
+    geometry between them are skipped); pairs ignored in the robot's file; an attached body with its
+    touch links; and allowed collisions.
     """
     rigid = rigid_links(robot.tree)
     neighbours = _neighbours(robot.tree, rigid, {body.link for body in bodies if not body.carried})
@@ -161,7 +162,7 @@ def checked_pairs(
 
 
 def rigid_links(tree: KinematicTree) -> Mapping[str, str]:
-    """Return for each link the topmost one that fixed joints join it to."""
+    """Return for each link the top link of its rigid group."""
     top: dict[str, str] = {}
     for link in tree.frame_names:
         joint = tree.parent_joint.get(link)
@@ -172,9 +173,9 @@ def rigid_links(tree: KinematicTree) -> Mapping[str, str]:
 def _neighbours(
     tree: KinematicTree, rigid: Mapping[str, str], with_geometry: set[str]
 ) -> set[tuple[str, str]]:
-    """Return pairs of rigid groups between which there is one joint, or several without geometry.
+    """Return pairs of rigid groups connected by one joint, or by several without geometry.
 
-    Groups are named by their topmost links.
+    Groups are named by their top links.
     """
     solid = {rigid[link] for link in with_geometry}
     pairs = set()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scene: everything that stands around a robot and on its links, at one moment; immutable.
+"""A scene: all objects around a robot and attached to its links, at one time; immutable.
 
-A planner works on the scene that it was given while :class:`motion_nodes.scene.world.World` goes on
-to the next one. What did not change is shared between scenes, so ``is`` tells what did.
+A planner works on its scene while :class:`motion_nodes.scene.world.World` proceeds to the next one.
+Unchanged parts are shared between scenes, so ``is`` detects changes.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class WorldObject:
-    """Something that stands in the world; made by :func:`world_object`, which checks it."""
+    """An object in the world; created by :func:`world_object`, which validates it."""
 
     name: str
     X_WO: Array
     """Pose of the object in the world, shape (4, 4)."""
     parts: tuple[Part, ...]
     enabled: bool = True
-    """False: kept, but nothing collides with it."""
+    """False: kept, but without collisions."""
     static: bool = False
-    """True: promised never to move."""
+    """True: never moves."""
     rgba: tuple[float, float, float, float] | None = None
-    """Colour to show it in, 0..1."""
+    """Colour for display, 0..1."""
     kind: str = ""
-    """What it is, in a client's words (type or database key); passed through."""
+    """Type or database key given by a client; passed through."""
 
 
 @dataclass(frozen=True, eq=False)
 class AttachedBody:
-    """Something that a link carries."""
+    """A body attached to a link."""
 
     name: str
     link: str
@@ -56,46 +56,46 @@ class AttachedBody:
     """Pose of the body in the link, shape (4, 4)."""
     parts: tuple[Part, ...]
     touch_links: frozenset[str] = frozenset()
-    """Links that it may touch; the one that carries it need not be named."""
+    """Links with which collisions are allowed; the link it is attached to need not be listed."""
     rgba: tuple[float, float, float, float] | None = None
     kind: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Objects, what is carried, and who may touch whom."""
+    """Objects, attached bodies, and allowed collisions."""
 
     objects: Mapping[str, WorldObject] = field(default_factory=lambda: MappingProxyType({}))
     attached: Mapping[str, AttachedBody] = field(default_factory=lambda: MappingProxyType({}))
     allowed: AllowedCollisions = field(default_factory=AllowedCollisions)
     revision: int = 0
-    """Grows with each change."""
+    """Increases with each change."""
 
 
 @dataclass(frozen=True)
 class SceneDiff:
-    """What differs between two scenes, by name."""
+    """Differences between two scenes, by name."""
 
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     moved: tuple[str, ...] = ()
-    """Objects of which only the pose is another."""
+    """Objects with a different pose only."""
     changed: tuple[str, ...] = ()
-    """Objects of which something else is another, too."""
+    """Objects with other differences, too."""
     attached: tuple[str, ...] = ()
-    """Bodies that are carried now and were not so before, or otherwise."""
+    """Bodies that are newly attached, or differently."""
     detached: tuple[str, ...] = ()
     allowed: bool = False
-    """Whether who may touch whom is another."""
+    """Whether the allowed collisions differ."""
 
     @property
     def empty(self) -> bool:
-        """Whether nothing differs."""
+        """Whether there are no differences."""
         return self == SceneDiff()
 
 
 def difference(before: Scene, after: Scene) -> SceneDiff:
-    """Return what has to change for one scene to become another."""
+    """Return the changes from one scene to another."""
     old, new = before.objects, after.objects
     other = [name for name in new if name in old and new[name] is not old[name]]
     moved = [name for name in other if _only_moved(old[name], new[name])]
@@ -129,15 +129,15 @@ def world_object(
     rgba: tuple[float, float, float, float] | None = None,
     kind: str = "",
 ) -> WorldObject:
-    """Return an object whose parts were checked.
+    """Return a validated object.
 
     Args:
         name: not empty.
         solids: its shape, or several.
-        X_WO: pose in the world, shape (4, 4); None: at the origin.
-        poses: pose of each shape in the object; None: at its frame.
-        enabled: whether anything collides with it.
-        static: whether it is promised never to move.
+        X_WO: pose in the world, shape (4, 4); None: identity.
+        poses: pose of each shape in the object; None: identity.
+        enabled: whether it is checked for collisions.
+        static: whether it never moves.
         rgba: colour, 0..1.
         kind: passed through.
 
@@ -165,7 +165,7 @@ def checked_pose(X: Array, where: str) -> Array:
     """Return a pose as a read-only matrix.
 
     Raises:
-        InvalidCommand: it is none: another shape, not finite, or its rotation is not orthonormal.
+        InvalidCommand: wrong shape, not finite, or its rotation is not orthonormal.
     """
     matrix = np.asarray(X, dtype=np.float64)
     if matrix.shape != (4, 4) or not np.isfinite(matrix).all():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scene from a YAML file, whose form :mod:`motion_nodes.model.files.scene_file` explains."""
+"""Scenes from YAML files; for the format see :mod:`motion_nodes.model.files.scene_file`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def load_scene(file: Path | str) -> Scene:
     """Return the scene in a file, its poses in the robot's base frame.
 
     Raises:
-        InvalidDescription: names the file, the place in it, what is given and what is allowed.
+        InvalidDescription: names the file, the field, its value and the allowed values.
     """
     path = Path(file)
     entries = read_scene_file(path).objects.items()
@@ -28,13 +28,13 @@ def load_scene(file: Path | str) -> Scene:
 
 
 def load_world(file: Path | str) -> World:
-    """Return a world with the objects of a scene file, as :func:`load_scene` reads them.
+    """Return a world with the objects of a scene file, as read by :func:`load_scene`.
 
     Args:
         file: YAML, see ``docs/planning_scene.md``.
 
     Raises:
-        InvalidDescription: names the file, the field, what is given and what is allowed.
+        InvalidDescription: names the file, the field, its value and the allowed values.
     """
     return World(load_scene(file))
 

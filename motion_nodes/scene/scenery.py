@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixed scenery of a robot's cell: the floor, and the fixed parts of other arms.
 
-Scenery is part of the planning scene from the start. A link that rests on it by construction may
-touch it: links that no joint moves against the robot's root, wheels and casters, and links that
-touch it in every configuration.
+Scenery is part of the planning scene from the start. Collisions with links that touch it by
+construction are allowed: links fixed to the robot's root, wheels and casters, and links that touch
+it in every configuration.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ from motion_nodes.scene.shapes import HalfSpace
 FLOOR = "floor"
 """Name of the floor in a planning scene."""
 SCENERY = "scenery"
-"""Kind of these objects, by which followers of a scene know them."""
+"""Kind of these objects, by which subscribers identify them."""
 _FLOOR_RGBA = (0.6, 0.63, 0.67, 0.25)
 _PART_RGBA = (0.55, 0.57, 0.6, 1.0)
 _SAMPLES = 32
-"""Configurations in which a link must touch the floor to count as resting on it."""
+"""Number of configurations in which a link must touch the floor to count as resting on it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scenery:
-    """Objects that stay when a client replaces the scene, and what may touch them."""
+    """Objects that stay when a client replaces the scene, and their allowed collisions."""
 
     objects: Mapping[str, WorldObject] = field(default_factory=lambda: MappingProxyType({}))
     allowed: frozenset[Pair] = frozenset()
     """Pairs of a link and an object that touch by construction."""
 
     def scene(self) -> Scene:
-        """Return a scene that holds nothing else."""
+        """Return a scene that contains only the scenery."""
         return Scene(self.objects, allowed=AllowedCollisions().with_pairs(self.allowed))
 
     def allowed_in(self, objects: Iterable[str], allowed: AllowedCollisions) -> AllowedCollisions:
-        """Return what is allowed in a scene with some objects: scenery pairs always are."""
+        """Return the allowed collisions of a scene with some objects, including scenery pairs."""
         present = set(objects)
         pairs = [
             pair
@@ -60,14 +60,14 @@ class Scenery:
 
 
 def floor_of(robot: Robot, height: float = 0.0) -> Scenery:
-    """Return the floor that a robot stands on or above, in the robot's base frame.
+    """Return the floor below a robot, in the robot's base frame.
 
     Args:
-        robot: whose root link stands upright.
+        robot: with an upright root link.
         height: of the floor in the frame of the root link [m].
 
     Raises:
-        InvalidConfig: for a height that is not finite, or a base frame that joints move.
+        InvalidConfig: a height that is not finite, or a base frame that joints move.
     """
     if not np.isfinite(height):
         raise InvalidConfig(f"the floor's height is {height} m; it must be a finite number.")
@@ -93,12 +93,13 @@ def neighbours_of(
     """Return the fixed parts of other arms as obstacles, in the robot's base frame.
 
     Args:
-        robot: an arm; what drives gets no scenery, for its base frame moves.
-        place: where its root link stands.
-        others: robots by the name that their parts begin with.
+        robot: an arm; mobile robots get no scenery, because their base frames move.
+        place: pose of its root link.
+        others: robots by the prefix of their parts' names.
 
     Returns:
-        The scenery, and in words what was left out: parts inside the robot's home configuration.
+        The scenery, and descriptions of omitted parts: those in collision with the robot's home
+            configuration.
     """
     if robot.base is not None:
         return Scenery(), []
@@ -143,7 +144,7 @@ def _fixed_links(robot: Robot) -> set[str]:
 
 
 def _rolling_links(robot: Robot) -> set[str]:
-    """Return the links that wheels and passive joints carry."""
+    """Return the links carried by wheels and passive joints."""
     rolling = {*(robot.base.wheel_names if robot.base else ()), *robot.passive_joints}
     found: set[str] = set()
     for link in robot.tree.frame_names:
@@ -154,7 +155,7 @@ def _rolling_links(robot: Robot) -> set[str]:
 
 
 def _always_touching(robot: Robot, floor: WorldObject) -> set[str]:
-    """Return the links whose spheres reach into the floor in every configuration."""
+    """Return the links whose spheres collide with the floor in every configuration."""
     bodies = {body.name: body.spheres for body in link_bodies(robot)}
     kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
     limits, rng = robot.limits, np.random.default_rng(1)
@@ -170,7 +171,7 @@ def _always_touching(robot: Robot, floor: WorldObject) -> set[str]:
 
 
 def _fixed_parts(name: str, robot: Robot, X_BR: Array) -> list[WorldObject]:
-    """Return the links of an arm that no joint moves, those with collision geometry."""
+    """Return the fixed links of an arm that have collision geometry."""
     kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.tree.root)
     found = []
     for link in robot.tree.frame_names:
@@ -191,7 +192,7 @@ def _fixed_parts(name: str, robot: Robot, X_BR: Array) -> list[WorldObject]:
 
 
 def _touched_at_home(robot: Robot, scenery: Scenery) -> dict[str, str]:
-    """Return the objects that the robot's home configuration touches, each with a link."""
+    """Return the objects in collision with the robot's home configuration, each with a link."""
     if not scenery.objects:
         return {}
     checker = CollisionChecker(robot, robot.joint_names, scene=scenery.scene())

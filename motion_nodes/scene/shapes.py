@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Solid shapes of the world; each knows its own frame only, poses stand with their owners.
+"""Solid shapes of the world, in their own frames; poses are stored by their owners.
 
 Boxes, spheres and cylinders are those of :mod:`motion_nodes.model.tree`, so that a link's geometry
-is a shape of the world as it stands.
+is a valid shape of the world.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class HalfSpace:
 
 @dataclass(frozen=True, eq=False)
 class TriangleMesh:
-    """A surface of triangles; made by :func:`triangle_mesh`, which checks it."""
+    """A surface of triangles; created by :func:`triangle_mesh`, which validates it."""
 
     vertices: Array
     """Corners [m], shape (v, 3), read-only."""
     triangles: NDArray[np.int32]
     """Indices of corners, shape (t, 3), read-only."""
     convex: bool = False
-    """True: the solid is the convex hull of the corners. False: the surface as it is, and what it
-    encloses."""
+    """True: the solid is the convex hull of the corners. False: the surface, and its inside if
+    closed."""
 
 
 Solid = Sphere | Box | Cylinder | Capsule | Cone | HalfSpace | TriangleMesh
@@ -60,7 +60,7 @@ Solid = Sphere | Box | Cylinder | Capsule | Cone | HalfSpace | TriangleMesh
 
 
 def triangle_mesh(vertices: ArrayLike, triangles: ArrayLike, convex: bool = False) -> TriangleMesh:
-    """Return a mesh whose numbers were checked; triangles without an area are left out.
+    """Return a validated mesh; degenerate triangles are dropped.
 
     Args:
         vertices: corners [m], shape (v, 3).
@@ -68,8 +68,8 @@ def triangle_mesh(vertices: ArrayLike, triangles: ArrayLike, convex: bool = Fals
         convex: whether the solid is the convex hull of the corners.
 
     Raises:
-        InvalidCommand: says what is wrong: no triangle with an area, an index without a corner, a
-            number that is not finite.
+        InvalidCommand: no triangle with an area, an invalid corner index, or a value that is not
+            finite.
     """
     try:
         corners = np.asarray(vertices, dtype=np.float64).reshape(-1, 3)
@@ -95,7 +95,7 @@ def triangle_mesh(vertices: ArrayLike, triangles: ArrayLike, convex: bool = Fals
 
 
 def check_solid(solid: Solid, where: str = "a shape") -> None:
-    """Refuse a shape whose sizes are not positive, finite numbers.
+    """Raise an error for a shape whose sizes are not positive, finite numbers.
 
     Raises:
         InvalidCommand: names the shape, the size and its value.
@@ -116,7 +116,10 @@ def _sizes(solid: Solid) -> list[tuple[str, float]]:
 
 
 def bounding_radius(solid: Solid) -> float:
-    """Return the radius about the shape's frame that holds it [m]; inf for the ground."""
+    """Return the radius of the sphere about the shape's frame that contains it [m].
+
+    Inf for the ground.
+    """
     if isinstance(solid, Sphere):
         return solid.radius
     if isinstance(solid, Box):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact signed distances of points to the solids of the world, with directions; plain NumPy.
+"""Exact signed distances of points to solids, with directions; plain NumPy.
 
-Slow beside the generated kernels, and independent of them: the oracle of the tests, and what
-answers where no code can be generated. Meshes are in :mod:`motion_nodes.scene.mesh_distance`.
+Slow compared with the generated kernels, and independent of them: the oracle of the tests, and the
+fallback without generated code. Meshes are in :mod:`motion_nodes.scene.mesh_distance`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from motion_nodes.scene.shapes import Capsule, Cone, HalfSpace, Solid
 
 
 def signed_distance(solid: Solid, points: Array) -> tuple[Array, Array]:
-    """Return how far points are from the surface of a solid, and the way out.
+    """Return the signed distances of points to the surface of a solid, and their gradients.
 
     Args:
         solid: a shape.
         points: in the shape's frame [m], shape (m, 3).
 
     Returns:
-        Distances, negative inside [m], shape (m,); unit vectors along which they grow, shape
+        Distances, negative inside [m], shape (m,); unit vectors along which they increase, shape
         (m, 3). NaN for a point that is not finite.
     """
     if isinstance(solid, Sphere):
@@ -44,16 +44,16 @@ def signed_distance(solid: Solid, points: Array) -> tuple[Array, Array]:
 
 
 def _from_core(offsets: Array, points: Array, radius: float) -> tuple[Array, Array]:
-    """Return distances from what lies within ``radius`` of a core, given the offsets from it."""
+    """Return distances to a core with a rounding radius, given the offsets from the core."""
     length = np.linalg.norm(offsets, axis=1)
     away = length[:, None] > 0.0
-    # In the core every way out is as short as another across it: take x.
+    # On the core the direction is not unique: use x.
     direction = np.where(away, offsets / np.where(away, length[:, None], 1.0), [1.0, 0.0, 0.0])
     return length - radius, np.where(np.isfinite(points), direction, np.nan)
 
 
 def _box(half: Array, points: Array) -> tuple[Array, Array]:
-    """Return signed distances to a box with these half edges, in any number of dimensions."""
+    """Return signed distances to a box with these half edges, in any dimension."""
     sign = np.where(points < 0.0, -1.0, 1.0)
     beyond = np.abs(points) - half
     outside = np.maximum(beyond, 0.0)
@@ -69,7 +69,7 @@ def _box(half: Array, points: Array) -> tuple[Array, Array]:
 def _of_revolution(
     points: Array, cylinder: Array | None, cone: Array | None
 ) -> tuple[Array, Array]:
-    """Solve in the half plane of distance from the axis and height, and turn the answer back."""
+    """Solve in the half plane of axis distance and height, and rotate the result back."""
     across = np.hypot(points[:, 0], points[:, 1])
     plane = np.column_stack((across, points[:, 2]))
     distance, direction = _box(cylinder, plane) if cylinder is not None else _cone(cone, plane)
@@ -99,7 +99,7 @@ def _cone(sizes: Array | None, plane: Array) -> tuple[Array, Array]:
     offset = np.where(nearer_base[:, None], from_base, from_slant)
     length = lengths.min(axis=1)
     face = np.where((below_base > above_slant)[:, None], [0.0, -1.0], slope)
-    # On the surface itself the offset is zero, and the face's normal is the way out.
+    # On the surface itself the offset is zero, and the face normal is used.
     apart = ((inside > 0.0) & (length > 0.0))[:, None]
     direction = np.where(apart, offset / np.where(apart, length[:, None], 1.0), face)
     return np.where(apart[:, 0], length, inside), direction

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signed distances of all pairs of spheres that must not touch, and their gradients; plain NumPy.
+"""Signed distances of all checked pairs of spheres, and their gradients; plain NumPy.
 
-A robot's own pairs are compared sphere by sphere, all at once; the world's solids with all spheres
-at once. Gradients are those of the spheres' centres by central differences, so mimic joints and
-prismatic joints need no case of their own.
+A robot's own pairs are compared sphere by sphere in one batch; each solid of the world with all
+spheres at once. Gradients use central differences of the spheres' centres, so mimic and prismatic
+joints need no special cases.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from motion_nodes.scene.signed_distance import signed_distance
 Indices = NDArray[np.intp]
 
 _STEP = 1e-6
-"""[rad or m] Of the central differences."""
+"""Step of the central differences [rad or m]."""
 
 
 @dataclass(frozen=True, eq=False)
 class SphereGaps:
-    """Pairs of a sphere with another sphere or a solid that are close to each other."""
+    """Close pairs of a sphere with another sphere or a solid."""
 
     distance: Array
     """Signed distance of the surfaces [m], shape (k,)."""
     normal: Array
-    """Unit vector towards the first, along which the distance grows, in the world, shape (k, 3)."""
+    """Unit vector towards the first, along which the distance increases, in the world, shape (k,
+    3)."""
     first: Indices
     """Index of the sphere, shape (k,)."""
     second: Indices
@@ -47,8 +48,8 @@ class SpherePairs:
     """Distances of one robot's spheres to each other and to one scene."""
 
     names: tuple[tuple[str, str], ...]
-    """Pairs of bodies that must not touch: link or carried body, then link, carried body or object;
-    those of the robot itself first."""
+    """Checked pairs of bodies: link or attached body, then link, attached body or object; those of
+    the robot itself first."""
 
     def __init__(
         self,
@@ -57,13 +58,13 @@ class SpherePairs:
         scene: Scene,
         poses: Callable[[Array], Array],
     ) -> None:
-        """Prepare.
+        """Create the pairs.
 
         Args:
             bodies: with their spheres.
-            pairs: indices of bodies that must not touch each other.
-            scene: the world, and which of it may be touched.
-            poses: returns for configurations, shape (m, n), the poses of the bodies' links in the
+            pairs: indices of checked pairs of bodies.
+            scene: the world, with its allowed collisions.
+            poses: maps configurations, shape (m, n), to the poses of the bodies' links in the
                 world, shape (m, bodies, 4, 4).
         """
         self._poses = poses
@@ -146,11 +147,11 @@ class SpherePairs:
         return least
 
     def gradients(self, q: Array, gaps: SphereGaps) -> Array:
-        """Return how the distances change with the joints [m/rad or m/m], shape (k, n).
+        """Return the gradients of the distances [m/rad or m/m], shape (k, n).
 
         Args:
-            q: the configuration the gaps are of, shape (n,).
-            gaps: as :meth:`gaps` returned them.
+            q: the configuration of the gaps, shape (n,).
+            gaps: from :meth:`gaps`.
         """
         n = len(q)
         step = _STEP * np.eye(n)

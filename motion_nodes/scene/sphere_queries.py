@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far each sphere of a robot is from the world, by generated code."""
+"""Distance of each sphere of a robot to the world, by generated code."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from motion_nodes.scene.robot_spheres import CollisionBody
 
 
 class SphereQueries:
-    """Distances of the spheres of some bodies to a packed world; never changed.
+    """Distances of the spheres of some bodies to a packed world; immutable.
 
     Raises:
-        CodeGenerationError: no code can be compiled here.
+        CodeGenerationError: code cannot be generated on this machine.
     """
 
     def __init__(
@@ -26,11 +26,11 @@ class SphereQueries:
         world: PackedWorld,
         X_WB: Array,
     ) -> None:
-        """Prepare.
+        """Create the queries.
 
         Args:
-            bodies: in the order of their spheres; ``world`` was packed for them in reverse.
-            frames: names of the links, in the order of the poses that are given later.
+            bodies: in the order of their spheres; ``world`` is packed for them in reverse.
+            frames: names of the links, in the order of the poses passed later.
             world: in memory.
             X_WB: pose of the robot's base in the world, shape (4, 4).
         """
@@ -53,7 +53,7 @@ class SphereQueries:
 
         Args:
             X_BL: pose of each link in the base, shape (f, 4, 4).
-            table: that the world is part of.
+            table: the table that contains the world.
         """
         X = X_BL[self._rows]
         centres = np.einsum("sij,sj->si", X[:, :3, :3], self._centres) + X[:, :3, 3]

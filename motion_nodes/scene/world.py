@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The world as it changes: objects come, move, are taken up, put down and go.
+"""The changing world: objects are added, moved, attached, detached and removed.
 
-Each change makes a new :class:`~motion_nodes.scene.scene.Scene` and leaves the one before as it
-was; a change that is refused changes nothing. May be used from several threads.
+Each change creates a new :class:`~motion_nodes.scene.scene.Scene` and leaves the previous one
+unchanged; a rejected change has no effect. Thread-safe.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from motion_nodes.scene.shapes import Solid
 
 
 class World:
-    """The newest scene, and the ways to change it."""
+    """The current scene, and its changes."""
 
     def __init__(self, scene: Scene | None = None) -> None:
         self._scene = scene or Scene()
@@ -39,12 +39,12 @@ class World:
 
     @property
     def scene(self) -> Scene:
-        """The scene now."""
+        """The current scene."""
         return self._scene
 
     @property
     def revision(self) -> int:
-        """Number of the scene now; it grows with each change."""
+        """Revision of the current scene; it increases with each change."""
         return self._scene.revision
 
     @overload
@@ -60,18 +60,17 @@ class World:
     ) -> None: ...
 
     def add(self, *given: Any) -> None:
-        """Add objects; one that has the name of another takes its place.
+        """Add objects; an object with the same name is replaced.
 
         Called as ``add(name, shape, X_WO)`` or with objects made by
         :func:`~motion_nodes.scene.scene.world_object`.
 
         Args:
-            given: name, shape (or a tuple of shapes) and pose in the world, shape (4, 4),
-                default identity; or objects.
+            given: name, shape (or a tuple of shapes) and pose in the world, shape (4, 4), default
+                identity; or objects.
 
         Raises:
-            InvalidCommand: dimensions or a pose that are not valid; an attached object has that
-                name.
+            InvalidCommand: invalid dimensions or pose; or an attached object has that name.
         """
         if given and isinstance(given[0], str):
             name, shape, X_WO = (*given, None)[:3]
@@ -92,32 +91,32 @@ class World:
         return f"World({names}{f'; attached: {held}' if held else ''})"
 
     def move(self, poses: Mapping[str, Array]) -> None:
-        """Set where objects are.
+        """Set the poses of objects.
 
         Args:
-            poses: X_WO by name of the object.
+            poses: X_WO by name of the object, shape (4, 4) each.
 
         Raises:
-            InvalidCommand: for a name that is unknown, a pose that is none, a static object.
+            InvalidCommand: unknown name, invalid pose, or a static object.
         """
         with self._lock:
             objects = dict(self._scene.objects)
             for name, X_WO in poses.items():
                 item = self._object(name)
                 if item.static:
-                    raise InvalidCommand(f"object '{name}' is static: it was promised not to move.")
+                    raise InvalidCommand(f"object '{name}' is static and cannot be moved.")
                 objects[name] = replace(item, X_WO=checked_pose(X_WO, f"object '{name}'"))
             self._change(objects=objects)
 
     def enable(self, name: str, enabled: bool = True) -> None:
-        """Include an object in collision checks, or not; it is kept either way.
+        """Enable or disable the collisions of an object.
 
         Args:
             name: of the object.
             enabled: whether it collides.
 
         Raises:
-            InvalidCommand: there is no such object.
+            InvalidCommand: unknown name.
         """
         with self._lock:
             item = replace(self._object(name), enabled=enabled)
@@ -130,7 +129,7 @@ class World:
             names: of the objects.
 
         Raises:
-            InvalidCommand: for a name that is unknown; then none is removed.
+            InvalidCommand: unknown name; then none is removed.
         """
         with self._lock:
             for name in names:
@@ -151,16 +150,16 @@ class World:
     def attach_object(
         self, name: str, link: str, X_WL: Array, touch_links: Iterable[str] = ()
     ) -> None:
-        """Have a link carry an object from where both are now.
+        """Attach an object to a link at its current relative pose.
 
         Args:
             name: of the object.
-            link: that carries it.
+            link: the link.
             X_WL: pose of the link in the world, shape (4, 4).
-            touch_links: links that it may touch.
+            touch_links: links with which collisions are allowed.
 
         Raises:
-            InvalidCommand: there is no such object.
+            InvalidCommand: unknown name.
         """
         with self._lock:
             item = self._object(name)
@@ -169,14 +168,14 @@ class World:
             self.attach(AttachedBody(name, link, X_LO, item.parts, touching, item.rgba, item.kind))
 
     def detach(self, name: str, X_WL: Array | None) -> None:
-        """Put something down.
+        """Detach a body.
 
         Args:
-            name: of what is carried.
-            X_WL: pose of the link that carries it; None: it is gone from the world.
+            name: of the attached body.
+            X_WL: pose of its link in the world, shape (4, 4); None: remove the body from the world.
 
         Raises:
-            InvalidCommand: nothing of that name is carried.
+            InvalidCommand: no attached body has that name.
         """
         with self._lock:
             body = self._scene.attached.get(name)
@@ -195,7 +194,7 @@ class World:
 
         Args:
             pairs: names of links, objects or attached bodies.
-            allowed: whether they may touch; None: remove the entries.
+            allowed: whether collisions are allowed; None: remove the entries.
         """
         with self._lock:
             self._change(allowed=self._scene.allowed.with_pairs(pairs, allowed))
@@ -210,7 +209,7 @@ class World:
             self._change(allowed=allowed)
 
     def clear(self) -> None:
-        """Remove all objects; what is carried and who may touch whom stay."""
+        """Remove all objects; attached bodies and allowed collisions stay."""
         with self._lock:
             self._change(objects={})
 

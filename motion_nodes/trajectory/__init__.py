@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories: how joints get from one state to another in time. No ROS."""
+"""Trajectories: joint states as functions of time. No ROS."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trajectory as commands for the joints of a robot: one at a time, or a whole sequence."""
+"""A trajectory as robot joint commands: single actions, or a sequence."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class ArticulationAction:
-    """What joints of a robot are told at one time."""
+    """Joint command at one time."""
 
     joint_positions: Array
-    """[rad or m], shape (n,)."""
+    """Positions [rad or m], shape (n,)."""
     joint_velocities: Array
-    """[rad/s or m/s], shape (n,)."""
+    """Velocities [rad/s or m/s], shape (n,)."""
     joint_names: tuple[str, ...]
     joint_indices: NDArray[np.intp]
-    """Where these joints stand among the robot's, shape (n,)."""
+    """Indices of these joints in the robot's order, shape (n,)."""
 
 
 class ArticulationTrajectory:
@@ -41,12 +41,12 @@ class ArticulationTrajectory:
     def __init__(
         self, robot_joints: Sequence[str], trajectory: Trajectory, physics_dt: float = 1.0 / 60.0
     ) -> None:
-        """Find the trajectory's joints among the robot's.
+        """Map the trajectory's joints to the robot's.
 
         Args:
             robot_joints: names of the robot's joints, in its order.
             trajectory: in any order of its joints.
-            physics_dt: time step of sequences, unless another is given [s].
+            physics_dt: default time step of sequences [s].
         """
         if not (math.isfinite(physics_dt) and physics_dt > 0.0):
             raise InvalidConfig(f"physics_dt is {physics_dt} s; it must be finite and above 0")
@@ -56,7 +56,7 @@ class ArticulationTrajectory:
         self._indices = joint_indices(trajectory.joint_names, self.robot_joints, "the robot")
 
     def get_trajectory_duration(self) -> float:
-        """Return how long it takes [s]."""
+        """Return the duration [s]."""
         return self.trajectory.duration
 
     def get_active_joints_subset(self) -> tuple[str, ...]:
@@ -68,14 +68,14 @@ class ArticulationTrajectory:
         return self.robot_joints
 
     def get_initial_action(self) -> ArticulationAction:
-        """Return where the joints have to be before the trajectory is begun."""
+        """Return the required initial joint state."""
         return self.get_action_at_time(self.trajectory.start_time)
 
     def get_action_at_time(self, time: float) -> ArticulationAction:
-        """Return what the joints are told at a time [s].
+        """Return the joint command at a time [s].
 
         Raises:
-            Infeasible: for a time at which there is no trajectory (a ValueError).
+            Infeasible: a time outside the trajectory (a ValueError).
         """
         start, end = self.trajectory.start_time, self.trajectory.end_time
         if not start <= time <= end:
@@ -84,13 +84,13 @@ class ArticulationTrajectory:
         return ArticulationAction(position, velocity, self.trajectory.joint_names, self._indices)
 
     def get_action_sequence(self, timestep: float | None = None) -> list[ArticulationAction]:
-        """Return actions from start to end, the end included, though the last step be shorter.
+        """Return actions from start to end; the end is included, even if the last step is shorter.
 
         Args:
-            timestep: [s]; None: the one given at the beginning.
+            timestep: time step [s]; None: the default.
 
         Raises:
-            InvalidCommand: for a step that is not finite and positive.
+            InvalidCommand: a step that is not finite and positive.
         """
         times = self.trajectory.sample_times(self._step if timestep is None else timestep)
         return [self.get_action_at_time(time) for time in times.tolist()]

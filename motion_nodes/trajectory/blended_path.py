@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Straight lines between waypoints with their corners rounded.
+"""Straight lines between waypoints with blended corners.
 
-At a corner the direction turns from d0 to d1 over a length of 2 r: d0 + (d1 - d0) (3 w^2 - 2 w^3)
-with w from 0 to 1. Curvature begins and ends at 0, so accelerations are continuous and jerks
-finite. The path leaves the corner by 3/16 r |d1 - d0| (the integral of the direction to w = 1/2).
+At a corner the direction changes from d0 to d1 over a length of 2 r: d0 + (d1 - d0) (3 w^2 - 2 w^3)
+with w from 0 to 1. The curvature is 0 at both ends of the blend, so accelerations are continuous
+and jerks finite. The deviation at the corner is 3/16 r |d1 - d0| (the integral of the direction to
+w = 1/2).
 """
 
 from __future__ import annotations
@@ -19,30 +20,30 @@ from motion_nodes.trajectory.joint_path import JointPath
 
 Array = NDArray[np.float64]
 FreeCheck = Callable[[Array], NDArray[np.bool_]]
-"""Tells for configurations of shape (k, n) which are free of collisions, shape (k,)."""
+"""Maps configurations of shape (k, n) to whether they are collision-free, shape (k,)."""
 
 _HALVINGS = 5
-"""So often a blend that is not free is made smaller before the path stops at its corner."""
+"""Max number of halvings of a blend in collision before the path stops at its corner."""
 _STRAIGHT = 1e-9
-"""Change of direction, as a share of it, that is rounding."""
+"""Relative change of direction below which a corner counts as straight."""
 _MOST = 0.475
-"""Share of a line that a blend takes at most: a little stays straight, for pieces of very different
-lengths beside each other are hard to time."""
+"""Max fraction of a line used by a blend: a short straight part remains, because adjacent pieces of
+very different lengths are difficult to time-parameterize."""
 
 
 @dataclass(frozen=True)
 class CornerBlending:
-    """How corners of a path may be rounded."""
+    """Blending of the corners of a path."""
 
     deviation: float = 0.01
-    """How far the path may leave a corner [rad or m, Euclidean over the joints]; 0: stop there."""
+    """Max deviation from a corner [rad or m, Euclidean over the joints]; 0: stop there."""
     is_free: FreeCheck | None = None
-    """Asked about the rounded corners; None: the caller knows that all are free."""
+    """Collision check of the blended corners; None: no check."""
     resolution: float = 0.02
-    """Distance between the configurations asked about [rad or m, of the joint that moves most]."""
+    """Max joint step between checked configurations [rad or m]."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
+        """Validate the numbers."""
         if not (np.isfinite(self.deviation) and self.deviation >= 0.0):
             raise InvalidConfig(f"blend deviation is {self.deviation}; it must be finite and >= 0")
         if not (np.isfinite(self.resolution) and self.resolution > 0.0):
@@ -56,10 +57,10 @@ def blended_path(
 
     Args:
         joint_names: names of the n joints.
-        waypoints: two or more, no two that follow each other equal, shape (k, n).
-        scale: of each joint, shape (n,); the length of a line is the greatest of its changes, each
-            divided by this. With velocity limits it is the shortest time it can take.
-        blending: how corners may be rounded.
+        waypoints: two or more, consecutive ones distinct, shape (k, n).
+        scale: of each joint, shape (n,); the length of a line is the maximum of its changes, each
+            divided by this. With velocity limits it is the min duration.
+        blending: blending of corners.
     """
     change = np.diff(waypoints, axis=0)
     lengths = np.max(np.abs(change) / scale, axis=1)
@@ -83,9 +84,9 @@ def blend_points(corner: Array, before: Array, after: Array, radius: Array, coun
     Args:
         corner: shape (k, n).
         before: directions into the corners, shape (k, n).
-        after: directions out of them, shape (k, n).
+        after: directions out of the corners, shape (k, n).
         radius: shape (k,).
-        count: points on each blend, its ends included.
+        count: points on each blend, including its ends.
     """
     w = np.linspace(0.0, 1.0, count)[None, :, None]
     r = radius[:, None, None]
@@ -96,7 +97,7 @@ def blend_points(corner: Array, before: Array, after: Array, radius: Array, coun
 def _shrink_to_free(
     radii: Array, waypoints: Array, directions: Array, scale: Array, blending: CornerBlending
 ) -> None:
-    """Halve the blends that are not free; one that stays so becomes 0."""
+    """Halve the blends that are in collision; one that remains so becomes 0."""
     is_free = blending.is_free
     assert is_free is not None
     open_corners = np.flatnonzero(radii > 0.0)

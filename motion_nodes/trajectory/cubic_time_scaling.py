@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cubic splines over time that are made faster until a limit is reached.
+"""Cubic splines over time, scaled until a limit is reached.
 
-This is what Isaac Sim's joint-space generator (Lula) means by time-optimal: at some moment a
-velocity, an acceleration or a jerk is at its limit. The settings carry its names; what each does is
-told by its documentation, how it is computed is ours. The fastest motion along the spline is
+This is the meaning of time-optimal in Isaac Sim's joint-space generator (Lula): at some time a
+velocity, an acceleration or a jerk is at its limit. The settings have its names and the documented
+meaning; the computation is our own. The fastest motion along the spline is
 :func:`motion_nodes.trajectory.time_parameterization.time_optimal`.
 """
 
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 
 _ROUNDING = 1e-12
 _SHORTEST_SHARE = 0.5
-"""A segment is shortened to no less than this at once, for its neighbours feel it too."""
+"""Min factor by which a segment is shortened at once, because its neighbours are affected, too."""
 
 
 @dataclass(frozen=True)
@@ -40,22 +40,22 @@ class SaturationSettings:
     """Settings of the saturation method."""
 
     max_segment_iterations: int = 5
-    """How often segments with room are shortened each by itself, per round."""
+    """Iterations per round in which segments with slack are shortened individually."""
     max_aggregate_iterations: int = 50
-    """Rounds: segments, then all together until a limit is reached."""
+    """Max number of rounds: individual segments, then a global scaling to the limits."""
     convergence_dt: float = 0.001
-    """[s] A round that gains less is the last."""
+    """Min improvement per round [s]."""
     max_dilation_iterations: int = 100
-    """How often the whole may be stretched at the end until every limit is kept."""
+    """Max number of final dilations until all limits are satisfied."""
     dilation_dt: float = 0.001
-    """[s] Least stretch, where the exact one was not enough."""
+    """Min dilation, if the exact one was not enough [s]."""
     min_time_span: float = 0.01
-    """[s] Least time between two waypoints."""
+    """Min time between two waypoints [s]."""
     time_split_method: str = "uniform"
-    """How the time is shared out at first: uniform, chord_length or centripetal."""
+    """Initial distribution of the time: uniform, chord_length or centripetal."""
 
     def __post_init__(self) -> None:
-        """Check all values."""
+        """Validate all values."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name == "time_split_method":
@@ -80,12 +80,12 @@ def saturated_spline(
     """Return a cubic spline over time, at rest at both ends, that reaches a limit.
 
     Args:
-        points: waypoints, no two that follow each other equal, shape (k, n).
-        limits: of the n joints; infinite ones are none.
-        settings: None: those of the source.
+        points: waypoints, consecutive ones distinct, shape (k, n).
+        limits: of the n joints; may be infinite.
+        settings: None: the defaults of Lula.
 
     Returns:
-        The trajectory, or None where the settings did not let it come within the limits.
+        The trajectory, or None if the settings did not permit to satisfy the limits.
     """
     given = SaturationSettings() if settings is None else settings
     shares = segment_shares(points, given.time_split_method)
@@ -109,14 +109,14 @@ def _spline(points: Array, spans: Array, limits: JointLimits) -> JointPath:
 
 
 def _needed_stretch(use: Array) -> Array:
-    """Return by how much each segment would have to be stretched to be at its limit."""
+    """Return the factor by which each segment would have to be stretched to be at its limit."""
     return np.asarray([LimitUse(*row).stretch for row in use.tolist()])
 
 
 def _saturated(
     points: Array, spans: Array, limits: JointLimits, settings: SaturationSettings
 ) -> JointPath:
-    """Return the spline stretched or shrunk as a whole until a limit is just reached."""
+    """Return the spline, scaled globally to its limits."""
     stretch = float(_needed_stretch(cubic_use(_spline(points, spans, limits), limits)).max())
     return _spline(points, np.maximum(spans * stretch, settings.min_time_span), limits)
 
@@ -124,7 +124,7 @@ def _saturated(
 def _dilated(
     path: JointPath, points: Array, limits: JointLimits, settings: SaturationSettings
 ) -> TimedPath | None:
-    """Return the trajectory, stretched where segments of least length left it beyond a limit."""
+    """Return the trajectory, dilated if segments of min duration exceed a limit."""
     for k in range(int(settings.max_dilation_iterations) + 1):
         stretch = float(_needed_stretch(cubic_use(path, limits)).max())
         if stretch <= 1.0 + _ROUNDING:

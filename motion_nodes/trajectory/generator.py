@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories through waypoints of joints, with limits and settings that can be set by name."""
+"""Generator of trajectories through joint waypoints, with limits and parameters set by name."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from motion_nodes.trajectory.trajectory_checks import check_point_count
 Array = NDArray[np.float64]
 
 METHODS = ("time_optimal", "saturation")
-"""Those whose motions meet all waypoints."""
+"""Methods whose motions pass through all waypoints."""
 
 
 class JointTrajectoryGenerator:
-    """Makes trajectories for some joints of a robot; nothing of it moves them.
+    """Generates trajectories for some joints of a robot; it does not move them.
 
-    Requests of a wrong form raise; those that cannot be fulfilled give None and
-    :attr:`failure` says why.
+    Malformed requests raise an error; infeasible ones return None, with the reason in
+    :attr:`failure`.
     """
 
     def __init__(self, limits: JointLimits, method: str = "time_optimal") -> None:
-        """Begin with a robot's limits.
+        """Create with a robot's limits.
 
         Args:
             limits: of the joints; velocities must be finite.
@@ -42,7 +42,7 @@ class JointTrajectoryGenerator:
                 :class:`~motion_nodes.trajectory.through_waypoints.WaypointOptions`.
 
         Raises:
-            InvalidConfig: for an unknown method.
+            InvalidConfig: unknown method.
         """
         if method not in METHODS:
             raise InvalidConfig(f"method '{method}'.{did_you_mean(method, METHODS)}")
@@ -50,7 +50,7 @@ class JointTrajectoryGenerator:
         self.limits = limits
         self.settings = SaturationSettings()
         self.failure = ""
-        """Why the last request gave None; empty if it did not."""
+        """Why the last request returned None; empty on success."""
 
     @property
     def joint_names(self) -> tuple[str, ...]:
@@ -61,14 +61,14 @@ class JointTrajectoryGenerator:
         """Return the trajectory through all waypoints, at rest at both ends.
 
         Args:
-            waypoints: shape (k, n), k >= 2; those equal to the one before are left out.
+            waypoints: shape (k, n), k >= 2; repeated ones are skipped.
 
         Returns:
             The trajectory, or None.
 
         Raises:
-            InvalidCommand: waypoints of another shape or that are not finite.
-            InvalidConfig: for the method ``time_optimal``, accelerations without limit.
+            InvalidCommand: waypoints of wrong shape or not finite.
+            InvalidConfig: for the method ``time_optimal``, unlimited accelerations.
         """
         points = checked_waypoints(waypoints, self.limits.names, least=2)
         check_point_count(len(points))
@@ -78,11 +78,11 @@ class JointTrajectoryGenerator:
     def compute_timestamped_c_space_trajectory(
         self, waypoints: ArrayLike, times: ArrayLike, interpolation_mode: str = "cubic_spline"
     ) -> TimedPath | None:
-        """Return the trajectory that is at each waypoint at its time, or None.
+        """Return the trajectory that passes through each waypoint at its time, or None.
 
         Args:
             waypoints: shape (k, n), k >= 2.
-            times: rising [s], shape (k,).
+            times: increasing [s], shape (k,).
             interpolation_mode: ``cubic_spline`` or ``linear``.
         """
         points = checked_waypoints(waypoints, self.limits.names, least=2)
@@ -144,7 +144,7 @@ class JointTrajectoryGenerator:
         return self.limits.jerk
 
     def set_solver_param(self, name: str, value: float | str) -> bool:
-        """Set a setting of the saturation method.
+        """Set a parameter of the saturation method.
 
         Args:
             name: a field of
@@ -152,7 +152,7 @@ class JointTrajectoryGenerator:
             value: its new value.
 
         Returns:
-            Whether the setting exists and may have this value; if not, nothing changed.
+            Whether the parameter exists and the value is valid; if not, nothing changed.
         """
         if name not in {field.name for field in dataclasses.fields(self.settings)}:
             return False

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fastest motion along a path under limits of velocity, acceleration and jerk.
+"""Time-optimal motion along a path under limits of velocity, acceleration and jerk.
 
-From rest with constant jerk the distance grows with the cube of time, so that speeds as a function
-of the distance begin with an infinite slope. The path is therefore taken over a parameter z from 0
-to 1 with distance z^3 (10 - 15 z + 6 z^2): its rate is well above 0 at the ends too, and everything
-is smooth there.
+From rest with constant jerk the distance grows with the cube of time, so that velocity as a
+function of distance begins with an infinite slope. The path is therefore reparameterized over z
+from 0 to 1 with distance z^3 (10 - 15 z + 6 z^2): its rate is well above 0 at the ends too, and all
+functions are smooth there.
 """
 
 from __future__ import annotations
@@ -25,38 +25,39 @@ from motion_nodes.trajectory.trajectory import Infeasible
 Array = NDArray[np.float64]
 
 _QUICK = 1e-3
-"""[s] Joints without jerk limit reach their greatest acceleration in this time."""
+"""Time in which joints without jerk limit reach their max acceleration [s]."""
 _ROUNDS = 5
-"""Solutions at most: where one exceeds limits between its places, the next has tighter ones."""
+"""Max number of solutions: if one exceeds limits between grid points, the next has tighter ones."""
 _FIRST_GAP, _NEXT_GAP = 0.3, 0.015
-"""How near to the least duration each begins to look, see the kernel."""
+"""Initial duality gaps, see the kernel."""
 _TIGHTER = 1.4
-"""An excess to this power is taken off a limit: what is next to it moves, too."""
+"""Exponent of an excess by which a limit is tightened: neighbouring values change, too."""
 _END_BOUNDS = np.array([[1.0 / 1.06], [1.0 / 1.25]])
-"""Shares of acceleration and jerk limits in the intervals at rest, which exceed them otherwise."""
+"""Fractions of acceleration and jerk limits in the intervals at rest, which exceed them otherwise.
+"""
 _SLIGHT = 1.5e-3
-"""An excess that so much more time takes back is not worth another solution."""
+"""Excess that is removed by stretching the motion instead of another solution."""
 MOST_PIECES = 12_000
-"""Longer paths would take minutes: polynomials of splines have one per waypoint, lines with rounded
+"""Longer paths would take minutes: splines have one polynomial per waypoint, lines with blended
 corners two."""
 _LEAST, _PIECES_FINE = 8, 250
-"""Intervals of each piece, besides those for its share of the path; fewer with more pieces."""
+"""Intervals per piece, in addition to those for its length; fewer with more pieces."""
 _LEAST_OF_PART = 50
-"""Intervals between two stops."""
+"""Min number of intervals between two stops."""
 _NEWTON_STEPS = 8
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(5)
 
 
 def jerk_limited(path: JointPath, limits: JointLimits, intervals: int) -> TimedPath:
-    """Return the fastest motion along a path, at rest at its ends and stops.
+    """Return the time-optimal motion along a path, at rest at its ends and stops.
 
     Args:
         path: with continuous second derivatives between its stops.
         limits: of its joints; velocities and accelerations finite.
-        intervals: of the grid, besides some for each piece.
+        intervals: of the grid, in addition to some for each piece.
 
     Raises:
-        Infeasible: it consists of more than :data:`MOST_PIECES`.
+        Infeasible: more than :data:`MOST_PIECES` pieces.
     """
     if len(path.coefficients) > MOST_PIECES:
         raise Infeasible(
@@ -96,7 +97,7 @@ def _line(path: JointPath, piece: int, limits: JointLimits) -> tuple[Array, Arra
 
 
 def _jerks(limits: JointLimits) -> Array:
-    """Return limits of jerks that are finite."""
+    """Return the jerk limits, infinite ones replaced by finite ones."""
     return np.where(np.isinf(limits.jerk), limits.acceleration / _QUICK, limits.jerk)
 
 
@@ -138,7 +139,7 @@ def _part(
 
 
 def _distance(z: Array, length: float) -> tuple[Array, Array, Array, Array]:
-    """Return the distance for a parameter from 0 to 1 and its three derivatives."""
+    """Return the distance at a parameter from 0 to 1 and its three derivatives."""
     rest = 1.0 - z
     return (
         length * z**3 * (10.0 - 15.0 * z + 6.0 * z**2),
@@ -149,10 +150,10 @@ def _distance(z: Array, length: float) -> tuple[Array, Array, Array, Array]:
 
 
 def _parameter(share: Array) -> Array:
-    """Return the parameter for shares of the length.
+    """Return the parameter at fractions of the length.
 
-    The distance is symmetric about its middle and convex before it, so Newton's method comes down
-    to the answer from the other side of it.
+    The distance is symmetric about its middle and convex before it, so Newton's method converges
+    monotonically.
     """
     less = np.minimum(share, 1.0 - share)
     z = np.cbrt(0.25 * less)
@@ -167,14 +168,14 @@ def _parameter(share: Array) -> Array:
 def _quintics(
     s: Array, speed: Array, acceleration: Array, spans: Array, X: Array, U: Array
 ) -> tuple[Array, Array]:
-    """Return the clock of all intervals, polynomials of degree five, and how long each takes.
+    """Return the clock of all intervals, polynomials of degree five, and their durations [s].
 
     Args:
         s: distance at the grid.
-        speed: its rate in time.
-        acceleration: its second rate.
+        speed: its time derivative.
+        acceleration: its second time derivative.
         spans: of the parameter.
-        X: square of the parameter's rate, see :mod:`motion_nodes.kernels.timing.jerk_limited`.
+        X: squared rate of the parameter, see :mod:`motion_nodes.kernels.timing.jerk_limited`.
         U: half its slope.
     """
     bend = np.diff(U) / spans

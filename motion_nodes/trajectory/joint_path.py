@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths of joints: polynomials one after the other, without time."""
+"""Piecewise polynomial joint paths, without time."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ IndexArray = NDArray[np.int32]
 class JointPath:
     """Joint positions as a function of the distance along a path.
 
-    What the distance means is up to who makes the path; it begins at 0. First and second
+    The meaning of the distance depends on the kind of path; it begins at 0. First and second
     derivatives are continuous except where the path stops.
     """
 
     joint_names: tuple[str, ...]
     breaks: Array
-    """Where the pieces begin and end, rising, shape (m + 1,)."""
+    """Bounds of the pieces, increasing, shape (m + 1,)."""
     coefficients: Array
-    """Lowest power first, in the distance from a piece's begin, shape (m, d + 1, n)."""
+    """Lowest power first, in the distance from the begin of a piece, shape (m, d + 1, n)."""
     stops: Array
-    """Distances at which the path has a corner, so that the joints have to stop; shape (c,)."""
+    """Distances of corners, at which the joints have to stop; shape (c,)."""
 
     def __post_init__(self) -> None:
         """Freeze the arrays."""
@@ -42,7 +42,7 @@ class JointPath:
         return float(self.breaks[-1])
 
     def piece_at(self, distance: ArrayLike) -> IndexArray:
-        """Return the piece in which each distance lies."""
+        """Return the piece that contains each distance."""
         found = np.searchsorted(self.breaks, distance, side="right") - 1
         return np.clip(found, 0, len(self.breaks) - 2).astype(np.int32)
 
@@ -54,7 +54,7 @@ class JointPath:
         Args:
             distance: along the path, shape (k,).
             order: of the derivative; 0 for positions.
-            piece: in which to evaluate each, shape (k,); None: where it lies.
+            piece: in which to evaluate each, shape (k,); None: the one that contains it.
 
         Returns:
             Shape (k, n).
@@ -71,10 +71,15 @@ class JointPath:
 
 
 def checked_waypoints(path: ArrayLike, joint_names: tuple[str, ...], least: int = 1) -> Array:
-    """Return waypoints as an array of shape (k, n).
+    """Return validated waypoints as an array of shape (k, n).
+
+    Args:
+        path: the waypoints.
+        joint_names: names of the n joints.
+        least: min number of waypoints.
 
     Raises:
-        InvalidCommand: too few, another number of joints, or numbers that are not finite.
+        InvalidCommand: too few, wrong number of joints, or values that are not finite.
     """
     try:
         points = np.array(path, dtype=np.float64, ndmin=2)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trajectory of joints through points in time, sampled as ros2_controllers samples one.
+"""Joint trajectories through points in time, interpolated as in ros2_controllers.
 
-Between two points that both have velocities and accelerations the path is quintic, with
-velocities alone cubic, else a straight line. Source: ros2_controllers,
-joint_trajectory_controller, "Trajectory Representation".
+Between two points with velocities and accelerations the interpolation is quintic, with velocities
+only cubic, else linear. Source: ros2_controllers, joint_trajectory_controller, "Trajectory
+Representation".
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class JointTrajectory(Trajectory):
-    """Points in time for some joints, checked and frozen.
+    """Points in time for some joints, validated and immutable.
 
     Raises:
-        InvalidCommand: empty, lengths that differ, numbers that are not finite, times that do not
-            rise, or accelerations without velocities.
+        InvalidCommand: empty, inconsistent lengths, values that are not finite, times that do not
+            increase, or accelerations without velocities.
     """
 
     joint_names: tuple[str, ...]
     times: Array
-    """Time of each point from the start [s], shape (m,), rising."""
+    """Time of each point from the start [s], shape (m,), increasing."""
     positions: Array
-    """[rad or m], shape (m, n)."""
+    """Positions [rad or m], shape (m, n)."""
     velocities: Array | None = None
-    """[rad/s or m/s], shape (m, n), or None."""
+    """Velocities [rad/s or m/s], shape (m, n), or None."""
     accelerations: Array | None = None
-    """[rad/s^2 or m/s^2], shape (m, n), or None."""
+    """Accelerations [rad/s^2 or m/s^2], shape (m, n), or None."""
     begin: TrajectorySample | None = field(default=None, init=False)
-    """Where the joints are at time 0, see :meth:`starting_from`; None: at the first point."""
+    """State at time 0, see :meth:`starting_from`; None: at the first point."""
 
     def __post_init__(self) -> None:
-        """Check and freeze the arrays."""
+        """Validate and freeze the arrays."""
         m, n = len(np.atleast_1d(self.times)), len(self.joint_names)
         if m == 0 or n == 0:
             raise InvalidCommand("a trajectory needs at least one joint and one point")
@@ -79,7 +79,7 @@ class JointTrajectory(Trajectory):
 
     @property
     def start_time(self) -> float:
-        """Time at which it begins [s]: of the first point, or 0."""
+        """Time at which it begins [s]: that of the first point, or 0."""
         return 0.0 if self.begin is not None else float(self.times[0])
 
     @property
@@ -88,16 +88,16 @@ class JointTrajectory(Trajectory):
         return float(self.times[-1])
 
     def starting_from(self, start: TrajectorySample) -> JointTrajectory:
-        """Return the trajectory with where the joints are put before it, at time 0.
+        """Return the trajectory connected to the current state at time 0.
 
-        A trajectory whose first point is at time 0 stays as it is.
+        A trajectory whose first point is at time 0 is unchanged.
 
         Args:
-            start: present reference of the trajectory's joints, in its order.
+            start: current reference of the trajectory's joints, in its order.
         """
         if self.times[0] <= 0.0:
             return self
-        # The points are shared, for there may be many and this is done in a control loop.
+        # The points are shared: there may be many, and this runs in a control loop.
         joined = copy.copy(self)
         object.__setattr__(joined, "begin", start)
         return joined
@@ -133,7 +133,7 @@ class JointTrajectory(Trajectory):
         return self.positions[i], velocity, acceleration
 
     def _lead_in(self, begin: TrajectorySample, time: float) -> TrajectorySample:
-        """Return the sample between where the joints were at time 0 and the first point."""
+        """Return the sample between the state at time 0 and the first point."""
         if time < 0.0:
             still = np.zeros_like(begin.position)
             return TrajectorySample(begin.position, still, still)
@@ -141,7 +141,7 @@ class JointTrajectory(Trajectory):
 
 
 _Knot = tuple[Array, Array | None, Array | None]
-"""Position, velocity and acceleration, None where they are not given."""
+"""Position, velocity and acceleration, None if not given."""
 
 
 def _between(start: _Knot, end: _Knot, t: float, T: float) -> TrajectorySample:

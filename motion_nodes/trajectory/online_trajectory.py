@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Follow targets that may change at any moment, within velocity, acceleration and jerk limits.
+"""Online trajectories to changing targets within velocity, acceleration and jerk limits.
 
-Each joint moves by itself, as fast as its limits allow, from its present state to its target.
+Each joint moves independently, as fast as its limits allow, from its current state to its target.
 Computed by Ruckig (Berscheid and Kröger, "Jerk-limited real-time trajectory generation with
-arbitrary target states", RSS 2021) from state to state, without intermediate waypoints. Ruckig
-knows no position limits; they are kept by choosing targets from which nothing overshoots. (Longer
-than most files here: the cases of that choice belong beside each other.)
+arbitrary target states", RSS 2021) from state to state, without intermediate waypoints. Ruckig does
+not support position limits; they are satisfied by choosing targets without overshoot. (This file is
+longer than most, to keep the cases of that choice together.)
 """
 
 from __future__ import annotations
@@ -25,34 +25,35 @@ Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 FARTHEST = JOINT_POSITION.max
-"""[rad or m] Limits beyond this are none: Ruckig loses its footing over such distances."""
+"""Position limits beyond this are ignored: Ruckig is numerically unstable at such distances [rad or
+m]."""
 _HORIZON = 1000.0
-"""[s] Ruckig plans at most two hours; what is further than this on the way has time."""
+"""Max time to a target given to Ruckig, which supports at most two hours [s]."""
 _UNLIMITED_VELOCITY = 1e6
-"""[rad/s or m/s] Ruckig wants a finite velocity limit."""
+"""Replaces an infinite velocity limit, which Ruckig does not support [rad/s or m/s]."""
 _CHASE = 0.999
-"""A goal may move at this share of the speed limit, so that it can be caught."""
+"""Max fraction of the velocity limit for a moving goal, so that it can be caught up with."""
 _STANDING = 1e-6
-"""[rad/s or m/s] Towards a position limit, slower than this is standing still."""
+"""Velocity towards a position limit below which a joint counts as at rest [rad/s or m/s]."""
 _EXCESS = 1e-3
-"""Share by which a trajectory's sample may exceed a limit, for rounding on its way here."""
+"""Relative tolerance of limits for samples of a trajectory, for rounding."""
 _ACCELERATION_EXCESS = 0.01
-"""The same for accelerations, of which a trajectory of points has more between its points."""
+"""The same for accelerations, which may exceed those of the points in between."""
 _ROUNDING = 1e-9
-"""[rad, m, or per second] Ruckig ends this close to its targets; the rest is rounding."""
+"""Accuracy of Ruckig at its targets [rad, m, or per second]."""
 _ROUNDING_ACCELERATION = 1e-6
 """[rad/s^2 or m/s^2]"""
 
 
 def stopping_speed(room: float, acceleration: float, jerk: float) -> float:
-    """Return the greatest speed [rad/s or m/s] that ends within a distance when braked.
+    """Return the max velocity [rad/s or m/s] from which a joint can stop within a distance.
 
     Args:
-        room: the distance [rad or m]; 0 or less leaves no speed.
+        room: the distance [rad or m]; 0 or less gives 0.
         acceleration: limit, may be infinite [rad/s^2 or m/s^2].
         jerk: limit, may be infinite [rad/s^3 or m/s^3].
 
-    Source: braking from v takes ``v/a + a/j`` at the mean speed v/2, or ``2 sqrt(v/j)`` where the
+    Source: braking from v takes ``v/a + a/j`` at the mean velocity v/2, or ``2 sqrt(v/j)`` if the
     acceleration limit is not reached (v below ``a^2/j``); solved for v.
     """
     if room <= 0.0:
@@ -65,20 +66,20 @@ def stopping_speed(room: float, acceleration: float, jerk: float) -> float:
 
 
 def _solvable_acceleration(limits: JointLimits) -> Array:
-    """Return acceleration limits that Ruckig masters: finite where the jerk has a limit.
+    """Return acceleration limits that Ruckig supports: finite for joints with a jerk limit.
 
-    Between opposite greatest velocities V the acceleration peaks at sqrt(2 V jerk); a limit of
-    twice that never binds, while with none Ruckig misses targets.
+    Between opposite max velocities V the acceleration peaks at sqrt(2 V jerk); a limit of twice
+    that is never active, while without one Ruckig misses targets.
     """
     peak = 2.0 * np.sqrt(2.0 * np.minimum(limits.velocity, _UNLIMITED_VELOCITY) * limits.jerk)
     return np.where(np.isinf(limits.acceleration), peak, limits.acceleration)
 
 
 class OnlineLimiter:
-    """The reference of n joints on its way to targets that may change at every step."""
+    """Reference of n joints that tracks targets which may change at every step."""
 
     def __init__(self, limits: JointLimits) -> None:
-        """Begin at zero; call :meth:`reset` with where the joints are."""
+        """Start at zero; call :meth:`reset` with the joint positions."""
         self._n = len(limits.names)
         self._limits = limits
         self._lower = np.where(limits.lower < -FARTHEST, -np.inf, limits.lower)
@@ -93,7 +94,7 @@ class OnlineLimiter:
         self._brake.synchronization = ruckig.Synchronization.No
         self._brake.target_velocity = [0.0] * self._n
         self._brake.max_velocity = [_UNLIMITED_VELOCITY] * self._n
-        # No brake is needed where there are no limits: any finite one does for Ruckig.
+        # Without limits no braking is needed: any finite value is valid for Ruckig.
         self._brake.max_acceleration = self._acceleration_limit.clip(max=1e9).tolist()
         self._brake.max_jerk = limits.jerk.tolist()
         self._brake_solver = ruckig.Ruckig(self._n)
@@ -103,14 +104,14 @@ class OnlineLimiter:
         self._input.max_acceleration = self._acceleration_limit.tolist()
         self._input.max_jerk = limits.jerk.tolist()
         self._asked: tuple[bytes, bytes, bytes] | None = None
-        """What the targets in force were made from; None when they must be made anew."""
+        """Inputs of the current targets; None to recompute them."""
         self._lasting = self._resting = False
         self._targets = (np.zeros(self._n, dtype=np.bool_), np.zeros(self._n), np.zeros(self._n))
-        """Led by velocity, goals and speeds, as they are now."""
+        """Velocity-controlled joints, goals and velocities, after processing."""
         self._frame: Array = np.zeros(self._n)
-        """Speeds of goals that move; 0 for others."""
+        """Velocities of moving goals; 0 for others."""
         self._fastest: Array = self._velocity_limit.copy()
-        """Speed limits on the way."""
+        """Velocity limits on the way."""
         self.position: Array = np.zeros(self._n)
         """Reference positions [rad or m]."""
         self.velocity: Array = np.zeros(self._n)
@@ -119,7 +120,7 @@ class OnlineLimiter:
         """Reference accelerations [rad/s^2 or m/s^2]."""
 
     def reset(self, position: Array) -> None:
-        """Stand at ``position`` [rad or m], shape (n,)."""
+        """Reset to rest at ``position`` [rad or m], shape (n,)."""
         self.position[:] = position
         self.velocity[:] = 0.0
         self.acceleration[:] = 0.0
@@ -128,46 +129,46 @@ class OnlineLimiter:
         self._asked = None
 
     def follow(self, joints: Mask, position: Array) -> None:
-        """Put the reference of some joints where they are [rad or m], shape (n,); skips NaN."""
+        """Set the reference of some joints to positions [rad or m], shape (n,); skips NaN."""
         np.copyto(self.position, position, where=joints & np.isfinite(position))
         self._input.current_position = self.position.tolist()
         self._asked = None
 
     def reachable(self, joints: Mask, sample: TrajectorySample, dt: float) -> Mask:
-        """Return which joints can be on a trajectory's sample one step from now.
+        """Return which joints can reach a trajectory's sample one step from now.
 
         Args:
             joints: that follow the trajectory, shape (n,).
-            sample: where they shall be then, of shape (n,); NaN where there is no trajectory.
+            sample: their states one step from now, of shape (n,); NaN without a trajectory.
             dt: duration of the step [s].
 
-        Positions and velocities that an acceleration within ``a`` joins in a time T lie within
-        ``(a^2 T^2 - dv^2) / 4a`` of the mean of both velocities times T: it is a for a part of the
-        time and -a for the rest. So what is put on such samples keeps the acceleration limit in
-        second differences of positions too.
+        Positions and velocities that are connected by an acceleration within ``a`` in a time T lie
+        within ``(a^2 T^2 - dv^2) / 4a`` of the mean of both velocities times T (a for a part of the
+        time and -a for the rest). Samples accepted here thus satisfy the acceleration limit in
+        second differences of positions, too.
         """
         mean = 0.5 * (self.velocity + sample.velocity)
         reach = self._acceleration_limit * (1.0 + _ACCELERATION_EXCESS)
         change = np.abs(sample.velocity - self.velocity)
-        # As a product, for a limit may be infinite.
+        # Written as a product, because a limit may be infinite.
         most = 0.25 * (reach * dt - change) * (dt + change / reach)
         return np.asarray(
             joints
             & (np.abs(sample.velocity) <= self._velocity_limit * (1.0 + _EXCESS))
             & (change <= reach * dt)
             & (np.abs(sample.position - self.position - mean * dt) <= most)
-            # A reference outside its limits may be moved back as slowly as the trajectory says.
+            # A reference outside its limits may move back as slowly as the trajectory does.
             & (sample.position >= np.minimum(self._lower, self.position) - _EXCESS)
             & (sample.position <= np.maximum(self._upper, self.position) + _EXCESS)
         )
 
     def resting(self, by_velocity: Mask, goal: Array, speed: Array) -> Mask:
-        """Return which joints stand where they shall be; arguments as for :meth:`step`."""
+        """Return which joints are at rest at their targets; arguments as for :meth:`step`."""
         still = (self.velocity == 0.0) & (self.acceleration == 0.0) & (speed == 0.0)
         return np.asarray(still & (by_velocity | (self.position == goal)))
 
     def put(self, joints: Mask, sample: TrajectorySample) -> None:
-        """Put the reference of some joints on a trajectory's sample, of shape (n,)."""
+        """Set the reference of some joints to a trajectory's sample, of shape (n,)."""
         np.copyto(self.position, sample.position, where=joints)
         np.copyto(self.velocity, sample.velocity, where=joints)
         np.copyto(self.acceleration, sample.acceleration, where=joints)
@@ -177,21 +178,21 @@ class OnlineLimiter:
     def step(self, by_velocity: Mask, goal: Array, speed: Array, dt: float) -> None:
         """Advance the reference by one step.
 
-        A joint that starts within its position limits stays within; one that starts outside
-        comes back to the nearest limit, or stands where it was when it is led by velocity.
+        A joint that starts within its position limits stays within; one that starts outside returns
+        to the nearest limit, or holds its position under velocity control.
 
         Args:
-            by_velocity: joints that follow ``speed`` alone, shape (n,), until a position limit;
-                the others go to ``goal``.
-            goal: target positions [rad or m], shape (n,), finite where used; beyond a position
-                limit they count as on it.
-            speed: target velocities [rad/s or m/s], shape (n,), finite. A goal with a speed moves
-                on at it: ``goal`` is where it is at the end of this step. It is cut to what
-                leaves room to brake before the position limits on either side.
+            by_velocity: joints that follow ``speed`` alone, shape (n,), until a position limit; the
+                others move to ``goal``.
+            goal: target positions [rad or m], shape (n,), finite where used; clamped to the
+                position limits.
+            speed: target velocities [rad/s or m/s], shape (n,), finite. A goal with a velocity
+                moves: ``goal`` is its position at the end of this step. It is limited so that the
+                joint can brake before the position limits on either side.
             dt: duration of the step [s]; nothing moves unless it is finite and above 0.
 
         Raises:
-            MotionError: the limits and state contradict each other; nothing moved.
+            MotionError: limits and state are contradictory; nothing moved.
         """
         if not 0.0 < dt < math.inf:
             return
@@ -217,7 +218,7 @@ class OnlineLimiter:
         self._round_off()
 
     def _plan(self, dt: float) -> None:
-        """Let Ruckig compute the next state; brake where there is no way to the targets."""
+        """Let Ruckig compute the next state; brake if there is no solution."""
         by_velocity, goal, speed = self._targets
         chasing = bool(self._frame.any())
         if chasing:
@@ -226,11 +227,12 @@ class OnlineLimiter:
             self._solver.update(self._input, self._output)
             late = self._late_to_brake() if chasing else None
             if late is not None and late.any():
-                # A run-up turns round faster than it could stop, and so ends too near a limit.
+                # A moving goal near a limit: Ruckig would turn around too late to stop before the
+                # limit.
                 self._targets = by_velocity, goal, np.where(late, 0.0, speed)
                 self._stop_chasing(late, dt)
         except (ruckig.RuckigError, ValueError):
-            # Rounding, where a limit is met exactly: the next state will have a way.
+            # No solution because of rounding at a limit: brake; the next state has one.
             self._input.per_dof_control_interface = [ruckig.ControlInterface.Velocity] * self._n
             self._input.target_velocity = [0.0] * self._n
             self._targets = np.ones_like(by_velocity), goal, np.zeros_like(speed)
@@ -238,14 +240,14 @@ class OnlineLimiter:
             self._stop_chasing(np.ones_like(by_velocity), dt)
 
     def _stop_chasing(self, joints: Mask, dt: float) -> None:
-        """Compute the next state anew, with some joints' goals at rest."""
+        """Recompute the next state with some joints' goals at rest."""
         self._asked = None
         self._frame[joints] = 0.0
         self._tell_state(dt)
         self._solver.update(self._input, self._output)
 
     def _late_to_brake(self) -> Mask:
-        """Return which joints, braked from the next state, would leave their position limits."""
+        """Return which joints, braked from the next state, would exceed their position limits."""
         brake = self._brake
         brake.current_position = self._output.new_position
         brake.current_velocity = (self._frame + self._output.new_velocity).tolist()
@@ -256,7 +258,7 @@ class OnlineLimiter:
         return np.asarray((lowest < self._lower) | (highest > self._upper)) & ~self._sudden
 
     def _set_targets(self, by_velocity: Mask, goal: Array, speed: Array, dt: float) -> None:
-        """Give Ruckig targets, and speed limits on the way, that never lead out of the limits."""
+        """Set Ruckig's targets and velocity limits such that the limits are never exceeded."""
         by_velocity, fastest = by_velocity.copy(), self._velocity_limit.copy()
         goal = np.where(by_velocity, self.position, goal.clip(self._lower, self._upper))
         speed = speed.clip(-fastest, fastest)
@@ -272,7 +274,7 @@ class OnlineLimiter:
             limit = self._upper[i] if speed[i] > 0.0 else self._lower[i]
             if math.isinf(limit):
                 continue
-            # "At this speed, until the limit" is "to the limit, no faster than this".
+            # Velocity control until a limit is equivalent to moving to the limit at that velocity.
             led_on = True
             room = (limit - self.position[i]) * math.copysign(1.0, speed[i])
             if room > 0.0 and abs(speed[i]) >= _STANDING:
@@ -291,18 +293,19 @@ class OnlineLimiter:
         given.target_position = near.tolist()
         given.target_velocity = np.where(by_velocity, speed, 0.0).tolist()
         if sudden.any():
-            # Ruckig finds no way between velocities without a limit to go by; there is none.
+            # Ruckig finds no solution between velocities without acceleration limits; none is
+            # needed.
             np.copyto(self.velocity, speed, where=sudden)
         self._tell_state(dt)
 
     def _passing_speed(self, i: int, goal: float, wanted: float, dt: float) -> float:
-        """Return the speed at a goal that leaves room to brake, even one step late."""
+        """Return the velocity at a goal that permits braking, even one step late."""
         room = float(min(goal - self._lower[i], self._upper[i] - goal))
         limits = float(self._acceleration_limit[i]), float(self._limits.jerk[i])
         return stopping_speed(room - min(wanted, stopping_speed(room, *limits)) * dt, *limits)
 
     def _round_off(self) -> None:
-        """Put joints that have arrived exactly on their targets, so that nothing creeps."""
+        """Set joints that have arrived exactly to their targets, so that nothing creeps."""
         by_velocity, goal, speed = self._targets
         near = (
             (np.abs(self.velocity) < _ROUNDING)
@@ -319,10 +322,10 @@ class OnlineLimiter:
         self._resting = self._asked is not None and bool(near.all())
 
     def _tell_state(self, dt: float = 0.0) -> None:
-        """Give Ruckig the present state and the speed limits.
+        """Set Ruckig's current state and velocity limits.
 
-        A goal that moves is chased in a frame that moves with it, where it stands still. The
-        frame is at its place at the end of the step of ``dt`` [s].
+        A moving goal is tracked in a frame that moves with it, where it is at rest. The frame is at
+        its place at the end of the step of ``dt`` [s].
         """
         given, frame = self._input, self._frame
         given.current_position = (self.position + frame * dt).tolist()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fastest motion from one state of the joints to another, with jerk limits, along no path.
+"""Time-optimal, jerk-limited motion from one joint state to another, along no given path.
 
 Computed by Ruckig (Berscheid and Kröger, "Jerk-limited real-time trajectory generation with
-arbitrary target states", RSS 2021) from state to state; nothing in between is ever asked of it.
+arbitrary target states", RSS 2021) from state to state, without intermediate waypoints.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from motion_nodes.trajectory.trajectory import Infeasible, Trajectory, Trajector
 Array = NDArray[np.float64]
 
 _AT_REST = 1e-9
-"""Differences below this are none [rad, m, or per second]."""
+"""Differences below this are ignored [rad, m, or per second]."""
 _BEYOND = 1e-6
-"""[rad or m] So far outside a position limit counts as on it."""
+"""Tolerance of position limits [rad or m]."""
 
 
 class PointToPoint(Trajectory):
-    """A motion from state to state; made by :func:`point_to_point`."""
+    """A motion from state to state; created by :func:`point_to_point`."""
 
     def __init__(self, joint_names: tuple[str, ...], motion: ruckig.Trajectory) -> None:
-        """Keep what Ruckig found."""
+        """Wrap a trajectory of Ruckig."""
         self.joint_names = joint_names
         self._motion = motion
 
@@ -47,7 +47,7 @@ class PointToPoint(Trajectory):
     def sample(self, time: float) -> TrajectorySample:
         """Return position, velocity and acceleration at a time [s].
 
-        Before it begins and after it ends the joints stand.
+        Before its start and after its end the joints are at rest.
         """
         q, v, a = (np.asarray(x) for x in self._motion.at_time(min(max(time, 0.0), self.end_time)))
         if not 0.0 <= time <= self.end_time:
@@ -63,19 +63,19 @@ def point_to_point(
     velocity_scaling: float = 1.0,
     acceleration_scaling: float = 1.0,
 ) -> PointToPoint:
-    """Return the fastest motion from a state to a state; all joints arrive together.
+    """Return the time-optimal motion between two states; all joints arrive together.
 
     Args:
         start: positions [rad or m] of joints at rest, shape (n,), or a state.
-        goal: the same for where to get.
+        goal: likewise, the target.
         limits: of the n joints; velocities and accelerations must be finite.
-        velocity_scaling: share of the velocity limits to use, above 0 to 1; 0 means 1.
-        acceleration_scaling: share of the acceleration and jerk limits to use; 0 means 1.
+        velocity_scaling: velocity scaling factor, above 0 to 1; 0 means 1.
+        acceleration_scaling: scaling factor of acceleration and jerk limits; 0 means 1.
 
     Raises:
-        InvalidCommand: states of another shape or that are not finite.
-        Infeasible: states beyond the limits, equal ones, or a motion that leaves them on its way.
-        InvalidConfig: limits that are missing, scalings out of range.
+        InvalidCommand: states of wrong shape or not finite.
+        Infeasible: states beyond the limits, equal ones, or a motion that exceeds the limits.
+        InvalidConfig: missing limits, or scaling factors out of range.
     """
     scaled = scaled_limits(limits, velocity_scaling, acceleration_scaling)
     begin, end = _state("start", start, scaled), _state("goal", goal, scaled)
@@ -104,7 +104,7 @@ def point_to_point(
 
 
 def _state(what: str, given: ArrayLike | TrajectorySample, limits: JointLimits) -> TrajectorySample:
-    """Return a state, checked for form and limits."""
+    """Return a state, validated for shape and limits."""
     parts = given if isinstance(given, TrajectorySample) else (given,)
     arrays = []
     for name, part in zip(TrajectorySample._fields, parts, strict=False):
@@ -139,7 +139,7 @@ def _state(what: str, given: ArrayLike | TrajectorySample, limits: JointLimits) 
 
 
 def _check_way(motion: ruckig.Trajectory, limits: JointLimits) -> None:
-    """Refuse a motion that leaves the position limits on its way."""
+    """Raise an error for a motion that exceeds the position limits."""
     for j, extremes in enumerate(motion.position_extrema):
         for value in (extremes.min, extremes.max):
             if not limits.lower[j] - _BEYOND <= value <= limits.upper[j] + _BEYOND:

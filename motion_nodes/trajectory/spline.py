@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cubic splines through waypoints: as paths to be timed, and over time itself."""
+"""Cubic splines through waypoints: as geometric paths, and as functions of time."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from motion_nodes.trajectory.trajectory import Infeasible
 Array = NDArray[np.float64]
 
 SPLIT_METHODS = ("uniform", "chord_length", "centripetal")
-"""How the parameter of a spline is shared out among its segments."""
+"""Distribution of a spline's parameter among its segments."""
 _POWERS = {"uniform": 0.0, "chord_length": 1.0, "centripetal": 0.5}
 _TOUCHING = 1e-6
-"""[rad or m] A spline this far beyond a position limit counts as within."""
+"""Tolerance of position limits [rad or m]."""
 
 
 def segment_shares(points: Array, method: str, scale: Array | float = 1.0) -> Array:
-    """Return how much of a spline's parameter each segment gets, summing up to 1.
+    """Return the fraction of a spline's parameter for each segment; the sum is 1.
 
     Args:
-        points: waypoints, no two that follow each other equal, shape (k, n).
+        points: waypoints, consecutive ones distinct, shape (k, n).
         method: one of :data:`SPLIT_METHODS`.
-        scale: by which distances of each joint are divided, shape (n,) or a number.
+        scale: divisor of the distances of each joint, shape (n,) or a scalar.
 
     Source: E. T. Y. Lee, "Choosing nodes in parametric curve interpolation", Computer-Aided Design
     21(6), 1989: powers 0, 1 and 1/2 of the chords.
@@ -47,7 +47,7 @@ def spline_path(
         joint_names: names of the n joints.
         points: waypoints, shape (k, n).
         spans: of the parameter, shape (k - 1,), positive.
-        at_rest: whether its slope is 0 at both ends; else its curvature is.
+        at_rest: whether its slope is 0 at both ends; else its curvature is (natural spline).
 
     Source: C. de Boor, "A Practical Guide to Splines", 1978, chapter IV.
     """
@@ -82,9 +82,9 @@ def over_time(path: JointPath, start_time: float = 0.0) -> TimedPath:
 
 
 def cubic_use(path: JointPath, limits: JointLimits) -> Array:
-    """Return exact shares of the limits that each piece of a cubic over time uses, shape (m, 3).
+    """Return the exact limit utilization of each piece of a cubic over time, shape (m, 3).
 
-    Velocities are greatest at ends or where the acceleration is 0, accelerations at ends.
+    Velocities are extremal at ends or where the acceleration is 0, accelerations at ends.
     """
     _, v0, half, third = np.moveaxis(path.coefficients, 1, 0)
     h = np.diff(path.breaks)[:, None]
@@ -100,12 +100,12 @@ def cubic_use(path: JointPath, limits: JointLimits) -> Array:
 
 
 def position_excess(path: JointPath, limits: JointLimits) -> str | None:
-    """Say in words where a cubic path leaves the position limits; None: nowhere."""
+    """Return where a cubic path exceeds the position limits, as text; None if nowhere."""
     _, b, c, d = np.moveaxis(path.coefficients, 1, 0)
     h = np.diff(path.breaks)
     with np.errstate(divide="ignore", invalid="ignore"):
         root = np.sqrt(c * c - 3.0 * b * d)
-        # Both zeros of the slope, written so that neither loses digits where d is small.
+        # Both roots of the slope, in the form without cancellation for small d.
         q = -(c + np.where(c >= 0.0, root, -root))
         turns = [q / (3.0 * d), b / q]
     for turn in turns:
@@ -128,17 +128,17 @@ def position_excess(path: JointPath, limits: JointLimits) -> str | None:
 def timestamped_trajectory(
     waypoints: ArrayLike, times: ArrayLike, limits: JointLimits, mode: str = "cubic_spline"
 ) -> TimedPath:
-    """Return the motion that is at each waypoint at its time.
+    """Return the motion that passes through each waypoint at its time.
 
     Args:
         waypoints: shape (k, n), k >= 2.
-        times: rising [s], shape (k,).
-        limits: of the n joints; infinite ones are none.
+        times: increasing [s], shape (k,).
+        limits: of the n joints; may be infinite.
         mode: ``cubic_spline``, at rest at both ends, or ``linear``, whose velocities jump at
-            waypoints, so that only positions and velocities have limits there.
+            waypoints, so that only positions and velocities are limited.
 
     Raises:
-        InvalidCommand: waypoints or times that are none.
+        InvalidCommand: invalid waypoints or times.
         Infeasible: limits would be exceeded.
     """
     if mode not in ("cubic_spline", "linear"):
@@ -169,7 +169,7 @@ def timestamped_trajectory(
 
 
 def _overused(use: Array) -> str | None:
-    """Say which limit is exceeded most; None: none is."""
+    """Return which limit is exceeded most, as text; None if none is."""
     if use.max() <= 1.0 + 1e-9:
         return None
     i, kind = np.unravel_index(np.argmax(use), use.shape)

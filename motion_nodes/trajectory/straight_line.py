@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fastest motion along a straight line from rest to rest, in closed form.
+"""Time-optimal motion along a straight line from rest to rest, in closed form.
 
-All joints move in proportion, so limits of velocity, acceleration and jerk bound the distance along
-the line as they bound one joint: seven phases of constant jerk, of which some may take no time.
+All joints move in proportion, so limits of velocity, acceleration and jerk apply to the distance
+along the line as to one joint: seven phases of constant jerk, some of which may be empty.
 
 Source: L. Biagiotti, C. Melchiorri, "Trajectory Planning for Automatic Machines and Robots",
 Springer 2008, section 3.4 (double S velocity profile, rest to rest).
@@ -18,21 +18,21 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _SIGNS = (1.0, 0.0, -1.0, 0.0, -1.0, 0.0, 1.0)
-"""Of the jerk in the phases."""
+"""Signs of the jerk in the phases."""
 _PARTS = 8
-"""Intervals of a phase of the clock, so that bounds taken from samples are close."""
+"""Clock intervals per phase, so that sampled bounds are tight."""
 
 
 def phase_times(
     length: float, velocity: float, acceleration: float, jerk: float
 ) -> tuple[float, float, float]:
-    """Return how long the jerk lasts, how long the acceleration stays even, and the velocity [s].
+    """Return durations of jerk and of constant acceleration [s], and the max velocity.
 
     Args:
-        length: of the way, above 0.
-        velocity: greatest one; this and the others finite and above 0, in units of the length.
-        acceleration: greatest one.
-        jerk: greatest one.
+        length: of the line, above 0.
+        velocity: limit; this and the others finite and above 0, in units of the length.
+        acceleration: limit.
+        jerk: limit.
     """
     if velocity * jerk < acceleration**2:
         ramp, even = math.sqrt(velocity / jerk), 0.0
@@ -43,7 +43,7 @@ def phase_times(
     cruise = length / speed - (2.0 * ramp + even)
     if cruise >= 0.0:
         return ramp, even, cruise
-    # The velocity's limit is not reached; at first the acceleration's still is.
+    # The velocity limit is not reached; assume that the acceleration limit is.
     ramp = acceleration / jerk
     even = 0.5 * (math.sqrt(ramp**2 + 4.0 * length / acceleration) - 3.0 * ramp)
     if even >= 0.0:
@@ -54,14 +54,14 @@ def phase_times(
 def straight_clock(
     start: float, length: float, velocity: float, acceleration: float, jerk: float
 ) -> tuple[Array, Array]:
-    """Return durations of intervals [s], shape (N,), and the clock in them, shape (N, 6).
+    """Return durations of intervals [s], shape (N,), and their clock, shape (N, 6).
 
     Args:
         start: distance at which the line begins.
         length: of the line, above 0.
-        velocity: greatest one along the line; this and the others finite and above 0.
-        acceleration: greatest one.
-        jerk: greatest one.
+        velocity: limit along the line; this and the others finite and above 0.
+        acceleration: limit.
+        jerk: limit.
     """
     ramp, even, cruise = phase_times(length, velocity, acceleration, jerk)
     phases = (ramp, even, ramp, cruise, ramp, even, ramp)
@@ -79,7 +79,7 @@ def straight_clock(
             v += h * (a + 3.0 * h * third)
             a += 6.0 * h * third
     clock = np.array(rows)
-    # What rounding has left is taken up by the scale, so that the end is met.
+    # Scaled to compensate rounding, so that the end is met exactly.
     clock[:, 0] = start + (clock[:, 0] - start) * (length / s)
     clock[:, 1:] *= length / s
     return np.array(spans), clock

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Axes with curves as SVG text: as much of a plotting library as trajectories need."""
+"""Axes with curves as SVG text: minimal plotting for trajectories."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ COLOURS = (
 _LEFT, _TOP, _BOTTOM = 62.0, 28.0, 30.0
 """Margins for numbers and titles [px]."""
 _CLOSE_TICKS = 70.0
-"""[px] Between two numbers on an axis at least."""
+"""Min distance of two numbers on an axis [px]."""
 
 
 @dataclass
 class Axes:
-    """A frame with a scale on both sides; curves are cut off at it."""
+    """A frame with axes; curves are clipped to it."""
 
     x: float
-    """Left edge of the whole, with numbers [px]."""
+    """Left edge including numbers [px]."""
     y: float
     """Upper edge [px]."""
     width: float
@@ -39,12 +39,12 @@ class Axes:
 
     @property
     def _frame(self) -> tuple[float, float, float, float]:
-        """Return left, top, width and height of what curves are drawn in."""
+        """Return left, top, width and height of the plot area."""
         width, height = self.width - _LEFT - 10.0, self.height - _TOP - _BOTTOM
         return self.x + _LEFT, self.y + _TOP, width, height
 
     def pixels(self, x: Array, y: Array) -> tuple[Array, Array]:
-        """Return where values are on the page."""
+        """Return pixel coordinates of values."""
         left, top, width, height = self._frame
         (x0, x1), (y0, y1) = self.x_range, self.y_range
         return left + (x - x0) / (x1 - x0) * width, top + (y1 - y) / (y1 - y0) * height
@@ -72,7 +72,7 @@ class Axes:
         )
 
     def svg(self) -> str:
-        """Return all of it."""
+        """Return the SVG text."""
         left, top, width, height = self._frame
         name = f"clip{abs(hash((self.x, self.y)))}"
         lines = [
@@ -95,7 +95,7 @@ class Axes:
 
 
 def ticks(low: float, high: float, count: float) -> list[float]:
-    """Return round numbers between two values, at most about so many."""
+    """Return round numbers between two values, about ``count`` at most."""
     rough = (high - low) / max(count, 1.0)
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(m * power for m in (1.0, 2.0, 5.0, 10.0) if m * power >= rough * (1.0 - 1e-9))
@@ -107,7 +107,7 @@ def ticks(low: float, high: float, count: float) -> list[float]:
 def text(
     x: float, y: float, words: str, *, size: float, anchor: str = "start", weight: str = "400"
 ) -> str:
-    """Return words at a place."""
+    """Return SVG text at a place."""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size:g}" text-anchor="{anchor}" '
         f'font-weight="{weight}" fill="#27313b">{escape(words)}</text>'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motions through waypoints of the joints, by a method that is chosen by name."""
+"""Motions through joint waypoints, by a named method."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ METHODS = ("time_optimal", "lines", "saturation")
 
 @dataclass(frozen=True)
 class WaypointOptions:
-    """How waypoints become a motion."""
+    """Method and options for a motion through waypoints."""
 
     method: str = "time_optimal"
-    """``time_optimal``: as fast as the limits allow along a spline through the waypoints;
-    ``lines``: the same along straight lines with rounded corners; ``saturation``: a cubic spline
-    over time that reaches a limit somewhere."""
+    """``time_optimal``: time-optimal along a spline through the waypoints; ``lines``: the same
+    along straight lines with blended corners; ``saturation``: a cubic spline over time that reaches
+    a limit somewhere."""
     jerk_limited: bool = True
-    """Whether limits of jerk are respected, where there are any."""
+    """Whether jerk limits are respected, if there are any."""
     velocity_scaling: float = 1.0
-    """Share of the velocity limits to use, above 0 to 1; 0 means 1."""
+    """Velocity scaling factor, above 0 to 1; 0 means 1."""
     acceleration_scaling: float = 1.0
-    """Share of the acceleration and jerk limits to use; 0 means 1."""
+    """Scaling factor of acceleration and jerk limits; 0 means 1."""
     blending: CornerBlending = field(default_factory=CornerBlending)
-    """How the corners between lines may be rounded."""
+    """Blending of the corners between lines."""
     saturation: SaturationSettings = field(default_factory=SaturationSettings)
     """Settings of the method of that name."""
 
     def __post_init__(self) -> None:
-        """Refuse an unknown method."""
+        """Raise an error for an unknown method."""
         if self.method not in METHODS:
             raise InvalidConfig(f"method '{self.method}'.{did_you_mean(self.method, METHODS)}")
 
@@ -56,13 +56,13 @@ def through_waypoints(points: Array, limits: JointLimits, options: WaypointOptio
     """Return the motion through waypoints, at rest at both ends.
 
     Args:
-        points: finite, shape (k, n), k >= 2; those equal to the one before are left out.
+        points: finite, shape (k, n), k >= 2; repeated ones are skipped.
         limits: of the n joints.
-        options: the method and what belongs to it.
+        options: the method and its options.
 
     Raises:
-        Infeasible: waypoints, or a spline between them, outside the limits; nothing to move.
-        InvalidConfig: a limit that is missing or not positive, a scaling out of range.
+        Infeasible: waypoints, or a spline between them, outside the limits; no motion.
+        InvalidConfig: a limit that is missing or not positive, or a scaling factor out of range.
     """
     check_inside(points, limits)
     points = distinct_waypoints(points)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a path to the fastest motion along it that respects all limits, resting at both ends."""
+"""Time parameterization: the fastest motion along a path within all limits, from rest to rest."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from motion_nodes.trajectory.trajectory_checks import POSITION_TOLERANCE, check_
 Array = NDArray[np.float64]
 
 _SAME = 1e-9
-"""[rad or m] Waypoints nearer than this to the one before are the same."""
+"""Distance below which consecutive waypoints count as equal [rad or m]."""
 _ROUNDS = 2
-"""So often intervals that exceed a limit between grid points are given tighter limits."""
+"""Max number of rounds in which intervals that exceed a limit between grid points get tighter
+limits."""
 GRID_INTERVALS = 200
-"""Intervals along a path, besides the few that every piece gets."""
+"""Grid intervals along a path, in addition to a few per piece."""
 
 
 def retime(
@@ -38,21 +39,21 @@ def retime(
     jerk_limited: bool = True,
     blending: CornerBlending | None = None,
 ) -> TimedPath:
-    """Return the fastest motion along the lines between waypoints.
+    """Return the time-optimal motion along the lines between waypoints.
 
-    Corners are rounded as ``blending`` allows; where it does not, the joints stop.
+    Corners are blended as permitted by ``blending``; otherwise the joints stop there.
 
     Args:
-        path: waypoints, shape (k, n); those equal to the one before are left out.
+        path: waypoints, shape (k, n); repeated ones are skipped.
         limits: of the n joints; velocities and accelerations must be finite.
-        velocity_scaling: share of the velocity limits to use, above 0 to 1; 0 means 1.
-        acceleration_scaling: share of the acceleration and jerk limits to use; 0 means 1.
-        jerk_limited: whether to respect jerk limits too, where there are any.
-        blending: how corners may be rounded; None: by 0.01 rad or m, unchecked.
+        velocity_scaling: velocity scaling factor, above 0 to 1; 0 means 1.
+        acceleration_scaling: scaling factor of acceleration and jerk limits; 0 means 1.
+        jerk_limited: whether to respect jerk limits too, if there are any.
+        blending: blending of corners; None: by 0.01 rad or m, unchecked.
 
     Raises:
         InvalidCommand: waypoints that are not a path, outside the limits or not finite.
-        InvalidConfig: a limit that is missing or not positive, a scaling out of range.
+        InvalidConfig: a limit that is missing or not positive, or a scaling factor out of range.
     """
     points = checked_waypoints(path, limits.names, least=2)
     check_point_count(len(points))
@@ -67,14 +68,14 @@ def retime(
 def time_optimal(
     path: JointPath, limits: JointLimits, intervals: int = GRID_INTERVALS
 ) -> TimedPath:
-    """Return the fastest motion along a path from rest to rest.
+    """Return the time-optimal motion along a path from rest to rest.
 
-    Where a joint has a jerk limit, accelerations are continuous.
+    If a joint has a jerk limit, accelerations are continuous.
 
     Args:
         path: with continuous second derivatives between its stops.
-        limits: of its joints; those of the position are not looked at.
-        intervals: of the grid on which the speed is found; finer is a little faster.
+        limits: of its joints; position limits are ignored.
+        intervals: of the grid; a finer grid is slightly faster.
     """
     if np.isfinite(limits.jerk).any():
         return jerk_limited(path, limits, intervals)
@@ -97,9 +98,9 @@ def time_optimal(
 
 
 def speed_grid(path: JointPath, intervals: int) -> tuple[Array, IndexArray]:
-    """Return distances at which the speed is found, and the piece in which each interval lies.
+    """Return the grid of distances, and the piece that contains each interval.
 
-    Every piece has some intervals, two at least, for there may be a stop at either end of it.
+    Every piece has at least two intervals, because there may be a stop at either end of it.
     """
     spans = np.diff(path.breaks)
     least = max(2, min(8, 2000 // len(spans)))
@@ -112,10 +113,10 @@ def speed_grid(path: JointPath, intervals: int) -> tuple[Array, IndexArray]:
 
 
 def distinct_waypoints(points: Array) -> Array:
-    """Return waypoints without those that equal the one before.
+    """Return waypoints without consecutive duplicates.
 
     Raises:
-        Infeasible: where all are equal.
+        Infeasible: if all are equal.
     """
     moved = np.max(np.abs(np.diff(points, axis=0)), axis=1) > _SAME
     if not moved.any():
@@ -134,17 +135,17 @@ def scaled_limits(
     *,
     accelerations_needed: bool = True,
 ) -> JointLimits:
-    """Return limits multiplied by shares (0 means 1), checked to be of use.
+    """Return validated limits multiplied by scaling factors (0 means 1).
 
     Args:
-        limits: as they are.
-        velocity: share of those of the velocity.
-        acceleration: share of those of acceleration and jerk.
-        jerk_limited: whether there shall be limits of jerk.
-        accelerations_needed: whether accelerations without limit are refused.
+        limits: unscaled limits.
+        velocity: scaling factor of velocity limits.
+        acceleration: scaling factor of acceleration and jerk limits.
+        jerk_limited: whether jerk limits are kept.
+        accelerations_needed: whether unlimited accelerations are an error.
 
     Raises:
-        InvalidConfig: for a share outside 0 to 1, for a limit that is missing or not positive.
+        InvalidConfig: a factor outside 0 to 1, or a limit that is missing or not positive.
     """
     shares = []
     for name, share in (("velocity", velocity), ("acceleration", acceleration)):
@@ -176,10 +177,10 @@ def _check_limit(what: str, values: Array, names: tuple[str, ...]) -> None:
 
 
 def check_inside(points: Array, limits: JointLimits) -> None:
-    """Refuse waypoints outside the position limits.
+    """Raise an error for waypoints outside the position limits.
 
     Raises:
-        Infeasible: names the first one, its joint, value and limits.
+        Infeasible: names the first one, its joint, position and limits.
     """
     low, high = limits.lower - POSITION_TOLERANCE, limits.upper + POSITION_TOLERANCE
     wrong = np.argwhere((points < low) | (points > high))
@@ -194,7 +195,7 @@ def check_inside(points: Array, limits: JointLimits) -> None:
 def _with_constant_accelerations(
     path: JointPath, grid: Array, piece: IndexArray, x: Array, u: Array
 ) -> TimedPath:
-    """Return the motion whose acceleration along the path is constant in each interval."""
+    """Return the motion with constant path acceleration in each interval."""
     speed = np.sqrt(x)
     spans = 2.0 * np.diff(grid) / (speed[:-1] + speed[1:])
     clock = np.zeros((len(piece), 6))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A path of joints together with a clock that says how far along it the joints are at a time."""
+"""A joint path with a clock: the distance along the path as a function of time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 
 class LimitUse(NamedTuple):
-    """Greatest shares of the limits that a motion uses; 1 is all of it."""
+    """Max utilization of the limits by a motion; 1 is the limit."""
 
     velocity: float
     acceleration: float
@@ -27,7 +27,7 @@ class LimitUse(NamedTuple):
 
     @property
     def stretch(self) -> float:
-        """By how much the motion must take longer to be within them; below 1: shorter."""
+        """Factor of the duration to be within the limits; below 1: shorter."""
         return float(max(self.velocity, np.sqrt(self.acceleration), np.cbrt(self.jerk)))
 
 
@@ -41,11 +41,12 @@ class TimedPath(Trajectory):
     path: JointPath
     """Geometry of the motion: positions over the distance along it."""
     times: Array
-    """Bounds of the clock's intervals, rising [s], shape (N + 1,)."""
+    """Bounds of the clock's intervals, increasing [s], shape (N + 1,)."""
     clock: Array
-    """Distance along the path in the time into an interval, lowest power first, shape (N, 6)."""
+    """Distance along the path as a polynomial in the time into an interval, lowest power first,
+    shape (N, 6)."""
     piece: IndexArray
-    """Piece of the path in which each interval lies, shape (N,)."""
+    """Piece of the path that contains each interval, shape (N,)."""
 
     @property
     def joint_names(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -96,7 +97,7 @@ class TimedPath(Trajectory):
             time_step: between two points [s].
 
         Raises:
-            InvalidCommand: for a step that is not finite and positive.
+            InvalidCommand: a step that is not finite and positive.
         """
         times = self.sample_times(time_step)
         q, v, a, _ = self.states(times)
@@ -104,7 +105,7 @@ class TimedPath(Trajectory):
         return JointTrajectory(self.joint_names, times, q, v, a)
 
     def limit_use(self, limits: JointLimits) -> LimitUse:
-        """Return the max shares of the limits that the motion uses, an upper bound.
+        """Return upper bounds of the limit utilization.
 
         Args:
             limits: of its joints.
@@ -112,7 +113,7 @@ class TimedPath(Trajectory):
         return LimitUse(*self.interval_use(limits).max(axis=0).tolist())
 
     def interval_use(self, limits: JointLimits) -> Array:
-        """Return the shares of velocity, acceleration and jerk limits per interval, shape (N, 3).
+        """Return the utilization of velocity, acceleration and jerk limits per interval, (N, 3).
 
         Args:
             limits: of its joints.
@@ -131,7 +132,7 @@ class TimedPath(Trajectory):
         return use
 
     def stretched(self, factor: float) -> TimedPath:
-        """Return the same motion, slower.
+        """Return the same motion with another duration.
 
         Args:
             factor: of its duration.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every trajectory of joints offers: when it begins and ends, and where joints are between."""
+"""Interface of joint trajectories: begin, end, and states in between."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ Array = NDArray[np.float64]
 
 
 class Infeasible(InvalidCommand):
-    """A request of good form that cannot be fulfilled within the limits."""
+    """A well-formed request that cannot be satisfied within the limits."""
 
 
 class TrajectorySample(NamedTuple):
-    """Where the joints of a trajectory shall be at one time; arrays of shape (n,)."""
+    """Joint states of a trajectory at one time; arrays of shape (n,)."""
 
     position: Array
-    """[rad or m]"""
+    """Positions [rad or m]."""
     velocity: Array
-    """[rad/s or m/s]"""
+    """Velocities [rad/s or m/s]."""
     acceleration: Array
-    """[rad/s^2 or m/s^2]"""
+    """Accelerations [rad/s^2 or m/s^2]."""
 
 
 class Trajectory(ABC):
-    """Joints in time. Times are in seconds from when the trajectory is begun."""
+    """Joint states as a function of time [s] since the start of the trajectory."""
 
     joint_names: tuple[str, ...]
 
@@ -49,21 +49,21 @@ class Trajectory(ABC):
     def sample(self, time: float) -> TrajectorySample:
         """Return position, velocity and acceleration at a time [s].
 
-        Before it begins the joints stand where it does, after its end they stand there.
+        Before its begin and after its end the joints are at rest there.
         """
 
     @property
     def duration(self) -> float:
-        """How long it takes [s]."""
+        """Duration [s]."""
         return self.end_time - self.start_time
 
     @property
     def active_joints(self) -> tuple[str, ...]:
-        """Names of the joints that it moves, in the order of its samples."""
+        """Names of its joints, in the order of its samples."""
         return self.joint_names
 
     def get_active_joints(self) -> list[str]:
-        """Return the names of the joints that it moves, in the order of its samples."""
+        """Return the names of its joints, in the order of its samples."""
         return list(self.joint_names)
 
     def joint_targets(self, time: float) -> tuple[Array, Array]:
@@ -76,10 +76,10 @@ class Trajectory(ABC):
         return self.joint_targets(time)
 
     def sample_times(self, time_step: float) -> Array:
-        """Return times [s] every ``time_step`` from start to end, the end included.
+        """Return times [s] every ``time_step`` from start to end, including the end.
 
         Raises:
-            InvalidCommand: for a step that is not finite and positive.
+            InvalidCommand: a step that is not finite and positive.
         """
         if not (math.isfinite(time_step) and time_step > 0.0):
             raise InvalidCommand(f"time step is {time_step} s; it must be finite and above 0")
@@ -90,9 +90,9 @@ class Trajectory(ABC):
         return np.asarray(times, dtype=np.float64)
 
     def sequence(self, time_step: float) -> list[tuple[float, TrajectorySample]]:
-        """Return samples every ``time_step`` [s] from start to end, the end point included.
+        """Return samples every ``time_step`` [s] from start to end, including the end.
 
         Raises:
-            InvalidCommand: for a step that is not finite and positive.
+            InvalidCommand: a step that is not finite and positive.
         """
         return [(time, self.sample(time)) for time in self.sample_times(time_step).tolist()]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is a trajectory one that the joints can and may follow? One named check after the other.
+"""Validation of trajectories by a sequence of named checks.
 
-The first problem found is told with joint, point and numbers; a trajectory with one is refused.
+The first problem is reported with joint, point and numbers; the trajectory is rejected.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 Array = NDArray[np.float64]
 
 MAX_POINTS = POINTS
-"""More points than this are taken for a fault of the sender."""
+"""Max number of points; more are considered an error of the sender."""
 
 POSITION_TOLERANCE = 1e-6
-"""[rad or m] A point this far outside a limit counts as on it."""
+"""Tolerance of position limits [rad or m]."""
 
 MAX_OUTSIDE = 0.1
-"""[rad or m] A joint that is this far outside its limits may still be moved back inside."""
+"""Max violation of its limits from which a joint may be moved back inside [rad or m]."""
 
 OUTSIDE_START = 0.01
-"""[rad or m] Such a motion begins no further than this from where the joint is."""
+"""Max distance between the start of such a motion and the joint [rad or m]."""
 
 LIMIT_TOLERANCE = 1e-3
-"""Share by which velocities and accelerations may exceed their limits."""
+"""Relative tolerance of velocity and acceleration limits."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What is wrong with a trajectory."""
+    """A failed check of a trajectory."""
 
     check: str
     """Name of the check that failed."""
     text: str
-    """What was given, what is allowed, where."""
+    """Description: the value, the allowed range, the place."""
 
 
 def validate(trajectory: JointTrajectory, limits: JointLimits) -> Problem | None:
     """Check a trajectory against the limits of its joints.
 
     Args:
-        trajectory: checked for its form already, by being one.
+        trajectory: the trajectory; its format is already validated.
         limits: of the trajectory's joints, in its order.
 
     Returns:
@@ -65,13 +65,13 @@ def validate(trajectory: JointTrajectory, limits: JointLimits) -> Problem | None
 def validate_joined_speeds(
     trajectory: JointTrajectory, limits: JointLimits, slack: float
 ) -> Problem | None:
-    """Check how fast a trajectory leads from where the joints are to its first point.
+    """Check the velocity from the current state to a trajectory's first point.
 
     Args:
-        trajectory: that was joined to where they are; one that was not is in order.
+        trajectory: connected to the current state; otherwise it passes.
         limits: of its joints.
-        slack: by which the way may be too long [rad or m]. A client knows the measured positions,
-            not the reference, and may have timed its first point by them alone.
+        slack: tolerance of the distance [rad or m]. A client knows the measured positions, not the
+            reference, and may have timed its first point by them alone.
     """
     if trajectory.begin is None:
         return None
@@ -91,12 +91,12 @@ def validate_joined_speeds(
 def validate_start(
     trajectory: JointTrajectory, reference: Array, tolerance: float
 ) -> Problem | None:
-    """Check that a trajectory that begins at time 0 begins where the joints are.
+    """Check that a trajectory that begins at time 0 begins at the current reference.
 
     Args:
-        trajectory: to follow.
-        reference: present positions of its joints [rad or m], shape (n,).
-        tolerance: greatest distance allowed [rad or m]; 0 for any.
+        trajectory: to be executed.
+        reference: current reference positions of its joints [rad or m], shape (n,).
+        tolerance: max distance [rad or m]; 0 for any.
 
     Returns:
         The problem, or None.
@@ -118,13 +118,13 @@ def validate_start(
 def validate_return(
     trajectory: JointTrajectory, reference: Array, limits: JointLimits
 ) -> Problem | None:
-    """Check that a trajectory that begins outside limits begins where the joints are.
+    """Check that a trajectory that begins outside limits begins at the current reference.
 
-    Without that it would not move them back inside but first further outside.
+    Otherwise it could first move the joints further outside.
 
     Args:
-        trajectory: that :func:`validate` accepts.
-        reference: present positions of its joints [rad or m], shape (n,).
+        trajectory: accepted by :func:`validate`.
+        reference: current reference positions of its joints [rad or m], shape (n,).
         limits: of its joints.
     """
     first = trajectory.positions[0]
@@ -142,10 +142,10 @@ def validate_return(
 
 
 def check_point_count(count: int) -> None:
-    """Refuse absurdly long trajectories before anything is made of them.
+    """Reject extremely long trajectories before they are processed.
 
     Raises:
-        InvalidCommand: for none or more than :data:`MAX_POINTS`.
+        InvalidCommand: none or more than :data:`MAX_POINTS`.
     """
     if count == 0:
         raise InvalidCommand("the trajectory has no points")
@@ -158,7 +158,7 @@ def _positions(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
     excess = _excess(q, limits)
     outside = excess > POSITION_TOLERANCE
     if outside[0].any() and trajectory.times[0] <= 0.0:
-        # Joints that are outside may be moved back, never further outside, nor outside again.
+        # Joints outside may move back, never further outside, nor outside again.
         inwards = (np.diff(excess, axis=0) <= POSITION_TOLERANCE).all(axis=0)
         outside &= ~(inwards & ~outside[-1] & (excess[0] <= MAX_OUTSIDE))
     at = _first(outside)
@@ -172,7 +172,7 @@ def _positions(trajectory: JointTrajectory, limits: JointLimits) -> str | None:
 
 
 def _excess(q: Array, limits: JointLimits) -> Array:
-    """Return how far positions are outside their limits [rad or m], 0 inside."""
+    """Return the limit violations of positions [rad or m], 0 inside."""
     return np.asarray(np.maximum(np.maximum(limits.lower - q, q - limits.upper), 0.0))
 
 
@@ -222,11 +222,11 @@ def _first(mask: NDArray[np.bool_]) -> tuple[int, int] | None:
 
 
 def joint_order(given: Sequence[str], joint_names: Sequence[str]) -> list[int]:
-    """Return the place of each given joint among the controller's.
+    """Return the index of each given joint in the controller's order.
 
     Raises:
-        InvalidCommand: none given, one given twice.
-        UnknownJoint: for a name that is not among them.
+        InvalidCommand: no joints, or one given twice.
+        UnknownJoint: an unknown name.
     """
     from motion_nodes.model.limits import joint_indices
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picture of a trajectory: joints over time against their limits, and where the tool goes."""
+"""Plots of trajectories: joints over time with their limits, and the path of the tool."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from motion_nodes.trajectory.trajectory import Trajectory
 Array = NDArray[np.float64]
 
 SAMPLES = 1500
-"""Moments at which a trajectory is looked at."""
+"""Number of samples."""
 _CLOSE = 0.025
-"""[s] Points that follow one another so soon are the curve."""
+"""Points closer than this are drawn directly as the curve [s]."""
 _WIDTH, _PANEL, _TOOL, _HEAD, _ROW = 1120.0, 210.0, 380.0, 50.0, 19.0
 
 
 @dataclass(frozen=True)
 class TrajectoryCurves:
-    """A trajectory at many moments, arrays of shape (k, n)."""
+    """Samples of a trajectory, arrays of shape (k, n)."""
 
     joint_names: tuple[str, ...]
     times: Array
@@ -37,10 +37,9 @@ class TrajectoryCurves:
 
 
 def curves_of(motion: Trajectory, samples: int = SAMPLES) -> TrajectoryCurves:
-    """Return a trajectory at many moments; jerks by differences where it has none of its own.
+    """Return samples of a trajectory; jerks by differences if it does not provide them.
 
-    Points in time that are close enough are drawn as they are: what joins them on a robot is the
-    robot's own matter.
+    Dense points in time are drawn as they are, because their interpolation depends on the robot.
     """
     times = np.linspace(motion.start_time, motion.end_time, samples)
     if isinstance(motion, TimedPath):
@@ -69,16 +68,16 @@ def _is_dense(motion: JointTrajectory) -> bool:
 def trajectory_svg(
     curves: TrajectoryCurves, limits: JointLimits, tool: Array | None = None, title: str = ""
 ) -> str:
-    """Return the picture as SVG text.
+    """Return the plot as SVG text.
 
-    Velocities, accelerations and jerks are shares of each joint's limit, so that the lines at -1
-    and 1 are the limits of all joints; joints without a limit are left out there.
+    Velocities, accelerations and jerks are divided by each joint's limit, so that the lines at -1
+    and 1 are the limits of all joints; joints without a limit are omitted there.
 
     Args:
-        curves: what to draw.
+        curves: samples.
         limits: of its joints, in its order.
         tool: positions of the tool [m], shape (k, 3); None: not drawn.
-        title: above all.
+        title: heading.
     """
     parts = [text(20.0, 30.0, title, size=17, weight="600")]
     parts += _table(curves, limits)
@@ -131,7 +130,7 @@ def _shares(times: Array, values: Array, bounds: Array, what: str, y: float) -> 
 
 
 def _table(curves: TrajectoryCurves, limits: JointLimits) -> list[str]:
-    """Return a line for each joint: its colour, and the greatest shares of its limits."""
+    """Return a line for each joint: its colour, and its max limit utilization."""
     columns = (20.0, 260.0, 470.0, 620.0, 790.0)
     heads = ("joint", "position, of its limits", "velocity", "acceleration", "jerk")
     y = _HEAD + 6.0
@@ -164,11 +163,11 @@ def _share(values: Array, bound: float) -> str:
 
 
 def _tool_views(tool: Array, y: float) -> list[str]:
-    """Return the tool's path from above and from the side, with equal scales."""
+    """Return the tool's path in top and side view, with equal scales."""
     middle = 0.5 * (tool.min(axis=0) + tool.max(axis=0))
     half = max(0.02, 0.55 * float(np.ptp(tool, axis=0).max()))
     width = _WIDTH / 2.0
-    # As wide as high in metres per pixel: the frame's margins are those of Axes.
+    # Equal scales in metres per pixel, within the margins of Axes.
     wide = half * (width - 72.0) / (_TOOL - 58.0)
     parts = []
     for column, (i, j, title) in enumerate(

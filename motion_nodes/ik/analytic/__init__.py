@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Analytic inverse kinematics: all solutions of arms whose axes lie so that there is a closed form.
+"""Analytic inverse kinematics: all solutions of arms whose axes permit a closed form.
 
 :class:`~motion_nodes.ik.analytic.solver.AnalyticIk` is the solver;
-:mod:`~motion_nodes.ik.analytic.structure` finds out whether an arm has a closed form, and which.
+:mod:`~motion_nodes.ik.analytic.structure` determines whether an arm has a closed form, and which.
 """

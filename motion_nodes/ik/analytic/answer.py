@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the solutions of a closed form to the answer of a request: the one that is taken, or why."""
+"""From the solutions of a closed form to the result of a request."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from motion_nodes.model.tree import Array
 
 
 class Answer:
-    """Collects what happens to a request."""
+    """Collects the result of a request."""
 
     attempts: int
-    """Values of the free joint that were tried; 1 where there is none."""
+    """Number of values of the redundant joint that were tried; 1 without a redundant joint."""
 
     def __init__(self, chain: IkChain, request: IkRequest, settings: IkSettings) -> None:
         self._began = time.perf_counter()
@@ -37,14 +37,14 @@ class Answer:
         return self._status is IkStatus.SOLVED
 
     def late(self) -> bool:
-        """Return whether the time is up."""
+        """Return whether the timeout has expired."""
         return time.perf_counter() - self._began > self._settings.timeout
 
     def accept(self, Q: Array) -> bool:
-        """Take the best configuration that is valid; return False if none is.
+        """Accept the best valid configuration; return False if none is valid.
 
         Args:
-            Q: solutions, the nearest first, shape (m, n).
+            Q: solutions, closest first [rad], shape (m, n).
         """
         objectives, validity = self._request.objectives, self._request.validity
         if objectives:
@@ -60,13 +60,13 @@ class Answer:
         return False
 
     def fail(self, X_BT: Array, near: Array, limits: Array, ideal: Array) -> None:
-        """Say why there is no solution.
+        """Set the reason why there is no solution.
 
         Args:
-            X_BT: the target in the base.
-            near: the seed.
-            limits: that had to be kept, shape (2, n).
-            ideal: solutions if there were no limits, shape (m, n).
+            X_BT: the target in the base, shape (4, 4).
+            near: the seed [rad], shape (n,).
+            limits: joint limits of the request [rad], shape (2, n).
+            ideal: solutions without limits [rad], shape (m, n).
         """
         chain = self._chain
         self._q = np.clip(near, *limits)
@@ -91,7 +91,7 @@ class Answer:
         self._reason = f"{text[0].upper()}{text[1:]}."
 
     def result(self, X_BT: Array) -> IkResult:
-        """Return the result; the time ends now."""
+        """Return the result, with the elapsed time."""
         errors = pose_error(self._chain.kinematics.pose(self._q, self._chain.tip), X_BT)
         x = errors.tolist()
         took = time.perf_counter() - self._began
@@ -99,7 +99,7 @@ class Answer:
         return IkResult(self._status, self._q, errors, *away, 0, self.attempts, took, self._reason)
 
     def _joints(self, q: Array, limits: Array, outside: Array) -> str:
-        """Return which joints are how far outside."""
+        """Return which joints exceed their limits, and by how much."""
         parts = [
             f"{name} at {q[k]:.4g} (allowed {limits[0, k]:.4g} to {limits[1, k]:.4g})"
             for k, name in enumerate(self._chain.joint_names)

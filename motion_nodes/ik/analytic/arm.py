@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm with a closed form: from poses to all joint values, within any limits."""
+"""An arm with a closed form: from poses to all joint positions, within given limits."""
 
 from __future__ import annotations
 
@@ -19,24 +19,29 @@ from motion_nodes.model.tree import Array
 
 _TURN = 2.0 * math.pi
 ALL = 1 << 30
-"""More solutions than there are."""
+"""More than the max number of solutions."""
 _SAMPLES = 25
-"""Poses, and values of the free joint, by which free joints are compared."""
+"""Number of poses, and of values of the redundant joint, for the comparison of redundant joints."""
 
 
 class ClosedFormArm:
-    """A chain of six turning joints, or of seven with a free one."""
+    """A chain of six revolute joints, or of seven with one redundant joint."""
 
     structure: Structure
     free: int
-    """Index of the free joint; -1 for an arm of six."""
+    """Index of the redundant joint; -1 for an arm with six joints."""
 
     def __init__(self, chain: IkChain, free_joint: str | None, tolerance: float) -> None:
-        """Find the form; the kernel is compiled, or loaded, here.
+        """Find the form; the kernel is compiled, or loaded.
+
+        Args:
+            chain: the chain.
+            free_joint: name of the redundant joint, or None.
+            tolerance: max deviation of the axes from the form [m, rad].
 
         Raises:
-            UnknownJoint: the free joint is not one of the chain's.
-            InvalidConfig: the tolerance is not above 0, or no form fits the chain; says why.
+            UnknownJoint: the redundant joint is not in the chain.
+            InvalidConfig: the tolerance is not above 0, or no form fits the chain; with the reason.
         """
         if not 0.0 < tolerance < math.inf:
             raise InvalidConfig(f"tolerance is {tolerance}; it must be above 0 (m and rad).")
@@ -59,7 +64,7 @@ class ClosedFormArm:
         self._slack = max(1e-6, 20.0 * structure.misfit)
 
     def _use(self, structure: Structure, chain: IkChain) -> tuple[int, int]:
-        """Return for how many poses, and with how many values, a free joint gives solutions."""
+        """Return the number of poses with solutions, and of values with solutions, for a joint."""
         self._take(structure)
         limits = np.array([chain.lower, chain.upper])
         low = np.where(np.isfinite(chain.lower), chain.lower, -math.pi)
@@ -82,22 +87,22 @@ class ClosedFormArm:
         weights: Array | None = None,
         enough: int = ALL,
     ) -> Array:
-        """Return all solutions, the nearest first.
+        """Return all solutions, closest first.
 
         Args:
             target: pose of the tip in the base, shape (4, 4).
-            near: full turns are taken so that joints are nearest to these [rad], shape (n,).
-            limits: lower and upper ones [rad], shape (2, n); None: no limits.
-            values: of the free joint [rad], shape (m,); None: as in ``near``.
+            near: solutions are shifted by full turns to be close to it [rad], shape (n,).
+            limits: lower and upper joint limits [rad], shape (2, n); None: no limits.
+            values: of the redundant joint [rad], shape (m,); None: as in ``near``.
             norm: p of the distance, at least 1.
-            weights: of the joints in it, shape (n,); None: all alike.
-            enough: values after the one with which there are so many solutions are left out.
+            weights: of the joints in the distance, shape (n,); None: equal.
+            enough: stop after a value once this many solutions were found.
 
         Returns:
             Shape (k, n).
 
         Raises:
-            InvalidCommand: the target is no pose.
+            InvalidCommand: the target is not a valid pose.
         """
         if values is None:
             values = near[self.free : self.free + 1] if self.free >= 0 else near[:1]
@@ -127,11 +132,11 @@ class ClosedFormArm:
 def with_all_turns(Q: Array, limits: Array) -> Array:
     """Return configurations and all others within the limits that differ by full turns.
 
-    Joints without limits, whose turns have no end, stay as they are.
+    Joints without limits are unchanged.
 
     Args:
         Q: within the limits [rad], shape (m, n).
-        limits: lower and upper ones [rad], shape (2, n).
+        limits: lower and upper joint limits [rad], shape (2, n).
 
     Returns:
         Shape (k, n).

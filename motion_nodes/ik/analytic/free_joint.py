@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which values of a free joint are tried: the present one first, then others over its range.
+"""Values of the redundant joint: the current one first, then others over its range.
 
-An arm of six has no free joint (index -1); it is solved once, and the value means nothing.
+An arm with six joints has no redundant joint (index -1); it is solved once, and the value is
+ignored.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from motion_nodes.ik.joint_sampling import free_joint_samples, halton
 from motion_nodes.model.tree import Array, frozen
 
 SWEEP = 25
-"""Values that are tried at once."""
+"""Number of values tried at once."""
 
 _SHARES = (np.arange(SWEEP) - 0.5) / (SWEEP - 1)
 
 
 def grid(free: int, near: Array, limits: Array) -> Array:
-    """Return the present value and 24 more, evenly over the range, shape (m,)."""
+    """Return the current value and 24 more, evenly spaced over the range, shape (m,)."""
     if free < 0:
         return near[:1]
     now, low, high = _range(free, near, limits)
@@ -32,16 +33,16 @@ def grid(free: int, near: Array, limits: Array) -> Array:
 
 
 def blocks(free: int, near: Array, limits: Array, attempts: int, patient: bool) -> Iterator[Array]:
-    """Yield values to be tried together: the present one, then ever finer over the range.
+    """Yield values to be tried together: the current one, then increasingly fine over the range.
 
-    Those that are tried together are sorted by their distance from the present one.
+    Values tried together are sorted by their distance from the current one.
 
     Args:
         free: index of the joint.
-        near: present joint values [rad], shape (n,).
-        limits: lower and upper ones [rad], shape (2, n).
-        attempts: how many values in all.
-        patient: True to have all of them at once.
+        near: current joint positions [rad], shape (n,).
+        limits: lower and upper joint limits [rad], shape (2, n).
+        attempts: total number of values.
+        patient: True to yield all of them at once.
     """
     if free < 0:
         yield near[:1]
@@ -61,9 +62,9 @@ def blocks(free: int, near: Array, limits: Array, attempts: int, patient: bool) 
 def samples(
     free: int, near: Array, limits: Array, attempts: int | None, reach: float, seed: int
 ) -> Iterator[Array]:
-    """Yield the present value, shape (1,), and then random ones no further than ``reach`` from it.
+    """Yield the current value, shape (1,), then random ones within ``reach`` of it.
 
-    ``attempts`` is how many in all; None for no end.
+    ``attempts`` is the total number; None: unlimited.
     """
     if free < 0:
         yield near[:1]
@@ -76,12 +77,12 @@ def samples(
 
 @functools.lru_cache(maxsize=8)
 def _even(count: int) -> Array:
-    """Return numbers that fill the range from 0 to 1 ever more finely."""
+    """Return numbers that fill the range from 0 to 1 with increasing density."""
     return frozen(halton(count, 1)[:, 0])
 
 
 def _range(free: int, near: Array, limits: Array) -> tuple[float, float, float]:
-    """Return the present value, and between which others lie; one turn, if there are no limits."""
+    """Return the current value, and the range of others; one turn without limits."""
     low, high = limits[:, free].tolist()
     now = min(max(float(near[free]), low), high)
     if math.isinf(low):

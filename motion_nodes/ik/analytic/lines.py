@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An arm as the lines that its joints turn about, with all joints at zero."""
+"""An arm as the axes of its joints, at the zero configuration."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from motion_nodes.model.tree import Array
 
 @dataclass(frozen=True, eq=False)
 class Lines:
-    """Lines in space, one a joint from base to tip: the arm as a product of exponentials.
+    """Joint axes from base to tip: the arm as a product of exponentials.
 
     Source: K. Lynch, F. Park, "Modern Robotics", 2017, section 4.1.
     """
 
     h: Array
-    """Directions, of unit length, shape (n, 3)."""
+    """Unit directions, shape (n, 3)."""
     p: Array
-    """A point of each [m], shape (n, 3)."""
+    """A point on each axis [m], shape (n, 3)."""
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of axes."""
         return len(self.h)
 
     def turned_behind(self, joint: int, angle: float) -> Lines:
-        """Return the lines, those behind a joint turned by it [rad]."""
+        """Return the axes after a rotation of one joint [rad], which moves those behind it."""
         R = rotation_about(self.h[joint], np.array(angle))
         h, p = self.h.copy(), self.p.copy()
         h[joint + 1 :] = h[joint + 1 :] @ R.T
@@ -40,7 +40,7 @@ class Lines:
         return Lines(h, p)
 
     def without(self, joint: int, angle: float) -> Lines:
-        """Return the other lines, a joint that is left out having turned those behind it [rad]."""
+        """Return the other axes, with one joint fixed at an angle [rad]."""
         others = self.turned_behind(joint, angle)
         return Lines(np.delete(others.h, joint, axis=0), np.delete(others.p, joint, axis=0))
 
@@ -49,7 +49,7 @@ class Lines:
         return Lines(-self.h[::-1], self.p[::-1])
 
     def jacobian(self, q: Array) -> Array:
-        """Return the Jacobian of what is at the origin now, shape (6, n)."""
+        """Return the Jacobian of the point currently at the origin, shape (6, n)."""
         J, X = np.empty((6, len(self))), np.eye(4)
         for i in range(len(self)):
             h, p = X[:3, :3] @ self.h[i], X[:3, :3] @ self.p[i] + X[:3, 3]
@@ -62,10 +62,10 @@ class Lines:
 
 
 def lines_of(chain: IkChain) -> tuple[Lines, Array]:
-    """Return the lines of a chain in its base, and the pose of its tip at zero, shape (4, 4).
+    """Return the axes of a chain in its base, and the pose of its tip at zero, shape (4, 4).
 
     Raises:
-        InvalidConfig: a joint slides, or moves in more than one place.
+        InvalidConfig: a joint is prismatic, or moves in more than one place.
     """
     arrays, X = chain.arrays, np.eye(4)
     h, p = np.zeros((arrays.joint_count, 3)), np.zeros((arrays.joint_count, 3))
@@ -87,12 +87,12 @@ def lines_of(chain: IkChain) -> tuple[Lines, Array]:
 
 
 def _check_joint(chain: IkChain, r: int, known: Array) -> None:
-    """Raise an error unless a row is a turning joint of its own."""
+    """Raise an error unless a row is moved by a revolute joint of its own."""
     arrays = chain.arrays
     name = chain.joint_names[int(arrays.q_index[r])]
     if arrays.kind[r] != REVOLUTE:
         raise InvalidConfig(
-            f"{chain.robot_name}: joint '{name}' slides; closed forms need turning ones."
+            f"{chain.robot_name}: joint '{name}' is prismatic; closed forms need revolute joints."
         )
     if known.any() or arrays.multiplier[r] != 1.0:
         raise InvalidConfig(

@@ -31,18 +31,18 @@ Turns = Literal["all", "nearest"]
 
 
 class AnalyticIk:
-    """Solves a chain of six turning joints, or of seven with one free, in closed form.
+    """Solves a chain of six revolute joints, or of seven with one redundant, in closed form.
 
-    Each solution brings the tip to the target within 1e-9 m and 1e-9 rad, as checked by forward
-    kinematics, and is within the limits; for an arm of six there are no others. Tolerances of a
-    request are not made use of. May be called from several threads.
+    Each solution moves the tip to the target within 1e-9 m and 1e-9 rad, as verified by forward
+    kinematics, and is within the joint limits; for an arm with six joints the solutions are
+    complete. Tolerances of a request are not used. Thread-safe.
     """
 
     chain: IkChain
     free_joint: str | None
-    """The joint whose values are tried out; None for an arm of six."""
+    """The redundant joint; None for an arm with six joints."""
     form: str
-    """The closed form, in words."""
+    """Name of the closed form."""
 
     def __init__(
         self,
@@ -55,16 +55,17 @@ class AnalyticIk:
         """Find the closed form that fits. Compiles, or loads, a kernel.
 
         Args:
-            chain: what to solve for.
-            settings: of :meth:`solve`; ``attempts`` counts values of the free joint.
-            free_joint: for seven joints: the free one; None: of those for which there is a form,
-                that which gives solutions for the most poses.
-            tolerance: how far axes may be from meeting or being parallel [m, rad]. Arms that were
-                calibrated in the factory need some 0.01; solutions are exact all the same.
+            chain: the chain to solve.
+            settings: of :meth:`solve`; ``attempts`` counts values of the redundant joint.
+            free_joint: for seven joints: the redundant one; None: of those with a closed form, the
+                one with solutions for the most poses.
+            tolerance: max deviation of the axes from intersecting or being parallel [m, rad].
+                Factory-calibrated arms need some 0.01; solutions are exact nevertheless.
 
         Raises:
-            InvalidConfig: no closed form fits; says which axes would have to meet or be parallel.
-            UnknownJoint: the free joint is not one of the chain's.
+            InvalidConfig: no closed form fits; names the axes that would have to intersect or be
+                parallel.
+            UnknownJoint: the redundant joint is not in the chain.
         """
         self.chain = chain
         self.settings = settings or IkSettings()
@@ -90,26 +91,26 @@ class AnalyticIk:
         norm: float = math.inf,
         weights: ArrayLike | None = None,
     ) -> Array:
-        """Return all solutions within the limits, the nearest to the seed first.
+        """Return all solutions within the limits, closest to the seed first.
 
         Args:
             target: pose of the tip in the base, ``X_BT``, shape (4, 4).
-            seed: joint values [rad], shape (n,); None: the middle of the ranges. Joints that may
-                have any value, as in singular configurations, have the seed's.
-            free_values: of the free joint [rad], shape (m,); None: the seed's and 24 more, evenly
-                over its range.
-            turns: "all": solutions that differ by full turns count each for itself; "nearest": of
-                them only the one nearest to the seed.
-            norm: p of the distance to the seed, at least 1; ``math.inf`` is the greatest joint's.
-            weights: of the joints in that distance, shape (n,); None: all alike.
+            seed: joint positions [rad], shape (n,); None: the middle of the ranges. Joints that are
+                undetermined, as in singular configurations, keep the seed's value.
+            free_values: of the redundant joint [rad], shape (m,); None: the seed's and 24 more,
+                evenly spaced over its range.
+            turns: "all": include solutions that differ by full turns; "nearest": of these only the
+                one closest to the seed.
+            norm: p of the distance to the seed, at least 1; ``math.inf`` is the maximum norm.
+            weights: of the joints in that distance, shape (n,); None: equal.
 
         Returns:
             Shape (k, n); k = 0 if there is none.
 
         Raises:
-            InvalidCommand: a wrong shape, or numbers that are not finite or no pose.
-            InvalidConfig: the norm is below 1, a weight is negative, or free values were given to
-                an arm of six.
+            InvalidCommand: a wrong shape, values that are not finite, or an invalid pose.
+            InvalidConfig: the norm is below 1, a weight is negative, or free values were given for
+                an arm with six joints.
         """
         near = self._near(seed)
         if not norm >= 1.0:
@@ -144,21 +145,21 @@ class AnalyticIk:
         norm: float = math.inf,
         random_seed: int = 0,
     ) -> Iterator[Array]:
-        """Yield solutions for the free joint's current value, then for random ones, as they come.
+        """Yield solutions for the redundant joint's current value, then for random ones.
 
         Args:
             target: pose of the tip in the base, shape (4, 4).
-            current: joint values [rad], shape (n,).
-            fixed: joints that stay as they are.
-            max_attempts: how many values of the free joint are tried.
-            max_time: when to stop [s].
-            max_distance: greatest distance of a solution from the current values [rad].
+            current: joint positions [rad], shape (n,).
+            fixed: joints that keep their positions.
+            max_attempts: max number of values of the redundant joint.
+            max_time: timeout [s].
+            max_distance: max distance of a solution from the current positions [rad].
             norm: of that distance.
-            random_seed: equal ones give equal values.
+            random_seed: for reproducible values.
 
         Raises:
             InvalidConfig: neither attempts nor time are bounded.
-            UnknownJoint: a fixed joint is not one of the chain's.
+            UnknownJoint: a fixed joint is not in the chain.
             InvalidCommand: as :meth:`solutions`.
         """
         if max_attempts is None and max_time == math.inf:
@@ -172,14 +173,15 @@ class AnalyticIk:
         return self._search(X_BT, near, limits, ends, (max_distance, norm), random_seed)
 
     def solve(self, request: IkRequest) -> IkResult:
-        """Return the solution nearest to the seed, or to the middle of the ranges.
+        """Return the solution closest to the seed, or to the middle of the ranges.
 
-        With a free joint its value in the seed is tried first, then others until there is a
+        With a redundant joint its value in the seed is tried first, then others until there is a
         solution; all that the settings allow if they prefer the closest or there are objectives.
 
         Raises:
-            InvalidCommand: something in the request has a wrong shape, is not finite or is no pose.
-            UnknownJoint: a locked joint is not one of the chain's.
+            InvalidCommand: something in the request has a wrong shape, is not finite or is not a
+                valid pose.
+            UnknownJoint: a locked joint is not in the chain.
         """
         settings = request.settings or self.settings
         answer = Answer(self.chain, request, settings)
@@ -222,7 +224,7 @@ class AnalyticIk:
                 return
 
     def _values(self, given: ArrayLike | None, near: Array) -> Array:
-        """Return the values of the free joint that are tried for a list of solutions."""
+        """Return the values of the redundant joint for a list of solutions."""
         if given is None:
             return grid(self._free, near, self._limits)
         if self._free < 0:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which closed form fits an arm, found from how its lines lie and not from its name.
+"""Detection of the closed form that fits an arm, from the geometry of its axes.
 
-The lines of a real arm meet or are parallel only nearly: a factory's calibration moves them by some
-tenths of millimetres and milliradians. They are taken as the form needs them, and the tolerance
-says how far from that they may be; the solutions are corrected for the arm as it is.
+The axes of a real arm intersect or are parallel only approximately: factory calibration moves them
+by some tenths of millimetres and milliradians. They are idealized as the form requires, within a
+tolerance; the solutions are refined for the actual arm.
 """
 
 from __future__ import annotations
@@ -26,50 +26,53 @@ NAMES = {
     PARALLEL_12: "spherical wrist, axes 1 and 2 parallel",
     GENERAL: "spherical wrist",
 }
-"""The forms in words, in the order in which they are tried; axes counted without the free joint."""
+"""Names of the forms, in the order in which they are tried; axes counted without the redundant
+joint.
+"""
 
 _ANGLES = (0.7, 2.0, -1.3)
-"""Values of a free joint at which a form must fit [rad]; at 0 axes may fall together by chance."""
+"""Values of a redundant joint at which a form must fit [rad]; at 0 axes may coincide by chance."""
 _LEAST = 1e-4
-"""An arm whose Jacobian never has a greater smallest singular value does not move in six ways."""
+"""Min of the largest smallest singular value found; below it the arm has fewer than six degrees of
+freedom."""
 
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """A closed form, and an arm's lines as it needs them."""
+    """A closed form, and an arm's idealized axes."""
 
     form: int
     backwards: bool
     """Whether the form is that of the arm seen from its tip."""
     free: int
-    """The joint whose value is given; -1 for an arm of six."""
+    """Index of the redundant joint; -1 for an arm with six joints."""
     lines: Lines
-    """As the form needs them, shape (n, 3) each."""
+    """Idealized axes, shape (n, 3) each."""
     misfit: float
-    """How far the arm's own lines are from that: the greatest distance or angle [m, rad]."""
+    """Max deviation of the arm's actual axes from the idealized ones [m, rad]."""
 
     @property
     def name(self) -> str:
-        """The form in words."""
+        """Name of the form."""
         return NAMES[self.form] + (", from the tip" if self.backwards else "")
 
 
 def find_structures(
     lines: Lines, tolerance: float, free: int | None, names: Sequence[str], robot: str
 ) -> list[Structure]:
-    """Return the forms that fit an arm, one for each joint that may be free.
+    """Return the forms that fit an arm, one for each possible redundant joint.
 
-    Where a special form fits, the general one is left out.
+    If a special form fits, the general one is omitted.
 
     Args:
-        lines: of the arm.
-        tolerance: greatest misfit [m, rad].
-        free: the joint to be left free, of an arm of seven; None: whichever fits.
+        lines: axes of the arm.
+        tolerance: max deviation [m, rad].
+        free: the redundant joint of an arm with seven joints; None: any that fits.
         names: of the joints, for errors.
         robot: for errors.
 
     Raises:
-        InvalidConfig: no form fits; says what is missing.
+        InvalidConfig: no form fits; names the violated condition.
     """
     count = len(lines)
     if count not in (6, 7):
@@ -85,12 +88,12 @@ def find_structures(
     if not good:
         raise InvalidConfig(_refusal(lines, fits, tolerance, frees, names, robot))
     special = [fit for fit in good if fit.form != GENERAL]
-    # The first form of each free joint: a dictionary keeps the last.
+    # The first form of each redundant joint: a dictionary keeps the last.
     return list({fit.free: fit for fit in reversed(special or good)}.values())[::-1]
 
 
 def _fits(lines: Lines, free: int) -> list[Structure]:
-    """Return all forms with their misfit."""
+    """Return all forms with their deviation."""
     kept = [i for i in range(len(lines)) if i != free]
     found = []
     for backwards in (False, True):
@@ -104,7 +107,7 @@ def _fits(lines: Lines, free: int) -> list[Structure]:
             if free < 0:
                 found.append(Structure(form, backwards, free, ideal, result[1]))
                 continue
-            # Back to where the joints behind the free one are at zero.
+            # Back to the configuration where the joints behind the redundant one are at zero.
             h, p = lines.h.copy(), lines.p.copy()
             h[kept], p[kept] = ideal.h, ideal.p
             whole = Lines(h, p).turned_behind(free, -_ANGLES[0])
@@ -114,7 +117,7 @@ def _fits(lines: Lines, free: int) -> list[Structure]:
 
 
 def _moving_misfit(fit: Structure) -> float:
-    """Return the greatest misfit over other values of the free joint."""
+    """Return the max deviation over other values of the redundant joint."""
     misfit = 0.0
     for angle in _ANGLES[1:]:
         six = fit.lines.without(fit.free, angle)
@@ -128,7 +131,7 @@ def _moving_misfit(fit: Structure) -> float:
 
 
 def _is_general(lines: Lines, fit: Structure) -> bool:
-    """Return whether the six joints move the tip in six independent ways, somewhere."""
+    """Return whether the six joints have six degrees of freedom in some configuration."""
     rng = np.random.default_rng(0)
     for angle in rng.uniform(-2.0, 2.0, 4):
         six = lines if fit.free < 0 else lines.without(fit.free, angle)
@@ -142,7 +145,7 @@ _Ideal = tuple[Lines, float] | None
 
 
 def _three_parallel(six: Lines) -> _Ideal:
-    """Lines 2, 3, 4 parallel, their points in one plane; 5 and 6 meet."""
+    """Axes 2, 3, 4 parallel, their points in one plane; 5 and 6 intersect."""
     wrist = _meeting(six, (4, 5))
     if wrist is None:
         return None
@@ -152,7 +155,7 @@ def _three_parallel(six: Lines) -> _Ideal:
 
 
 def _spherical_wrist(six: Lines, more: Callable[[Lines], _Ideal]) -> _Ideal:
-    """Lines 4, 5, 6 meet, and more."""
+    """Axes 4, 5, 6 intersect, plus another condition."""
     wrist = _meeting(six, (3, 4, 5))
     if wrist is None:
         return None
@@ -161,7 +164,7 @@ def _spherical_wrist(six: Lines, more: Callable[[Lines], _Ideal]) -> _Ideal:
 
 
 def _meeting(lines: Lines, which: tuple[int, ...]) -> _Ideal:
-    """Return the lines with the point nearest to all of some as theirs; None if it is anywhere."""
+    """Return the axes with some moved to their closest common point; None if it is not unique."""
     normal, right = np.zeros((3, 3)), np.zeros(3)
     for i in which:
         P = np.eye(3) - np.outer(lines.h[i], lines.h[i])
@@ -177,7 +180,7 @@ def _meeting(lines: Lines, which: tuple[int, ...]) -> _Ideal:
 
 
 def _parallel(lines: Lines, which: tuple[int, ...]) -> tuple[Lines, float]:
-    """Return the lines with some made parallel to the mean of them, their points in one plane."""
+    """Return the axes with some made parallel to their mean, their points in one plane."""
     some = list(which)
     first = lines.h[which[0]]
     signs = np.where(lines.h[some] @ first < 0.0, -1.0, 1.0)
@@ -186,7 +189,7 @@ def _parallel(lines: Lines, which: tuple[int, ...]) -> tuple[Lines, float]:
     angle = float(np.linalg.norm(np.cross(lines.h[some], mean), axis=1).max())
     h, p = lines.h.copy(), lines.p.copy()
     h[some] = signs[:, np.newaxis] * mean
-    # Where a line that is turned a little must pass is best said near to the arm's middle.
+    # The effect of a small rotation of an axis is smallest near the middle of the arm.
     centre = lines.p.mean(axis=0)
     near = p[some] + lines.h[some] * np.sum((centre - p[some]) * lines.h[some], axis=1)[:, None]
     p[some] = near - np.outer((near - near[0]) @ mean, mean)
@@ -226,7 +229,7 @@ def _refusal(
     names: Sequence[str],
     robot: str,
 ) -> str:
-    """Say why no form fits, and by how much the nearest misses."""
+    """Return why no form fits, and the deviation of the best one."""
     if any(fit.misfit <= tolerance for fit in fits):
         return (
             f"{robot}: the joints {', '.join(names)} do not move the tip in six independent ways, "
