@@ -54,7 +54,7 @@ class CheckedCacheFile(IndexDataCacheFile):  # type: ignore[misc]
 
 def with_checksums(dispatcher: Callable[..., object]) -> None:
     """Have a dispatcher of Numba keep its compiled code in files with checksums."""
-    cache = getattr(dispatcher, "_cache", None)
+    cache: Any = getattr(dispatcher, "_cache", None)
     if hasattr(cache, "_cache_file"):
         cache._cache_file = CheckedCacheFile.of(cache._cache_file)
 
