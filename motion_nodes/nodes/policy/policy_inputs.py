@@ -135,6 +135,8 @@ class PolicyInputs:
             return
         node, params = self._node, self._node.params
         try:
+            if node.stop_reason:
+                raise InvalidCommand(node.stop_reason)
             if each.servo_type is not None:
                 self._refuse_servo(each.servo_type)
             servo = each.servo_type in (Types.TWIST, Types.JOINT_JOG)
