@@ -53,9 +53,12 @@ class StopState:
         """Return the state after a stop.
 
         Args:
-            now_ns: wall time [ns]; a clock that was set back does no harm.
+            now_ns: when the stop was sent [ns], so that all who hear it agree; one that is known
+                already changes nothing, and a clock that was set back does no harm.
             reason: who stopped; the first one stays until a resume.
         """
+        if now_ns == self.stopped_ns or (self.stopped and now_ns < self.stopped_ns):
+            return self
         time_ns = min(max(now_ns, self.stopped_ns + 1), MAX_TIME)
         kept = self.reason if self.stopped else reason[:MAX_REASON]
         return StopState(time_ns, min(self.resumed_ns, time_ns - 1), kept)

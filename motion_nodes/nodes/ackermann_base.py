@@ -172,6 +172,11 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         super().stopped(why)
         self._forget()
 
+    def resumed(self) -> None:
+        """Leave out streams that went on meanwhile, until they begin anew."""
+        self._take_drives(self.now(), self.stop_reason)
+        super().resumed()
+
     def parameters_changed(self, params: AckermannParams) -> None:
         """Take over new geometry, limits and frames without stopping."""
         super().parameters_changed(params)

@@ -208,6 +208,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
 
     def resumed(self) -> None:
         """Leave the joints where they are; streams that went on meanwhile must begin anew."""
+        self._streams.take(self.now())
         self.runner.stop_all("the stop, until it was resumed")
 
     def time_jumped(self, before: float, after: float) -> None:

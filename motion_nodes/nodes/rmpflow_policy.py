@@ -238,7 +238,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
     def resumed(self) -> None:
         """Leave out targets that were streamed all the while, until they pause."""
         self._follower.clear()
-        self._inputs.hold_off()
+        self._inputs.hold_off(drop=True)
 
     def time_jumped(self, before: float, after: float) -> None:
         """Forget the target, for the robot may have been put elsewhere."""

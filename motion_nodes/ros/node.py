@@ -387,13 +387,14 @@ class MotionNode(EndpointNode, Generic[P]):
 
     def _tick(self) -> None:
         step = self.step = self._steps.step()
+        # Before the jobs: what was asked for after a resume must not be ended by that.
+        if self.stop_latch is not None:
+            self.stop_latch.obey(self.stopped, self.resumed)
         self._jobs.run()
         if step.jump is not None:
             before, after = step.jump
             self.warn("time", f"time went from {before:.3f} s to {after:.3f} s; starting anew")
             self.time_jumped(before, after)
-        if self.stop_latch is not None:
-            self.stop_latch.obey(self.stopped, self.resumed)
         self.tick(step.dt)
 
     def _crashed(self, error: BaseException) -> None:

@@ -51,6 +51,7 @@ class StopLatch:
         self._node, self._rest = node, rest
         self._lock = threading.RLock()
         self._state, self._risen, self._holding = StopState(), False, False
+        self._late = ""
         self._told: tuple[object, ...] = (False, 0, "", None)
         self.heard: dict[str, DiagnosticStatus] = {}
         """The newest message of each node by its name."""
@@ -67,7 +68,7 @@ class StopLatch:
     def reason(self) -> str:
         """Why nothing may move, or nothing."""
         state = self._state
-        return f"stopped by {state.reason}; {HOW_TO_RESUME}" if state.stopped else ""
+        return f"stopped by {state.reason}; {HOW_TO_RESUME}" if state.stopped else self._late
 
     def stop(self, who: str) -> None:
         """Stop the suite, for all nodes."""
@@ -87,11 +88,13 @@ class StopLatch:
     def look(self) -> None:
         """Take what came, and tell others what changed here."""
         with self._lock:
-            if self._stops.all():
-                self._take(self._state.stop(time.time_ns(), STOP_TOPIC))
+            for _, _, sent in self._stops.traced():
+                sent_ns = round(sent * 1e9) or time.time_ns()
+                self._take(self._state.stop(sent_ns, STOP_TOPIC))
             for message in self._states.all():
                 self._merge(message)
-            if self._report() != self._told:
+            overdue = time.monotonic() - self._told_at > LOOK_PERIOD
+            if self._report() != self._told or (overdue and self._state != self._told_state):
                 self._tell()
 
     def obey(self, stopped: Callable[[str], None], resumed: Callable[[], None]) -> None:
@@ -105,7 +108,12 @@ class StopLatch:
             stopped(reason)
         if self._holding and not self._state.stopped:
             self._holding = False
-            resumed()
+            # What waits was sent before the resume; the node refuses it there.
+            self._late = "it came before the resume"
+            try:
+                resumed()
+            finally:
+                self._late = ""
 
     def begin(self) -> None:
         """Have the next :meth:`obey` act on a stop that is in force: the loop starts."""
@@ -155,11 +163,11 @@ class StopLatch:
         return (AT_REST, rest.seconds) if rest.seconds is not None else (MOVING, None)
 
     def _report(self) -> tuple[object, ...]:
-        # Stops while stopped are no news; their times go out with the next change.
+        # A further stop is no news; its time goes out a little later, for it may be one of many.
         return (self._state.stopped, self._state.resumed_ns, *self._motion())
 
     def _tell(self) -> None:
-        self._told = self._report()
+        self._told, self._told_state, self._told_at = self._report(), self._state, time.monotonic()
         state, (motion, seconds) = self._state, self._motion()
         values = {STOPPED: str(state.stopped_ns), RESUMED: str(state.resumed_ns)}
         if self._rest is not None:

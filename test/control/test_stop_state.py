@@ -101,3 +101,10 @@ def test_time_that_is_set_back_gives_no_negative_time():
     for i in range(50):
         timer.look(0.01 * i, still=i > 10)
     assert timer.seconds == pytest.approx(0.11)
+
+
+def test_a_stop_that_is_known_already_changes_nothing():
+    state = StopState().stop(10, "a").stop(20, "b")
+    assert state.stop(20, "again") == state
+    assert state.stop(10, "late") == state
+    assert state.resume().stop(20, "repeated") == state.resume()

@@ -172,7 +172,7 @@ def test_goals_end_aborted_and_new_ones_are_refused_with_the_reason(cell):
     planner.wait()
     calls = [
         cell.arm.follow(smooth(FAR, 3.0)),
-        cell.navigator.go((3.0, 0.0, 0.0)),
+        cell.navigator.go((3.0, 0.0, 0.0), "base/odom"),
     ]
     cell.arm.moving(above=0.1)
     cell.client.wait(lambda: cell.speed > 0.05, "the base to drive")
@@ -184,7 +184,10 @@ def test_goals_end_aborted_and_new_ones_are_refused_with_the_reason(cell):
             result, "error_msg", ""
         )
     cell.rests()
-    for call in (cell.arm.follow(smooth(FAR, 1.0)), cell.navigator.go((3.0, 0.0, 0.0))):
+    for call in (
+        cell.arm.follow(smooth(FAR, 1.0)),
+        cell.navigator.go((3.0, 0.0, 0.0), "base/odom"),
+    ):
         status, result = call.result()
         assert status == ABORTED
         assert "stopped by /stop" in str(result)

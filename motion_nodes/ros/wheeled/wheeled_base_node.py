@@ -124,6 +124,7 @@ class WheeledBaseNode(RobotNode[B]):
 
     def resumed(self) -> None:
         """Leave out streams that went on meanwhile, until they begin anew."""
+        self._inputs.take(self.now(), self.params.cmd_vel_timeout, self.stop_reason)
         self._inputs.hold_off()
 
     def parameters_changed(self, params: B) -> None:
