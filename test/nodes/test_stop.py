@@ -251,7 +251,7 @@ def test_two_stops_and_one_resume(cell):
 )
 def test_garbage_and_late_messages_do_not_resume(cell, values):
     cell.stop()
-    publisher = cell.client.publisher(DiagnosticStatus, "/stop_state")
+    publisher = cell.client.publisher(DiagnosticStatus, "/stop_state", LATCHED)
     pairs = [KeyValue(key=key, value=value) for key, value in values.items()]
     for name in ("rogue", ARM_NODE.lstrip("/")):
         publisher.publish(DiagnosticStatus(name=name, values=pairs))

@@ -48,7 +48,8 @@ def stop(timeout: float, say: Say) -> bool:
             waiting: dict[str, str] = {}
             for _ in _looks(node, latch, timeout):
                 waiting = _not_at_rest(node, latch, told, say)
-                if not waiting:
+                # Discovery may take long on a busy machine.
+                if told and not waiting:
                     break
         finally:
             latch.end()
@@ -71,7 +72,7 @@ def resume(timeout: float, say: Say) -> bool:
         try:
             for _ in _looks(node, latch, timeout):
                 # Only a stop that is known can be resumed from.
-                if not _unheard(node, latch):
+                if latch.heard.keys() - {_name(node)} and not _unheard(node, latch):
                     break
             if not latch.heard.keys() - {_name(node)}:
                 say("no node that could be resumed was found")
