@@ -22,6 +22,7 @@ WITH_JSON = (
     "bench_articulation_loop", "bench_goals", "bench_bases", "bench_holonomic_qp",
     "bench_base_motion", "bench_base_odometry", "bench_dynamics", "bench_analytic_ik",
     "bench_collision", "bench_retiming", "bench_planning", "bench_planner_node", "bench_recovery",
+    "bench_stop",
     "bench_rmpflow", "bench_rmpflow_runs", "bench_rmpflow_tracking", "bench_viewer",
 )  # fmt: skip
 """They print Markdown and know --json; the kinematics print plain text."""

@@ -118,9 +118,13 @@ class BaseController:
         """
         return now - self._wanted_at
 
+    def brake(self) -> None:
+        """Forget the command; the next steps bring the base to rest within its limits."""
+        self.wanted, self._wanted_at, self.not_driven = Twist2(), -float("inf"), ""
+
     def halt(self) -> BaseCommand:
         """Return the command that stops immediately, without ramps; the steering stays."""
-        self.wanted, self._wanted_at, self.not_driven = Twist2(), -float("inf"), ""
+        self.brake()
         self._ramps.start(Twist2())
         self.driven = BaseCommand(
             Twist2(), np.zeros(len(self.base.wheel_names)), self.driven.steering

@@ -24,6 +24,7 @@ from motion_nodes.cli.plot import plot
 from motion_nodes.cli.record import record
 from motion_nodes.cli.recover import recover
 from motion_nodes.cli.spheres import spheres
+from motion_nodes.cli.stop import resume, stop
 from motion_nodes.cli.wait import wait
 from motion_nodes.errors import MotionError
 
@@ -38,6 +39,7 @@ app = typer.Typer(
 
 for _command in (
     fk, ik, plan, cartesian, convert, bench, record, new, spheres, plot, wait, go, recover,
+    stop, resume,
 ):  # fmt: skip
     app.command()(_command)
 

@@ -248,6 +248,21 @@ class JointArbiter:
             claim.lost = text
         self.claims.clear()
 
+    def stop_all(self, text: str) -> None:
+        """End everything and bring all joints to rest; what is gripped stays gripped.
+
+        Streams that began before do not get joints back until they begin anew.
+        """
+        self.abort_all(text)
+        self._count += 1
+        self._orders[:] = self._count
+        self._labels = [text] * len(self._labels)
+        loose = np.flatnonzero(~self._gripping)
+        self.effort_bounds[loose] = np.inf
+        self.controller.stop()
+        self.resync.drop(np.arange(len(self._labels)))
+        self.resync.request(loose)
+
     def step(
         self,
         dt: float,

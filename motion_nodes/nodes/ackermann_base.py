@@ -162,10 +162,20 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
     def tick(self, dt: float) -> None:
         """Take drive commands, then do what every base does."""
         now, hindrance = self.input_ns() * 1e-9, self._hindrance()
-        self._take_drives(now, hindrance)
+        self._take_drives(now, self.stop_reason or hindrance)
         if hindrance or now - self._given > self.params.cmd_vel_timeout:
             self._forget()
         super().tick(dt)
+
+    def stopped(self, why: str) -> None:
+        """Bring the base to rest within its limits."""
+        super().stopped(why)
+        self._forget()
+
+    def resumed(self) -> None:
+        """Leave out streams that went on meanwhile, until they begin anew."""
+        self._take_drives(self.now(), self.stop_reason)
+        super().resumed()
 
     def parameters_changed(self, params: AckermannParams) -> None:
         """Take over new geometry, limits and frames without stopping."""
@@ -277,8 +287,9 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         if message is None:
             return
         self._inputs.senders.heard(self._drives.topic, self._drives.number, now)
-        if hindrance:
-            self.warn("refused", f"command refused: {hindrance}")
+        goes_on = self._inputs.goes_on(self._drives, self._drives.sent, self.params.cmd_vel_timeout)
+        if refused := hindrance or goes_on:
+            self.warn("refused", f"command refused: {refused}")
             return
         stamp = stamp_ns(message) * 1e-9
         given, warning = command_time(stamp, now, self.params.cmd_vel_timeout)

@@ -21,6 +21,7 @@ from motion_nodes.control.effort_limiter import EffortLimiter
 from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.control.joint_drive import DriveLaw
+from motion_nodes.control.resync import REST_SPEED
 from motion_nodes.control.state_plausibility import StatePlausibility
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.inverse_dynamics import InverseDynamics
@@ -59,6 +60,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
     """Controls the joints of one robot."""
 
     params_type = ArticulationParams
+    obeys_stop = drives_robot = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""
@@ -144,7 +146,8 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         if fresh and self._silent and not self._before_jump(now_ns):
             self._begin()
         self._streams.take(now_ns * 1e-9)
-        self._status.look(self.runner.trouble, self._streams.refused)
+        self._status.look(self.stop_reason or self.runner.trouble, self._streams.refused)
+        self._look_whether_at_rest()
         if self._silent:
             return
         if self._lost:
@@ -197,6 +200,17 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
             self._outputs.load.gravity = params.gravity_compensation
             self._outputs.load.inertia = params.inertia_compensation
 
+    def stopped(self, why: str) -> None:
+        """Bring all joints to rest within their limits, and end all goals."""
+        self.rest.start(self.now())
+        self.runner.stop_all(why)
+        self._wake_actions(0.0)
+
+    def resumed(self) -> None:
+        """Leave the joints where they are; streams that went on meanwhile must begin anew."""
+        self._streams.take(self.now())
+        self.runner.stop_all("the stop, until it was resumed")
+
     def time_jumped(self, before: float, after: float) -> None:
         """Hold where the robot is."""
         self.runner.abort_all(f"time jumped from {before:.3f} s to {after:.3f} s")
@@ -245,12 +259,23 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
 
     def refusal(self) -> str | None:
         """Return why nothing can be commanded now, or None."""
+        return self.stop_reason or self._unknown()
+
+    # ---- inside
+
+    def _unknown(self) -> str | None:
+        """Return why the robot's state is not known, or None."""
         if self._silent or self._lost:
             trouble = self._state.trouble(self.params.state_timeout)
             return f"the robot's state is not known; {trouble or 'it was not heard of yet'}"
         return None
 
-    # ---- inside
+    def _look_whether_at_rest(self) -> None:
+        if not self.rest.waiting:
+            return
+        speeds = np.abs(np.nan_to_num(self._state.velocity))
+        still = not self.controller.moving and bool((speeds < REST_SPEED).all())
+        self.rest.look(self.now(), still=still, trouble=self._unknown() or "")
 
     def _make_gripper(self) -> GripperServer | None:
         group = self.robot.groups.get(GRIPPER_GROUP)
@@ -344,7 +369,7 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
 
     def _on_query(self, request: Any, response: Any) -> Any:
         """Answer with the reference at a time: of the trajectories, else where the joints are."""
-        refusal = self.refusal() if self.active else "the controller is not active"
+        refusal = self._unknown() if self.active else "the controller is not active"
         if refusal is not None:
             response.success, response.message = False, refusal
             return response

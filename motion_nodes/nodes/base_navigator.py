@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 from geometry_msgs.msg import PoseStamped, TwistStamped
+from nav2_msgs.action import FollowPath
 from nav_msgs.msg import Odometry as OdometryMessage
 from nav_msgs.msg import Path
 from rclpy.duration import Duration
@@ -43,12 +45,17 @@ from motion_nodes.ros.names import BASE_CONTROLLERS
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.transform_tree import TransformTree
+from motion_nodes.ros.wheeled.base_commands import STREAM_PAUSE
+
+QUIET_TIME = STREAM_PAUSE + 0.1
+"""[s] After a stop no twist is sent for so long, so that the next one begins a new stream."""
 
 
 class BaseNavigatorNode(RobotNode[NavigatorParams]):
     """Leads one base to goals."""
 
     params_type = NavigatorParams
+    obeys_stop = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""
@@ -72,6 +79,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self._config = config_from(params, kind_of(self.robot))
         self.navigator = Navigator(limits_from(params), *checks_from(params), self._config.kind)
         controller = BASE_CONTROLLERS[self.robot.kind]
+        self._quiet_until = 0.0
         self._odometry = self.poll(OdometryMessage, f"{controller}/odom")
         self._command_out = self.advertise(TwistStamped, f"{controller}/cmd_vel")
         self._plan_out = self.advertise(Path, "plan", qos.LATCHED)
@@ -101,7 +109,7 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         """Look where the base is, and drive it on."""
         now_ns = self.now_ns()
         self._take_odometry(now_ns)
-        if self.navigator.task is None:
+        if self.navigator.task is None or time.monotonic() < self._quiet_until:
             return
         if self.time_stands:
             # The base's controller has halted it.
@@ -114,6 +122,14 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
     def halt(self) -> None:
         """Stop the base and end its task."""
         self._end_at_once("the navigator was deactivated")
+
+    def stopped(self, why: str) -> None:
+        """End the task and send nothing more; the base's controller brings it to rest."""
+        # The controller would take what is sent sooner for the stream from before the stop.
+        self._quiet_until = time.monotonic() + QUIET_TIME
+        self.navigator.abort(MotionResult.ABORTED, why)
+        if self._server is not None:
+            self._server.look()
 
     def answer_waiting(self) -> None:
         """Tell the clients of ended goals."""
@@ -182,7 +198,13 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         return planar(X_FO)
 
     def begin(self, plan: Plan, label: str) -> NavigationTask:
-        """Start a motion; for use in the loop alone."""
+        """Start a motion; for use in the loop alone.
+
+        Raises:
+            Refused: the suite is stopped.
+        """
+        if self.stop_reason:
+            raise Refused(FollowPath.Result.UNKNOWN, self.stop_reason)
         self._frame = plan.frame
         self._begun += 1
         task = self.navigator.start(plan.motion, label, self._twist)

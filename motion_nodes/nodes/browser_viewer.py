@@ -67,6 +67,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
     """Serves the page."""
 
     params_type = BrowserViewerParams
+    obeys_stop = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""
@@ -93,6 +94,7 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
             dark=params.dark,
             shadows=params.shadows,
             require_token=params.require_token,
+            stops=True,
         )
         self._diagnoses = self.poll(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
         self._wishes: deque[tuple[Any, ...]] = deque(maxlen=100)
@@ -102,6 +104,10 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         self._viewer.on_target = self._wish("send_target")
         self._viewer.on_object = self._wish("send_object")
         self._viewer.on_recover = self._wish("send_recover")
+        latch = self.stop_latch
+        assert latch is not None
+        self._viewer.on_stop = lambda: latch.stop("the browser page")
+        self._viewer.on_resume = latch.resume
         self.get_logger().info(f"open {self._viewer.url} in a browser")
 
     def activate(self) -> None:
@@ -112,11 +118,16 @@ class BrowserViewerNode(MotionNode[BrowserViewerParams]):
         """Send what people asked for, show what is new."""
         assert self._viewer is not None
         self._send_wishes(self._viewer)
+        self._viewer.set_stopped(self.stop_reason)
         for watched in self._watched.values():
             watched.show(self._viewer)
             self._viewer.set_message(watched.name, watched.status())
         for message in self._diagnoses.all():
             self._viewer.update_health(health_of(message))
+
+    def stopped(self, why: str) -> None:
+        """Forget what was clicked before."""
+        self._wishes.clear()
 
     def halt(self) -> None:
         """Stop what the page was driving."""

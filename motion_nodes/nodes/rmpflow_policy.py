@@ -72,6 +72,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
     """Leads one arm by RMPflow."""
 
     params_type = PolicyParams
+    obeys_stop = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""
@@ -228,6 +229,16 @@ class RmpflowPolicyNode(RobotNode[Any]):
         policy.set_smoothing(smoothing_settings(params))
         policy.maximum_substep_size = params.maximum_substep_size
         policy.set_ignore_state_updates(params.ignore_robot_state_updates)
+
+    def stopped(self, why: str) -> None:
+        """Forget the target; the controller brings the joints to rest."""
+        self._follower.drop(why)
+        self._inputs.hold_off()
+
+    def resumed(self) -> None:
+        """Leave out targets that were streamed all the while, until they pause."""
+        self._follower.clear()
+        self._inputs.hold_off(drop=True)
 
     def time_jumped(self, before: float, after: float) -> None:
         """Forget the target, for the robot may have been put elsewhere."""

@@ -54,6 +54,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
     """Plans for one robot and carries plans out."""
 
     params_type = RrtPlannerParams
+    obeys_stop = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""
@@ -98,7 +99,10 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         self.jobs = ExecutorJobs(self)
         self._client = TrajectoryClient(self, self.jobs, params.controller)
         self.execution = PlanExecution(
-            self._client, self._state, lambda: self.params.start_tolerance
+            self._client,
+            self._state,
+            lambda: self.params.start_tolerance,
+            lambda: self.stop_reason,
         )
         self.requests = PlanningRequests(
             robot,
@@ -174,6 +178,11 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         """Stop what is planned and carried out."""
         if self._actions is not None:
             self._actions.stop(Stop.NODE)
+
+    def stopped(self, why: str) -> None:
+        """End what is planned and carried out; the controller brings the joints to rest."""
+        if self._actions is not None:
+            self._actions.stop(Stop.SUITE, why)
 
     def answer_waiting(self) -> None:
         """Tell the clients of goals that were stopped."""

@@ -72,6 +72,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
     """Makes trajectories for one robot, and has them carried out."""
 
     params_type = TrajectoryGeneratorParams
+    obeys_stop = True
 
     def __init__(self, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured."""
@@ -117,7 +118,10 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         self._jobs_of_executor = ExecutorJobs(self)
         self._client = TrajectoryClient(self, self._jobs_of_executor, params.controller)
         self._execution = PlanExecution(
-            self._client, self._state, lambda: self.params.start_tolerance
+            self._client,
+            self._state,
+            lambda: self.params.start_tolerance,
+            lambda: self.stop_reason,
         )
         self._counts = {"made": 0, "refused": 0}
         self._last = ""
@@ -161,9 +165,16 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         assert self._scene is not None
         self._scene.update()
 
+    def stopped(self, why: str) -> None:
+        """End what is carried out, and forget what waits."""
+        self._forget(Stop.SUITE, why)
+
     def halt(self) -> None:
         """Stop what is carried out, and forget what waits."""
-        self._execution.stop_all(Stop.NODE)
+        self._forget(Stop.NODE)
+
+    def _forget(self, who: Stop, why: str = "") -> None:
+        self._execution.stop_all(who, why)
         while not self._waiting.empty():
             self._waiting.get_nowait()
 

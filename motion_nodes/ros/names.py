@@ -34,6 +34,13 @@ CONTROLLER_TYPES = {
 """The type of ros2_controllers that each controller stands in for."""
 
 
+STOP_TOPIC = "/stop"
+"""A message on it stops all robots of the suite, until a resume."""
+
+STOP_STATE_TOPIC = "/stop_state"
+"""What each node knows of the stop."""
+
+
 def under(namespace: str, name: str) -> str:
     """Return a relative name under a namespace, which may be empty."""
     return f"{namespace}/{name}" if namespace else name

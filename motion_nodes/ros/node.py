@@ -26,6 +26,7 @@ from typing import Any, Generic, TypeVar
 from rclpy.lifecycle import LifecycleState, TransitionCallbackReturn
 from rclpy.parameter import Parameter
 
+from motion_nodes.control.stop_state import RestTimer
 from motion_nodes.errors import MotionError
 from motion_nodes.ros.clients.change_state import ChangeStateService
 from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
@@ -40,6 +41,7 @@ from motion_nodes.ros.node_health import TwinWatch, report_loop
 from motion_nodes.ros.parameters import ParameterSet, declare_early, param
 from motion_nodes.ros.readiness import LOOK, Readiness
 from motion_nodes.ros.ros_time import Step, StepClock
+from motion_nodes.ros.stop_latch import StopLatch
 
 T = TypeVar("T")
 
@@ -60,6 +62,10 @@ class MotionNode(EndpointNode, Generic[P]):
     """Base of the suite's nodes; see the module's text for how one is written."""
 
     params_type: type[P]
+    obeys_stop = False
+    """Whether the node keeps a copy of the suite's latched stop."""
+    drives_robot = False
+    """Whether the node itself commands a robot's drives, and so brings it to rest at a stop."""
 
     def __init__(self, name: str, *, ros_args: list[str] | None = None) -> None:
         """Create the node, unconfigured.
@@ -100,6 +106,12 @@ class MotionNode(EndpointNode, Generic[P]):
         self._in_transition = threading.RLock()
         self._recovery = FaultRecovery(self, ExecutorJobs(self))
         ChangeStateService(self, self.say_goodbye)
+        self.rest = RestTimer()
+        """Times the way to rest, where the node drives a robot."""
+        self.stop_latch: StopLatch | None = None
+        """The suite's stop as the node knows it, where it obeys that."""
+        if self.obeys_stop:
+            self.stop_latch = StopLatch(self, self.rest if self.drives_robot else None)
         self._reporting = RegularCall(self._report, period)
         self._looking = RegularCall(self._look_whether_ready, LOOK)
 
@@ -145,6 +157,12 @@ class MotionNode(EndpointNode, Generic[P]):
     def time_jumped(self, before: float, after: float) -> None:
         """React to time that went back or leapt ahead (simulation reset, bag replay)."""
 
+    def stopped(self, why: str) -> None:
+        """Bring to rest what the node drives and end its goals; in the loop, once for each stop."""
+
+    def resumed(self) -> None:
+        """React to a resume: what was commanded until now must begin anew; in the loop."""
+
     def diagnose(self, report: Report) -> None:
         """Add the node's own findings and figures."""
 
@@ -173,6 +191,11 @@ class MotionNode(EndpointNode, Generic[P]):
     def configured(self) -> bool:
         """True between configure and cleanup."""
         return self._parameters_set is not None
+
+    @property
+    def stop_reason(self) -> str:
+        """Why nothing may move since the suite was stopped, or nothing; any thread may ask."""
+        return "" if self.stop_latch is None else self.stop_latch.reason
 
     @property
     def leaving(self) -> bool:
@@ -265,6 +288,8 @@ class MotionNode(EndpointNode, Generic[P]):
         """Halt, release, and leave the graph."""
         self.stop()
         self._recovery.end()
+        if self.stop_latch is not None:
+            self.stop_latch.end()
         self._looking.end()
         self._reporting.end()
         self._guarded("shut down", self._shut_down)
@@ -320,6 +345,8 @@ class MotionNode(EndpointNode, Generic[P]):
             # What was sent to an inactive node was not meant for now.
             self.forget_messages()
             self.activate()
+            if self.stop_latch is not None:
+                self.stop_latch.begin()
             # What was built until now stays; to look through it for garbage would keep all of the
             # process's loops waiting for 50 ms, whenever Python thinks it due.
             gc.freeze()
@@ -360,6 +387,9 @@ class MotionNode(EndpointNode, Generic[P]):
 
     def _tick(self) -> None:
         step = self.step = self._steps.step()
+        # Before the jobs: what was asked for after a resume must not be ended by that.
+        if self.stop_latch is not None:
+            self.stop_latch.obey(self.stopped, self.resumed)
         self._jobs.run()
         if step.jump is not None:
             before, after = step.jump
@@ -443,6 +473,8 @@ class MotionNode(EndpointNode, Generic[P]):
             report.note("ERROR", self.failure)
         elif loop is None:
             report.note("OK", self.state_label)
+        if self.stop_reason:
+            report.note("WARN", self.stop_reason)
         if loop is not None:
             report_loop(report, loop, self._steps.take_skipped())
             report.value("ready", f"no: {lacking}" if (lacking := self.lacks()) else "yes")

@@ -45,6 +45,9 @@ STATUS = _profile(10, reliable=True, latched=True)
 LATCHED = _profile(1, reliable=True, latched=True)
 """The last value stays for those who come later (robot_description)."""
 
+STOP_STATES = _profile(100, reliable=True, latched=True)
+"""Reader of /stop_state: the newest of each node of the suite, to which many nodes publish."""
+
 TF = _profile(100, reliable=True)
 """/tf."""
 

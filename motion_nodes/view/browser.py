@@ -25,6 +25,7 @@ from motion_nodes.view.page_token import page_token
 from motion_nodes.view.scene_setup import DRIVEN_RADIUS, SceneSetup
 from motion_nodes.view.stale_pages import PageWatch
 from motion_nodes.view.status_text import global_line
+from motion_nodes.view.stop_panel import StopPanel
 from motion_nodes.view.ui_commands import PanelEvents, Wishes
 from motion_nodes.view.ui_queue import Intents
 from motion_nodes.view.view_panel import ViewPanel
@@ -57,6 +58,7 @@ class BrowserViewer(Wishes):
         dark: dark page.
         shadows: shadows and reflections; off is easier on machines without a graphics card.
         require_token: serve only requests with the token of :attr:`url`.
+        stops: a button, and the key Esc, that stop all robots; see ``on_stop``.
 
     Raises:
         InvalidConfig: for two robots of one name, or settings that cannot be used.
@@ -75,6 +77,7 @@ class BrowserViewer(Wishes):
         dark: bool = False,
         shadows: bool = True,
         require_token: bool = True,
+        stops: bool = False,
     ) -> None:
         """Start the server and its threads."""
         token = page_token() if require_token else None
@@ -94,6 +97,7 @@ class BrowserViewer(Wishes):
         self._loop = self._server.get_event_loop()
         self._intents = Intents(self._repeat_twists)
         self._status = self._server.gui.add_markdown(global_line(0, ""))
+        self._stop = StopPanel(self._server.gui, self._stop_all, self._resume) if stops else None
         self._robots = {
             robot.name: LiveRobot(self._server, robot, number, self._events(robot.name))
             for number, robot in enumerate(robots)
@@ -256,6 +260,11 @@ class BrowserViewer(Wishes):
         self._message = text
         self._wake_if_watched()
 
+    def set_stopped(self, reason: str) -> None:
+        """Show why all robots are stopped, with a button to resume; nothing where they are not."""
+        if self._stop is not None and self._stop.take(reason):
+            self._wake_if_watched()
+
     def clear_trail(self, name: str) -> None:
         """Take the trail of a robot away.
 
@@ -345,6 +354,8 @@ class BrowserViewer(Wishes):
     def _refresh_panels(self) -> None:
         """Renew all status lines and sliders; on viser's event loop."""
         self._health.refresh()
+        if self._stop is not None:
+            self._stop.refresh()
         line = global_line(self.client_count, self._message, self._health.summary())
         if line != self._status.content:
             self._status.content = line
@@ -382,6 +393,18 @@ class BrowserViewer(Wishes):
         """Stop what one page was driving."""
         for drive in self._drives():
             drive.client_left(client)
+
+    def _stop_all(self) -> None:
+        """Stop all robots, and let go of the drive pads."""
+        if self.on_stop is not None:
+            self.on_stop()
+        for drive in self._drives():
+            drive.rest_if_driving()
+
+    def _resume(self) -> None:
+        """Have commands taken again."""
+        if self.on_resume is not None:
+            self.on_resume()
 
     def _drive_changed(self) -> None:
         """Send what a drive pad wants, and keep an eye on the page that wants it."""

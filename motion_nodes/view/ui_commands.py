@@ -60,6 +60,10 @@ class Wishes:
         another pose, or None where it is to go."""
         self.on_recover: Callable[[str], None] | None = None
         """Robot that is to be recovered from a collision."""
+        self.on_stop: Callable[[], object] | None = None
+        """All robots are to stop; called at once, on viser's event loop, as is the next."""
+        self.on_resume: Callable[[], object] | None = None
+        """Commands are to be taken again."""
 
     def send_twist(self, name: str, vx: float = 0.0, vy: float = 0.0, wz: float = 0.0) -> None:
         """Tell of a twist; on the thread of the callbacks."""

@@ -66,9 +66,9 @@ class MoveActions:
         ]
         node.listen(String, "trajectory_execution_event", qos.REQUESTS, self._on_event)
 
-    def stop(self, who: Stop) -> None:
+    def stop(self, who: Stop, words: str = "") -> None:
         """Stop all that is under way; any thread may call this."""
-        self._host.execution.stop_all(who)
+        self._host.execution.stop_all(who, words)
 
     def finish(self) -> None:
         """Wait until all goals have their results, and send them; in the executor."""

@@ -52,6 +52,7 @@ class Stop(enum.Enum):
     EVENT = "stopped by trajectory_execution_event"
     NEWER = "another motion took its place"
     NODE = "the planner is being deactivated"
+    SUITE = "the suite was stopped"
 
 
 class ExecutedMotion:
@@ -140,6 +141,7 @@ class PlanExecution:
         client: TrajectoryClient,
         state: PlannerState,
         start_tolerance: Callable[[], float],
+        refusal: Callable[[], str] = str,
     ) -> None:
         """Carry out trajectories through ``client``.
 
@@ -147,7 +149,9 @@ class PlanExecution:
             client: of the joint controller.
             state: the robot as it is measured.
             start_tolerance: how far a joint may be from a trajectory's first point [rad or m].
+            refusal: why nothing may be carried out now, or nothing.
         """
+        self._refusal = refusal
         self._client = client
         self._state = state
         self._start_tolerance = start_tolerance
@@ -173,8 +177,10 @@ class PlanExecution:
         """Let a motion move joints; of those that move the same ones the newest goes on.
 
         Raises:
-            RequestRejected: that is another one.
+            RequestRejected: that is another one, or nothing may be carried out now.
         """
+        if refusal := self._refusal():
+            raise RequestRejected(Codes.CONTROL_FAILED, refusal)
         with self._lock:
             motion.joints = frozenset(joints)
             others = [m for m in self._motions if m is not motion and m.joints & motion.joints]
@@ -188,12 +194,12 @@ class PlanExecution:
         with self._lock:
             self._motions.remove(motion)
 
-    def stop_all(self, who: Stop) -> int:
+    def stop_all(self, who: Stop, words: str = "") -> int:
         """Stop everything that is under way; return how many motions that was."""
         with self._lock:
             motions = [motion for motion in self._motions if motion.stopped is None]
         for motion in motions:
-            motion.stop(who)
+            motion.stop(who, words)
         return len(motions)
 
     def settle(self, motion: ExecutedMotion) -> None:

@@ -116,10 +116,16 @@ class PolicyInputs:
             if look or each.waiting is not None or (heard and wall - heard < SILENT_AFTER):
                 self._hand(each, now)
 
-    def hold_off(self) -> None:
-        """Ignore what is streamed now until it pauses: somebody else has the joints."""
+    def hold_off(self, *, drop: bool = False) -> None:
+        """Ignore what is streamed now until it pauses: somebody else has the joints.
+
+        Args:
+            drop: also ignore what waits to be taken, though it may be no stream.
+        """
         for each in self._inputs:
             each.waiting, each.held_off = None, True
+            if drop and each.topic.newest() is not None:
+                each.sent = each.topic.sent
 
     def count_again(self) -> None:
         """Let everything count at once."""
@@ -135,6 +141,8 @@ class PolicyInputs:
             return
         node, params = self._node, self._node.params
         try:
+            if node.stop_reason:
+                raise InvalidCommand(node.stop_reason)
             if each.servo_type is not None:
                 self._refuse_servo(each.servo_type)
             servo = each.servo_type in (Types.TWIST, Types.JOINT_JOG)

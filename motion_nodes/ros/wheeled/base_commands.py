@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Any
 
@@ -14,6 +15,9 @@ from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.joint_topics import stamp_ns
 from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.node import MotionNode
+
+STREAM_PAUSE = 0.5
+"""[s] After a stop, a topic that was silent for so long begins anew with its next message."""
 
 
 class SenderWatch:
@@ -73,6 +77,13 @@ class TwistInputs:
             node.poll(TwistStamped if stamped_cmd_vel else Twist, "cmd_vel", qos.COMMANDS),
         )
         self.senders = SenderWatch()
+        self._sent: dict[PolledSubscription[Any], float] = {}
+        self._anew: set[PolledSubscription[Any]] | None = None
+        """Topics whose streams began anew after a stop; None before the first stop."""
+
+    def hold_off(self) -> None:
+        """Refuse what is streamed now, on each topic until it pauses: the suite was stopped."""
+        self._anew = set()
 
     def take(self, now: float, timeout: float, hindrance: str) -> list[tuple[Twist2, float]]:
         """Return what came, and when each was given, oldest first.
@@ -85,10 +96,12 @@ class TwistInputs:
         commands = []
         for topic in self._topics:
             # The queue is short, so a flood costs no more than what fits into it.
-            for message, number in topic.numbered():
+            for message, number, sent in topic.traced():
                 self.senders.heard(topic.topic, number, now)
-                if hindrance:
-                    self._node.warn("refused", f"command refused: {hindrance}")
+                goes_on = self.goes_on(topic, sent, timeout)
+                refused = hindrance or goes_on
+                if refused:
+                    self._node.warn("refused", f"command refused: {refused}")
                     continue
                 stamped = isinstance(message, TwistStamped)
                 given = self._time_of(message, now, timeout) if stamped else now
@@ -96,6 +109,25 @@ class TwistInputs:
                     t = message.twist if stamped else message
                     commands.append((Twist2(t.linear.x, t.linear.y, t.angular.z), given))
         return sorted(commands, key=lambda command: command[1])
+
+    def goes_on(self, topic: PolledSubscription[Any], sent: float, timeout: float) -> str:
+        """Say why a message is left out that goes on with a stream from before, or nothing.
+
+        Args:
+            topic: where it came.
+            sent: when it was sent [s], by the sender's clock.
+            timeout: how long a command counts [s]; a stream may pause for so long.
+        """
+        pause = max(timeout, STREAM_PAUSE)
+        paused = sent - self._sent.get(topic, -math.inf) > pause
+        self._sent[topic] = sent
+        if self._anew is None:
+            return ""
+        if paused:
+            self._anew.add(topic)
+        if topic in self._anew:
+            return ""
+        return f"it goes on with a stream from before the resume; it must pause for {pause:g} s"
 
     def _time_of(self, message: TwistStamped, now: float, timeout: float) -> float | None:
         given, warning = command_time(stamp_ns(message) * 1e-9, now, timeout)

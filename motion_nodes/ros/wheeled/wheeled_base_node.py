@@ -22,11 +22,16 @@ from motion_nodes.ros.wheeled.base_odometry import OdometryPublisher
 from motion_nodes.ros.wheeled.base_state import StateWriter, SteeringState
 from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, core_config
 
+REST_SPEED = 0.01
+"""[m/s and rad/s] A base that is slower, and wheels that are led slower, rest."""
+
 B = TypeVar("B", bound=WheeledBaseParams)
 
 
 class WheeledBaseNode(RobotNode[B]):
     """Drives one wheeled base."""
+
+    obeys_stop = drives_robot = True
 
     def make_base(self, params: B) -> WheeledBase:
         """Return the kinematics of these parameters."""
@@ -90,7 +95,8 @@ class WheeledBaseNode(RobotNode[B]):
         if self._state.update():
             self._measure()
         hindrance = self._hindrance()
-        for twist, given in self._inputs.take(now, self.params.cmd_vel_timeout, hindrance):
+        refused = self.stop_reason or hindrance
+        for twist, given in self._inputs.take(now, self.params.cmd_vel_timeout, refused):
             self._take(twist, given)
         if hindrance:
             self.controller.halt()
@@ -100,11 +106,26 @@ class WheeledBaseNode(RobotNode[B]):
         if hindrance and not self.deadlines:
             # Time may stand; the wheels must not go on until it does.
             self._drive(self.controller.driven, now_ns)
+        if self.rest.waiting:
+            speeds = self.controller.driven.wheels, self.controller.odometry.twist
+            still = all(abs(speed) < REST_SPEED for each in speeds for speed in each)
+            self.rest.look(self.now(), still=still, trouble=hindrance)
 
     def halt(self) -> None:
         """Stop the wheels."""
         self._fill(self.controller.halt())
         self._command.send_last(self.now_ns())
+
+    def stopped(self, why: str) -> None:
+        """Bring the base to rest within its limits."""
+        self.rest.start(self.now())
+        self.controller.brake()
+        self._inputs.hold_off()
+
+    def resumed(self) -> None:
+        """Leave out streams that went on meanwhile, until they begin anew."""
+        self._inputs.take(self.now(), self.params.cmd_vel_timeout, self.stop_reason)
+        self._inputs.hold_off()
 
     def parameters_changed(self, params: B) -> None:
         """Take over new geometry, limits and frames without stopping."""
