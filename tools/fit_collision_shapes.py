@@ -13,12 +13,16 @@ Any other robot's folder, from the collision geometry that its URDF has now::
 Each link gets convex pieces that contain its mesh (``motion_nodes/robot_setup/convex_cover.py``).
 Written are ``meshes/<link>.obj`` and the URDF's ``<collision>`` elements; printed is how far the
 pieces reach beyond the mesh, and that nothing sticks out of them. With ``--dry-run`` nothing is
-written.
+written. ``--extremes FILE`` adds to a JSON file the extreme points of each mesh in some directions,
+with which ``test/model/test_published_shapes.py`` checks the shapes without the meshes.
+
+The Panda's fingers are boxes; ``franka.urdf`` has them by hand, 0.05 mm larger than published.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,6 +49,14 @@ from motion_nodes.robot_setup.convex_cover import (  # noqa: E402
 from motion_nodes.robot_setup.link_geometry import triangles_of  # noqa: E402
 from motion_nodes.scene.shapes import triangle_mesh  # noqa: E402
 
+SOURCES = {
+    "franka": "franka_description/meshes/collision of github.com/frankaemika/franka_ros "
+    "(Apache-2.0)",
+    "ur10e": "meshes/ur10e/collision of "
+    "github.com/UniversalRobots/Universal_Robots_ROS2_Description (BSD-3-Clause)",
+}
+DIRECTIONS = 48
+"""So many directions have their extreme point written to the file of ``--extremes``."""
 HEADING = """# SPDX-License-Identifier: Apache-2.0
 # Collision shape of {link}: a convex polytope that contains the link's mesh; see README.md#shapes.
 # Written by tools/fit_collision_shapes.py. Vertices [m] in the link's frame.
@@ -58,10 +70,12 @@ def main() -> None:
     parser.add_argument("--meshes", type=Path, help="folder of the published collision meshes")
     parser.add_argument("--tolerance", type=float, default=0.002, help="[m], default 0.002")
     parser.add_argument("--pieces", type=int, default=1, help="of each link at most, default 1")
+    parser.add_argument("--extremes", type=Path, help="JSON file of extreme points to add to")
     parser.add_argument("--dry-run", action="store_true", help="write nothing")
     options = parser.parse_args()
     robot = load_robot(options.robot)
     text = (robot.directory / robot.description.urdf).read_text()
+    extremes: dict[str, list[list[float]]] = {}
     print("| link | pieces | faces | vertices | excess [mm] | sticks out [mm] |")
     print("|---|---|---|---|---|---|")
     for link, corners in triangles(robot, options.meshes):
@@ -76,11 +90,45 @@ def main() -> None:
             f"| {1e3 * outside:.3g} |",
             flush=True,
         )
+        extremes[link] = extreme_points(corners.reshape(-1, 3))
         if not options.dry_run:
             files = write_pieces(robot.directory, link, pieces, HEADING.format(link=link))
             text = with_collision_meshes(text, link, files)
     if not options.dry_run:
         (robot.directory / robot.description.urdf).write_text(text)
+    if options.extremes is not None:
+        source = SOURCES.get(robot.name, "") if options.meshes else robot.description.urdf
+        write_extremes(options.extremes, robot.name, source, extremes)
+
+
+def directions() -> np.ndarray:
+    """Return unit vectors spread evenly over the sphere (a Fibonacci lattice), shape (d, 3)."""
+    z = 1.0 - (2.0 * np.arange(DIRECTIONS) + 1.0) / DIRECTIONS
+    angle = np.pi * (3.0 - np.sqrt(5.0)) * np.arange(DIRECTIONS)
+    width = np.sqrt(1.0 - z**2)
+    return np.column_stack((width * np.cos(angle), width * np.sin(angle), z))
+
+
+def extreme_points(points: np.ndarray) -> list[list[float]]:
+    """Return the point that is farthest in each direction [m], to a hundredth of a millimetre."""
+    farthest = points[(points @ directions().T).argmax(axis=0)]
+    return (farthest.round(5) + 0.0).tolist()
+
+
+def write_extremes(
+    file: Path, robot: str, source: str, extremes: dict[str, list[list[float]]]
+) -> None:
+    """Add a robot's extreme points to a JSON file; what it has of other robots stays."""
+    known = json.loads(file.read_text()) if file.is_file() else {}
+    known[robot] = {"source": source, "unit": "m, in the link's frame", "links": extremes}
+    rows = []
+    for name, entry in sorted(known.items()):
+        head = {key: entry[key] for key in ("source", "unit")}
+        lines = [f"   {json.dumps(k)}: {json.dumps(v)}" for k, v in entry["links"].items()]
+        links = ",\n".join(lines)
+        start = json.dumps(head)[1:-1]
+        rows.append(f' {json.dumps(name)}: {{{start},\n  "links": {{\n{links}\n  }}}}')
+    file.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
 
 def triangles(robot: Robot, folder: Path | None) -> Iterator[tuple[str, np.ndarray]]:

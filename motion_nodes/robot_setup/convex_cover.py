@@ -20,7 +20,7 @@ from motion_nodes.robot_setup.link_geometry import dense_points
 from motion_nodes.scene.mesh_distance import mesh_distance
 from motion_nodes.scene.shapes import TriangleMesh, triangle_mesh
 
-MARGIN = 2e-5
+MARGIN = 4e-5
 """Support planes are this much farther out [m], so that rounding of vertices cuts nothing off."""
 _DECIMALS = 5  # of vertices in metres
 _MAX_PLANES = 400
