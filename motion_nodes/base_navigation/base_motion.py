@@ -10,8 +10,7 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 
 GAIN = 2.5
-"""Gain of the approach to points and headings [1/s]: smooth with delays of up to 0.2 s in the loop.
-"""
+"""Gain of the approach to points and headings [1/s]: stable with loop delays of up to 0.2 s."""
 
 TURN_ABOVE = 0.5
 """Heading error above which a base that can turn on the spot does so [rad]."""

@@ -56,7 +56,7 @@ class PathPosition:
         self._segment: int | None = None
 
     def update(self, x: float, y: float) -> PathPoint:
-        """Return the closest point to a place [m, m] that is not behind the previous one's segment."""
+        """Return the closest point to a place [m, m], not behind the previous one's segment."""
         if self._segment is None:
             # If the base is off the start, the closest point is not much farther along than that
             # distance.

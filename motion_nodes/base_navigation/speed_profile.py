@@ -95,7 +95,7 @@ class SpeedLimit:
         self._deceleration = limits.max_deceleration
 
     def at(self, s: float) -> float:
-        """Return the velocity [m/s] at an arc length [m], also before the start and past the end."""
+        """Return the velocity [m/s] at an arc length [m], also beyond both ends."""
         i = bisect.bisect_left(self._s, s)
         if i == len(self._s):
             return self._braking[-1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Combine a decoded robot.yaml and a kinematic tree to a :class:`Robot`, with consistency checks."""
+"""Combine a decoded robot.yaml and a kinematic tree to a :class:`Robot`, with checks."""
 
 from __future__ import annotations
 
