@@ -42,9 +42,9 @@ def masses_of(tree: KinematicTree, volumes: Mapping[str, float], findings: Notes
 
     If no link has one, masses are estimated from the volumes and the density of water.
     """
-    told = [tree.links[name].inertial for name in tree.frame_names]
-    if any(told):
-        return np.array([inertial.mass if inertial else 0.0 for inertial in told])
+    stated = [tree.links[name].inertial for name in tree.frame_names]
+    if any(stated):
+        return np.array([inertial.mass if inertial else 0.0 for inertial in stated])
     findings.add("guessed", "drives", f"no link has a mass; {DENSITY:g} kg/m^3 are taken")
     return DENSITY * np.array([volumes.get(name, 0.0) for name in tree.frame_names])
 

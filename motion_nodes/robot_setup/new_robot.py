@@ -165,7 +165,7 @@ def new_robot(
     texts = {
         ROBOT_FILE: yaml_text(
             data,
-            f"{_LICENCE}{robot_name}: made from {file.name}; README.md tells what was guessed.",
+            f"{_LICENCE}{robot_name}: made from {file.name}; README.md lists what was guessed.",
         )
     }
     if spheres.links:

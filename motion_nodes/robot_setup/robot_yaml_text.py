@@ -20,7 +20,7 @@ URDF_FILE = "robot.urdf"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def checked_name(given: str | None, told: str) -> str:
+def checked_name(given: str | None, urdf_name: str) -> str:
     """Return the robot's name: the given one, or one derived from the URDF's.
 
     Raises:
@@ -33,7 +33,7 @@ def checked_name(given: str | None, told: str) -> str:
                 "letter first."
             )
         return given
-    plain = unicodedata.normalize("NFKD", told).encode("ascii", "ignore").decode().lower()
+    plain = unicodedata.normalize("NFKD", urdf_name).encode("ascii", "ignore").decode().lower()
     plain = re.sub(r"[^a-z0-9]+", "_", plain).strip("_").lstrip("0123456789_")
     return plain or "robot"
 

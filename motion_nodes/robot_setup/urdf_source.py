@@ -136,6 +136,6 @@ def _expanded(path: Path, package_paths: Iterable[str | Path]) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InvalidDescription(f"{path}: xacro could not be run: {error}") from None
     if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-3:] or ["it told no reason"]
+        last = done.stderr.strip().splitlines()[-3:] or ["no error message"]
         raise InvalidDescription(f"{path}: xacro failed: {' '.join(last)}")
     return done.stdout

@@ -104,8 +104,8 @@ def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple
         upright = above is not None and abs((poses[above.child][:3, :3] @ above.axis)[2]) > 0.95
         swivel = above if upright else None
         names = tuple(roller.name for roller in rim)
-        told = joint.rollers.angle_deg if joint.rollers else None
-        angle = roller_angle_deg(rim, axis, centre, poses, geometries) if rim else told
+        stated = joint.rollers.angle_deg if joint.rollers else None
+        angle = roller_angle_deg(rim, axis, centre, poses, geometries) if rim else stated
         found.append(Wheel(joint.name, radius, centre, axis, swivel, names, angle))
     return tuple(found)
 
@@ -277,9 +277,9 @@ def _roller_wheels(
     """Make a base of wheels whose rollers are in the URDF, as links or by ``<mecanum>``."""
     wheels = []
     for wheel in rolling:
-        told = tree.joints[wheel.joint].rollers
-        if told is not None:
-            wheel = replace(wheel, radius=told.radius)
+        stated = tree.joints[wheel.joint].rollers
+        if stated is not None:
+            wheel = replace(wheel, radius=stated.radius)
         wheels.append((wheel, round(wheel.roller_angle_deg or 90.0, 1)))
     is_omni = all(abs(angle - 90.0) < 1.0 for _, angle in wheels)
     _holonomic(guess, wheels, "omni" if is_omni else "mecanum", findings)
