@@ -189,7 +189,7 @@ def common_normal(h1: Vector, p1: Vector, h2: Vector, p2: Vector) -> tuple[Vecto
 
 @part
 def within(room: Array, i: int, angle: float) -> bool:
-    """Return whether an angle, possibly shifted by full turns, can be within the limits of a joint."""
+    """Return whether an angle, possibly plus full turns, can be within the limits of a joint."""
     x = (angle - room[0, i]) / _TURN
     return bool(_TURN * (x - math.floor(x)) <= room[1, i])
 
