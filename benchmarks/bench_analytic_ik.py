@@ -47,7 +47,7 @@ def valid(judge: Judge, answers: np.ndarray, X: Pose) -> int:
     """Return how many different configurations are solutions."""
     good = []
     for q in np.asarray(answers, dtype=float).reshape(-1, len(judge.chain.lower)):
-        turned = judge.chain.turned_near(_within(judge.chain, q), judge.chain.centre)
+        turned = judge.chain.unwrap_near(_within(judge.chain, q), judge.chain.centre)
         if judge.accepts(turned, X):
             good.append(np.round(turned, 4))
     return len({tuple(q) for q in good})

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a wheeled base gets to a pose or along a path: plans, laws, checks. No ROS."""
+"""Navigation of wheeled bases to a pose or along a path: planners, controllers, checks. No ROS."""

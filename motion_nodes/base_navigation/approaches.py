@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ways to a pose that there are, and which base can take which."""
+"""Approaches to a pose, and the bases that support them."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ APPROACHES: dict[BaseKind, tuple[str, ...]] = {
     "holonomic": ("straight", "turn_then_drive", "quintic"),
     "ackermann": ("dubins", "quintic"),
 }
-"""Ways to a pose of each kind of base, the usual one first."""
+"""Approaches of each kind of base, the default first."""
 
 TURN_ROOM = 1.5
-"""Planned curves are so much wider than the tightest: the rest is for steering back."""
+"""Ratio of the radius of planned curves to the min turning radius: a reserve for path tracking."""
 
 NEAR = 1e-3
-"""[m] A goal nearer than this needs no path."""
+"""Distance below which a goal needs no path [m]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuinticConfig:
-    """Numbers of quintic paths to a pose."""
+    """Settings of quintic paths to a pose."""
 
     velocity: float = 0.25
-    """At both ends, along the headings; greater is wider curves [m/s]."""
+    """Velocity at both ends, along the headings; larger values give wider curves [m/s]."""
     max_acceleration: float = 0.5
     """[m/s^2]"""
     max_jerk: float = 1.0
     """[m/s^3]"""
     step: float = 0.05
-    """Between the path's samples [s]."""
+    """Time between the path's samples [s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApproachConfig:
-    """How a base goes to poses.
+    """Settings of the approach to poses.
 
     Raises:
-        InvalidConfig: for an approach that there is not, or that this kind of base cannot take.
+        InvalidConfig: an unknown approach, or one that this kind of base does not support.
     """
 
     kind: BaseKind
@@ -62,7 +62,7 @@ class ApproachConfig:
     quintic: QuinticConfig = field(default_factory=QuinticConfig)
 
     def __post_init__(self) -> None:
-        """Check the word."""
+        """Validate the name."""
         allowed = APPROACHES[self.kind]
         if self.approach not in allowed:
             raise InvalidConfig(
@@ -74,10 +74,15 @@ class ApproachConfig:
 def motion_to_pose(
     start: Pose2, goal: Pose2, config: ApproachConfig
 ) -> tuple[BaseMotion, PlanarPath]:
-    """Return a motion from pose to pose, and the way it will take.
+    """Return a motion from pose to pose, and its path.
+
+    Args:
+        start: current pose.
+        goal: target pose.
+        config: settings.
 
     Raises:
-        InvalidCommand: there is no such motion; says why.
+        InvalidCommand: there is no such motion; with the reason.
     """
     follow = config.follow
     if config.approach == "turn_then_drive":
@@ -104,7 +109,7 @@ def motion_to_pose(
 
 
 def _line(start: Pose2, goal: Pose2) -> PlanarPath:
-    """Return the straight way, a hair long where start and goal are one place."""
+    """Return the straight path, with a min length if start and goal coincide."""
     first = np.array(start)
     if start.distance(goal) < NEAR:
         first[:2] = goal.compose(Pose2(-NEAR, 0.0, 0.0))[:2]

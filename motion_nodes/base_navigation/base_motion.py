@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every way of moving a base has in common."""
+"""Interface of base motions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 
 GAIN = 2.5
-"""[1/s] Of the approach to points and headings: smooth with delays of up to 0.2 s in the loop."""
+"""Gain of the approach to points and headings [1/s]: stable with loop delays of up to 0.2 s."""
 
 TURN_ABOVE = 0.5
-"""[rad] A base that can turn on the spot does so when it looks farther than this from its way."""
+"""Heading error above which a base that can turn on the spot does so [rad]."""
 
 TURNED = 0.1
-"""[rad] and sets off when it looks less than this from it."""
+"""Heading error below which it drives on [rad]."""
 
 
 class MotionOutcome(Enum):
-    """How a motion stands."""
+    """Status of a motion."""
 
     MOVING = "moving"
     ARRIVED = "arrived"
@@ -28,32 +28,32 @@ class MotionOutcome(Enum):
 
 
 class BaseMotion(Protocol):
-    """One way of getting somewhere: poses in, wished twists out, in the frame of the goal."""
+    """A motion to a goal: poses in, commanded twists out, in the frame of the goal."""
 
     @property
     def outcome(self) -> MotionOutcome:
-        """Whether it has arrived or given up."""
+        """Whether it has succeeded or failed."""
         ...
 
     @property
     def text(self) -> str:
-        """Why it has given up."""
+        """Reason of a failure."""
         ...
 
     @property
     def remaining(self) -> float:
-        """Way that is left [m]."""
+        """Remaining distance [m]."""
         ...
 
     def still_there(self, pose: Pose2) -> bool:
-        """Return whether a base that arrived and now stands is at the goal.
+        """Return whether a base that arrived and is at rest is still at the goal.
 
-        If it rolled on too far the motion goes on, or fails where it cannot.
+        If it rolled on too far the motion continues, or fails if it cannot.
         """
         ...
 
     def step(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
-        """Return the twist to drive, zero once the motion has ended.
+        """Return the commanded twist, zero once the motion has ended.
 
         Args:
             pose: of the base.

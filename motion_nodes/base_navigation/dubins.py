@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shortest way between two poses for a car: arcs of one radius and straight lines."""
+"""Shortest paths between two poses for a car (Dubins): arcs of one radius and straight lines."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ TURN = {"L": 1.0, "S": 0.0, "R": -1.0}
 
 
 class DubinsCurve(NamedTuple):
-    """Three pieces, each a turn (L, R) or a straight line (S), one after the other."""
+    """Three consecutive segments, each a turn (L, R) or a straight line (S)."""
 
     word: str
     """Such as LSR."""
     lengths: Word
-    """Of the pieces [m]."""
+    """Lengths of the segments [m]."""
     radius: float
     """[m]"""
 
@@ -36,7 +36,7 @@ class DubinsCurve(NamedTuple):
         return sum(self.lengths)
 
     def pose_at(self, start: Pose2, s: float) -> Pose2:
-        """Return the pose after ``s`` [m], for a car that begins at ``start``."""
+        """Return the pose after ``s`` [m], starting at ``start``."""
         pose = start
         for letter, length in zip(self.word, self.lengths, strict=True):
             part = min(max(s, 0.0), length)
@@ -47,19 +47,19 @@ class DubinsCurve(NamedTuple):
         return pose
 
     def joints(self) -> tuple[float, ...]:
-        """Return the arc lengths at which pieces begin and end [m]."""
+        """Return the arc lengths of the segment bounds [m]."""
         a, b, _ = self.lengths
         return (0.0, a, a + b, self.length)
 
 
 def shortest_dubins(start: Pose2, goal: Pose2, radius: float) -> DubinsCurve:
-    """Return the shortest curve that is never tighter than ``radius`` [m], driven forward.
+    """Return the shortest forward path with a min turning radius [m].
 
     Source: Shkel and Lumelsky, "Classification of the Dubins set" (2001), the six words in
     normalised coordinates: unit radius, start at the origin, goal on the x axis.
 
     Raises:
-        InvalidCommand: for a radius that is not above 0, or poses that are not finite.
+        InvalidCommand: a radius that is not above 0, or poses that are not finite.
     """
     if not (math.isfinite(radius) and radius > 0.0):
         raise InvalidCommand(f"turning radius is {radius} m; it must be a finite number above 0")
@@ -76,14 +76,14 @@ def shortest_dubins(start: Pose2, goal: Pose2, radius: float) -> DubinsCurve:
 def dubins_path(
     start: Pose2, goal: Pose2, radius: float, *, reversing: bool = False, spacing: float = SPACING
 ) -> PlanarPath:
-    """Return the points of the shortest curve from pose to pose.
+    """Return points of the shortest path from pose to pose.
 
     Args:
-        start: where the car is.
-        goal: where it shall be.
-        radius: of its tightest curve [m].
-        reversing: the whole way may be driven in reverse, where that is shorter.
-        spacing: of the points, at most [m].
+        start: current pose.
+        goal: target pose.
+        radius: min turning radius [m].
+        reversing: whether the whole path may be driven in reverse, if shorter.
+        spacing: max distance of the points [m].
 
     Raises:
         InvalidCommand: start and goal coincide; see also shortest_dubins.
@@ -107,13 +107,13 @@ def dubins_path(
 
 
 def _turn_angle(angle: float) -> float:
-    """Return the angle in [0, 2 pi); one that is a full turn but for rounding is none."""
+    """Return the angle in [0, 2 pi); a full turn up to rounding becomes 0."""
     wrapped = angle % math.tau
     return 0.0 if math.tau - wrapped < 1e-9 else wrapped
 
 
 def _words(d: float, a: float, b: float) -> dict[str, Word | None]:
-    """Return the pieces of each word [rad or radii], None where it cannot get there."""
+    """Return the segments of each word [rad or radii], None if it does not reach the goal."""
     sa, ca, sb, cb, cab = math.sin(a), math.cos(a), math.sin(b), math.cos(b), math.cos(a - b)
     outer, inner = 2.0 - 2.0 * cab, 2.0 * cab - 2.0
     return {

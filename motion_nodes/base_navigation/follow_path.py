@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Along a path: section by section, as fast as its curves allow, to the pose at its end."""
+"""Path following: section by section, as fast as the curves permit, to the final pose."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 LAWS = ("stanley", "rear_axle")
 
 PULL = 2.0
-"""[1/s] How fast a holonomic base comes back to its path."""
+"""Rate at which a holonomic base returns to its path [1/s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FollowConfig:
-    """How paths are followed."""
+    """Settings of path following."""
 
     limits: MotionLimits
     steering: SteeringConfig
     law: str = "stanley"
-    """How a base that steers is led forward; in reverse it is always the rear axle."""
+    """Forward control law of a base that steers; in reverse it is always that of the rear axle."""
     tolerance: GoalTolerance = field(default_factory=GoalTolerance)
     reversing: bool = False
-    """Poses that look against the direction of travel are driven to in reverse."""
+    """Whether poses that face against the direction of travel are approached in reverse."""
     max_deviation: float = 1.0
-    """A base farther from its path than this has failed [m]."""
+    """Max distance of the base from its path; beyond it the motion fails [m]."""
 
     def __post_init__(self) -> None:
-        """Check the words and numbers."""
+        """Validate names and numbers."""
         if self.law not in LAWS:
             raise InvalidConfig(f"tracking law '{self.law}' is not known. Available: {LAWS}")
         if not (math.isfinite(self.max_deviation) and self.max_deviation > 0.0):
@@ -64,7 +64,7 @@ class FollowConfig:
 
 
 class _Leg:
-    """One section with all that is needed to drive it."""
+    """One section with its precomputed data."""
 
     def __init__(self, section: Section, config: FollowConfig, kind: BaseKind) -> None:
         self.backward = section.backward
@@ -78,13 +78,13 @@ class _Leg:
 class FollowPath:
     """Follows a path.
 
-    A differential base turns on the spot where the path has a corner, and at its end to the last
-    pose's heading. A holonomic base takes the headings of the poses along the whole path. A car
-    follows as its steering allows, and fails when it ends outside the tolerance.
+    A differential base turns on the spot at corners, and at its end to the final heading. A
+    holonomic base follows the headings of the poses along the whole path. A car follows as its
+    steering permits, and fails if it ends outside the tolerance.
     """
 
     def __init__(self, kind: BaseKind, path: PlanarPath, config: FollowConfig) -> None:
-        """Prepare; the whole path is looked at once."""
+        """Create the motion; the whole path is analysed once."""
         self.path = path
         self.goal = path.end
         self.text = ""
@@ -102,13 +102,16 @@ class FollowPath:
             sum(leg.length for leg in self._legs[i + 1 :]) for i in range(len(self._legs))
         ]
         self._leg = 0
-        # None: not looked at yet. A base that comes along may swing in without a stop.
+        # None: undecided. A moving base may turn in without a stop.
         self._turning: bool | None = None
         self._settling = 0.0
         self._last_bit: GoToPose | None = None
 
     def too_tight(self) -> str:
-        """Say where the path is tighter than a car can steer, or nothing."""
+        """Return where the path is tighter than the min turning radius, as text.
+
+        Empty if nowhere.
+        """
         tightest = int(np.argmax(np.abs(self.path.curvature)))
         there, most = abs(self.path.curvature[tightest]), self._config.steering.max_curvature
         if self._kind != "ackermann" or there <= 1.05 * most:
@@ -119,10 +122,10 @@ class FollowPath:
         )
 
     def check_start(self, pose: Pose2) -> None:
-        """Refuse to begin from a pose too far from the path.
+        """Raise an error for a pose too far from the path.
 
         Raises:
-            InvalidCommand: says how far it is.
+            InvalidCommand: with the distance.
         """
         point = PathPosition(self.path.resampled()).update(pose.x, pose.y)
         if point.away > self._config.max_deviation:
@@ -132,7 +135,7 @@ class FollowPath:
             )
 
     def still_there(self, pose: Pose2) -> bool:
-        """Return whether the base stands at the end; a car that does not has failed; see Motion."""
+        """Return whether the base is at the end; a car that is not has failed; see BaseMotion."""
         if self._last_bit is not None:
             there = self._last_bit.still_there(pose)
             self.outcome = self._last_bit.outcome
@@ -143,7 +146,7 @@ class FollowPath:
         return False
 
     def step(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
-        """Return the twist to drive; see Motion."""
+        """Return the commanded twist; see BaseMotion."""
         if self.outcome is not MotionOutcome.MOVING:
             return Twist2()
         if self._last_bit is not None:
@@ -176,11 +179,11 @@ class FollowPath:
         return self._settling > tolerance.settle_time
 
     def _next(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
-        """Begin the next section, or the last bit to the goal."""
+        """Begin the next section, or the final approach to the goal."""
         self._settling, self._turning = 0.0, True
         if self._leg + 1 < len(self._legs):
             self._leg += 1
-            # Stand first: what comes next points elsewhere.
+            # Stop first: the next section has another direction.
             return Twist2()
         config = self._config
         if self._kind != "ackermann":
@@ -210,7 +213,7 @@ class FollowPath:
         return min(leg.speed.at(point.s), near_end)
 
     def _translate(self, leg: _Leg, point: PathPoint, left: float, pose: Pose2) -> Twist2:
-        """Move along the path and back onto it, turning as the path says."""
+        """Move along the path and back onto it, with the headings of the path."""
         v, lim = self._speed(leg, point, left), self._config.limits
         c, s = math.cos(point.direction), math.sin(point.direction)
         back = PULL * point.cross_track
@@ -224,7 +227,7 @@ class FollowPath:
     def _steer(
         self, leg: _Leg, point: PathPoint, left: float, pose: Pose2, twist: Twist2
     ) -> Twist2:
-        """Steer along the path; on the spot, where the base can and looks far aside."""
+        """Steer along the path; turn on the spot if the base can and the heading error is large."""
         lim, config = self._config.limits, self._config.steering
         travel = facing(pose.yaw, leg.backward)
         error = wrap_angle(point.direction - travel)
@@ -241,6 +244,6 @@ class FollowPath:
             axle = front_axle(pose, config.wheelbase)
             front = leg.front.update(axle.x, axle.y)
             curvature = stanley_curvature(pose, front, twist.vx, config)
-        # A tight curve is driven slower, not wider.
+        # A tight curve is driven more slowly, not wider.
         v = min(v, lim.velocity_in_curve(curvature))
         return Twist2(-v if leg.backward else v, 0.0, curvature * v)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""To a pose in a straight line, for bases that turn on the spot or move in any direction."""
+"""Motion to a pose in a straight line, for differential and holonomic bases."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from motion_nodes.bases.odometry import wrap_angle
 from motion_nodes.errors import InvalidCommand
 
 AIM = 0.25
-"""Share of the tolerances that is really aimed at."""
+"""Fraction of the tolerances that is aimed at."""
 
 Phase = Literal["turn", "drive", "settle", "final turn", "arrived"]
 
 
 def refuse_cars(kind: BaseKind, what: str) -> None:
-    """Refuse a motion that a car-like base cannot make.
+    """Raise an error for a car-like base, which does not support a motion.
 
     Raises:
         InvalidCommand: for such a base.
@@ -39,10 +39,12 @@ def refuse_cars(kind: BaseKind, what: str) -> None:
 
 
 class GoToPose:
-    """Turns to the goal, drives there, turns to its heading; a holonomic base does all at once.
+    """Turns towards the goal, drives there, turns to its heading.
 
-    Speeds fall evenly toward the goal, so nothing swings about it. Within the tolerance a base
-    goes on until it is nearer still (:data:`AIM`), but no longer than ``settle_time``.
+    A holonomic base does all at once.
+
+    Velocities decrease smoothly towards the goal, without overshoot. Within the tolerance a base
+    continues until it is closer still (:data:`AIM`), but no longer than ``settle_time``.
     """
 
     def __init__(
@@ -54,17 +56,17 @@ class GoToPose:
         *,
         reversing: bool = False,
     ) -> None:
-        """Prepare.
+        """Create the motion.
 
         Args:
             kind: of the base.
-            goal: where to go, finite.
+            goal: target pose, finite.
             limits: of the motion.
-            tolerance: what counts as arrived.
-            reversing: a goal behind a differential base is driven to in reverse.
+            tolerance: of the goal.
+            reversing: whether a goal behind a differential base is approached in reverse.
 
         Raises:
-            InvalidCommand: for a car-like base or a goal that is not finite.
+            InvalidCommand: a car-like base or a goal that is not finite.
         """
         refuse_cars(kind, "going straight to a pose")
         if not goal.finite:
@@ -72,7 +74,7 @@ class GoToPose:
         self.goal = goal
         self.text = ""
         self.remaining = math.inf
-        # A base under way that looks nearly there swings in without a stop.
+        # A moving base with a small heading error turns in without a stop.
         self.phase: Phase = "drive"
         self._holonomic = kind == "holonomic"
         self._limits = limits
@@ -83,18 +85,18 @@ class GoToPose:
 
     @property
     def outcome(self) -> MotionOutcome:
-        """Whether it has arrived; it never gives up."""
+        """Whether it has arrived; it never fails."""
         return MotionOutcome.ARRIVED if self.phase == "arrived" else MotionOutcome.MOVING
 
     def step(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
-        """Return the twist to drive; see Motion."""
+        """Return the commanded twist; see BaseMotion."""
         self.remaining = pose.distance(self.goal)
         if self.phase == "arrived":
             return Twist2()
         return self._translate(pose, dt) if self._holonomic else self._turn_and_drive(pose, dt)
 
     def still_there(self, pose: Pose2) -> bool:
-        """Return whether the base stands at the goal; if not, it sets out again; see Motion."""
+        """Return whether the base is at the goal; if not, it starts again; see BaseMotion."""
         if self._tolerance.reached(pose, self.goal):
             return True
         self._enter("drive")
@@ -103,7 +105,7 @@ class GoToPose:
     # ---- holonomic
 
     def _translate(self, pose: Pose2, dt: float) -> Twist2:
-        """Go straight to the goal while turning to the final heading."""
+        """Move straight to the goal while turning to the final heading."""
         tolerance = self._tolerance
         error = wrap_angle(self.goal.yaw - pose.yaw)
         near = self.remaining <= AIM * tolerance.xy and abs(error) <= AIM * tolerance.yaw
@@ -131,7 +133,7 @@ class GoToPose:
         return self._drive(pose)
 
     def _drive(self, pose: Pose2) -> Twist2:
-        """Turn on the spot while the goal is far aside, else drive at it."""
+        """Turn on the spot while the heading error is large, else drive to the goal."""
         error = wrap_angle(pose.bearing(self.goal) - pose.yaw)
         if self._backward is None:
             self._backward = self._reversing and abs(error) > 0.5 * math.pi
@@ -148,7 +150,7 @@ class GoToPose:
         return Twist2(-v if self._backward else v, 0.0, wz)
 
     def _run_out(self, pose: Pose2, dt: float) -> Twist2 | None:
-        """Drive what is left straight ahead, without steering; None when it is done."""
+        """Drive the remaining distance straight ahead, without steering; None when done."""
         ahead = math.cos(pose.bearing(self.goal) - pose.yaw) * self.remaining
         if self._backward:
             ahead = -ahead
@@ -174,7 +176,7 @@ class GoToPose:
             self._backward = None
 
     def _settled(self, within: bool, dt: float) -> bool:
-        """Count the time within tolerance; True when it has been long enough."""
+        """Accumulate the time within tolerance; True once it is long enough."""
         self._settling = self._settling + dt if within else 0.0
         return self._settling > self._tolerance.settle_time
 

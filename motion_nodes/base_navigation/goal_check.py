@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a base is where it was to go, stands there, and gets on at all."""
+"""Checks of arrival, standstill and progress."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from motion_nodes.errors import InvalidConfig
 
 @dataclass(frozen=True, kw_only=True)
 class GoalTolerance:
-    """What counts as being at a goal.
+    """Goal tolerances.
 
     Raises:
-        InvalidConfig: for numbers that are not finite and above 0.
+        InvalidConfig: values that are not finite and above 0.
     """
 
     xy: float = 0.04
-    """[m]"""
+    """Position tolerance [m]."""
     yaw: float = 0.05
-    """[rad]; from pi on, any heading will do."""
+    """Heading tolerance [rad]; from pi on, any heading is accepted."""
     settle_time: float = 1.0
-    """A base within the tolerances goes on to the goal itself, for no longer than this [s]."""
+    """Max time in which a base within the tolerances continues to the exact goal [s]."""
 
     def __post_init__(self) -> None:
-        """Check every number."""
+        """Validate the numbers."""
         for name in ("xy", "yaw", "settle_time"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0.0):
@@ -37,19 +37,19 @@ class GoalTolerance:
                 )
 
     def position_reached(self, pose: Pose2, goal: Pose2) -> bool:
-        """Return whether the place is within tolerance."""
+        """Return whether the position is within tolerance."""
         return pose.distance(goal) <= self.xy
 
     def yaw_reached(self, pose: Pose2, goal: Pose2) -> bool:
-        """Return whether the heading is within tolerance, the short way round."""
+        """Return whether the heading is within tolerance."""
         return abs(wrap_angle(goal.yaw - pose.yaw)) <= self.yaw
 
     def reached(self, pose: Pose2, goal: Pose2) -> bool:
-        """Return whether place and heading are within tolerance."""
+        """Return whether position and heading are within tolerance."""
         return self.position_reached(pose, goal) and self.yaw_reached(pose, goal)
 
     def miss(self, pose: Pose2, goal: Pose2) -> str:
-        """Say how far from the goal the base is, and what would have been allowed."""
+        """Return the distance from the goal and the tolerances, as text."""
         yaw = abs(wrap_angle(goal.yaw - pose.yaw))
         return (
             f"{pose.distance(goal):.3f} m (allowed {self.xy:g}) and {yaw:.3f} rad (allowed "
@@ -59,7 +59,7 @@ class GoalTolerance:
 
 @dataclass(frozen=True, kw_only=True)
 class StoppedCheck:
-    """Whether a base stands, by its measured velocity."""
+    """Whether a base is at rest, by its measured velocity."""
 
     linear: float = 0.02
     """[m/s]"""
@@ -67,18 +67,18 @@ class StoppedCheck:
     """[rad/s]"""
 
     def stands(self, twist: Twist2) -> bool:
-        """Return whether all speeds are below their thresholds."""
+        """Return whether all velocities are below their thresholds."""
         return math.hypot(twist.vx, twist.vy) <= self.linear and abs(twist.wz) <= self.angular
 
 
 class ProgressCheck:
-    """Notices a base that is stuck: it has neither moved nor turned enough for too long."""
+    """Detects a stuck base: it has neither moved nor turned enough within a timeout."""
 
     def __init__(self, radius: float = 0.1, angle: float = 0.3, allowance: float = 10.0) -> None:
-        """Ask for a move of ``radius`` [m] or a turn of ``angle`` [rad] in ``allowance`` [s].
+        """Require a displacement of ``radius`` [m] or ``angle`` [rad] in ``allowance`` [s].
 
         Raises:
-            InvalidConfig: for numbers that are not finite and above 0.
+            InvalidConfig: values that are not finite and above 0.
         """
         for name, value in (("radius", radius), ("angle", angle), ("allowance", allowance)):
             if not (math.isfinite(value) and value > 0.0):
@@ -88,11 +88,11 @@ class ProgressCheck:
         self._since = 0.0
 
     def reset(self) -> None:
-        """Begin anew with the next pose."""
+        """Restart with the next pose."""
         self._from = None
 
     def stuck(self, pose: Pose2, dt: float) -> bool:
-        """Take the pose after ``dt`` [s]; return whether there was too little progress."""
+        """Update with the pose after ``dt`` [s]; return whether progress is insufficient."""
         start = self._from
         if (
             start is None
@@ -105,7 +105,7 @@ class ProgressCheck:
         return self._since > self._allowance
 
     def __str__(self) -> str:
-        """Say what was asked for."""
+        """Return the required progress as text."""
         return (
             f"no progress: less than {self._radius:g} m and {self._angle:g} rad in "
             f"{self._allowance:g} s"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast a base is to be moved, how it brakes for a goal, and the ramp that keeps both."""
+"""Limits of base motion, braking for a goal, and the corresponding ramp."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ class MotionLimits:
     """Limits of planned motion, all finite and above 0.
 
     Raises:
-        InvalidConfig: for any other number.
+        InvalidConfig: any other value.
     """
 
     max_velocity: float
-    """Speed of travel, in whatever direction [m/s]."""
+    """Max velocity in any direction [m/s]."""
     max_acceleration: float
-    """While the speed grows [m/s^2]."""
+    """While the velocity increases [m/s^2]."""
     max_deceleration: float
-    """While it falls [m/s^2]."""
+    """While it decreases [m/s^2]."""
     max_yaw_velocity: float
     """[rad/s]"""
     max_yaw_acceleration: float
-    """While the yaw rate grows [rad/s^2]."""
+    """While the yaw rate increases [rad/s^2]."""
     max_yaw_deceleration: float
-    """While it falls [rad/s^2]."""
+    """While it decreases [rad/s^2]."""
     max_lateral_acceleration: float = 0.5
-    """Across the path, in curves [m/s^2]."""
+    """Max lateral acceleration in curves [m/s^2]."""
 
     def __post_init__(self) -> None:
-        """Check every number."""
+        """Validate the numbers."""
         for entry in dataclasses.fields(self):
             value = getattr(self, entry.name)
             if not (math.isfinite(value) and value > 0.0):
                 raise InvalidConfig(f"{entry.name} is {value}; it must be a finite number above 0")
 
     def velocity_in_curve(self, curvature: float) -> float:
-        """Return the greatest speed [m/s] at a curvature [1/m], of either sign.
+        """Return the max velocity [m/s] at a curvature [1/m] of either sign.
 
         Source: ``v^2 |k| <= a_lateral`` and ``v |k| <= yaw rate``.
         """
@@ -57,20 +57,20 @@ class MotionLimits:
 
 
 def approach_speed(distance: float, top: float, deceleration: float, gain: float) -> float:
-    """Return the speed with which to come nearer to a point, so that it is reached without swing.
+    """Return the velocity of an approach to a point without overshoot.
 
-    Far away this brakes evenly; near the point, where a delay of the loop would make even braking
-    swing, the speed is ``gain * distance``. Both parts meet with the same value and slope, and
-    nowhere does the speed fall faster than ``deceleration``.
+    Far away this is constant deceleration; near the point, where a delay of the loop would cause
+    overshoot, the velocity is ``gain * distance``. Both parts meet with the same value and slope,
+    and the deceleration never exceeds ``deceleration``.
 
     Args:
         distance: to the point, not negative [m or rad].
-        top: speed not to be exceeded.
-        deceleration: greatest braking.
-        gain: [1/s]; its product with the loop's delay should stay below 0.5.
+        top: max velocity.
+        deceleration: max deceleration.
+        gain: [1/s]; its product with the loop's delay should be below 0.5.
 
     Source: ``v dv/ds = -deceleration`` from ``s = deceleration/gain^2`` on, where its slope is
-    ``gain``; the join moves the root of ``v^2 = 2 a s`` by half of that distance.
+    ``gain``; the continuation shifts the root of ``v^2 = 2 a s`` by half of that distance.
     """
     join = deceleration / (gain * gain)
     if distance <= join:
@@ -79,25 +79,25 @@ def approach_speed(distance: float, top: float, deceleration: float, gain: float
 
 
 def approach(error: float, top: float, deceleration: float, gain: float) -> float:
-    """Return the signed speed that takes an error [m or rad] to zero; see approach_speed."""
+    """Return the signed velocity that reduces an error [m or rad] to zero; see approach_speed."""
     return math.copysign(approach_speed(abs(error), top, deceleration, gain), error)
 
 
 class TwistRamp:
-    """Leads the twist to what is wanted within the limits; (vx, vy) change as one vector.
+    """Ramps the twist within the limits; (vx, vy) change as one vector.
 
-    While a holonomic base turns, its velocity stays what it is over ground, so in the base's own
-    frame it turns the other way; that is no acceleration. A car's yaw rate goes with its speed: the
-    wanted curve is driven from the first step on, and the last one until it stands.
+    While a holonomic base turns, its velocity over ground is constant, so in the base's own frame
+    it rotates; that is no acceleration. A car's yaw rate is proportional to its velocity: the
+    commanded curvature applies from the first step on, and the last one until it is at rest.
     """
 
     def __init__(self, limits: MotionLimits, kind: BaseKind = "differential") -> None:
-        """Begin at rest."""
+        """Start at rest."""
         self.limits = limits
         self._kind = kind
         self._curvature = 0.0
         self.twist = Twist2()
-        """What the last step returned."""
+        """Result of the last step."""
 
     @property
     def resting(self) -> bool:
@@ -105,7 +105,7 @@ class TwistRamp:
         return self.twist == Twist2()
 
     def step(self, wanted: Twist2, dt: float) -> Twist2:
-        """Return the twist nearest to ``wanted`` that ``dt`` [s] allows."""
+        """Return the twist closest to ``wanted`` that is reachable in ``dt`` [s]."""
         if dt > 0.0:
             lim, now = self.limits, self.twist
             if self._kind == "holonomic":
@@ -140,14 +140,14 @@ def _within(x: float, y: float, bound: float) -> tuple[float, float]:
 def _toward(
     now: tuple[float, float], wanted: tuple[float, float], rise: float, fall: float
 ) -> tuple[float, float]:
-    """Return the vector nearest to ``wanted`` that one step can reach."""
+    """Return the vector closest to ``wanted`` that one step can reach."""
     dx, dy = wanted[0] - now[0], wanted[1] - now[1]
     change, before = math.hypot(dx, dy), math.hypot(*now)
     against = now[0] * wanted[0] + now[1] * wanted[1] <= 0.0 < before
     if against and before > fall:
         return _within(now[0], now[1], before - fall)
     if against:
-        # It turns round: what is left of the step once it stands speeds it up.
+        # Reversal: after the stop, the rest of the step accelerates.
         return _within(wanted[0], wanted[1], rise * (1.0 - before / fall))
     step = fall if math.hypot(*wanted) < before else rise
     if change <= step:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries out one motion after the other: poses in, twists within the limits out."""
+"""Executes motions one after the other: poses in, twists within the limits out."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.bases.base import Twist2
 
 REST_WITHIN = 3.0
-"""[s] A base that still moves so long after it was told to stand is taken to be moved by others."""
+"""Timeout of a stop: a base that still moves afterwards is moved by another controller [s]."""
 
 
 MOST_RETURNS = 3
-"""So often a base that rolled on beyond its goal is sent back."""
+"""Max number of returns of a base that rolled on beyond its goal."""
 
 
 class MotionResult(Enum):
-    """How a task ended, or that it has not."""
+    """Result of a task, or that it is active."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -34,30 +34,30 @@ class MotionResult(Enum):
 
 
 class NavigationTask:
-    """One motion that was asked for, and what has become of it."""
+    """A requested motion and its state."""
 
     def __init__(self, motion: BaseMotion, label: str) -> None:
-        """Take a motion; ``label`` says in messages whose it is."""
+        """Create a task; ``label`` names its client in messages."""
         self.motion = motion
         self.label = label
         self.ending = MotionResult.RUNNING
         self.text = ""
         self.time = 0.0
-        """Since it began [s]."""
+        """Time since its start [s]."""
         self.returns = 0
-        """How often the base had to come back, having rolled on beyond the goal."""
+        """Number of returns after rolling on beyond the goal."""
 
     @property
     def ended(self) -> bool:
-        """True once it is over and the base stands, or another task has taken over."""
+        """True once it is finished and the base is at rest, or another task has taken over."""
         return self.ending is not MotionResult.RUNNING
 
 
 class Navigator:
-    """Leads a base through tasks.
+    """Executes the tasks of a base.
 
-    A new task takes over from the one under way, without a stop between them. Whatever else ends a
-    task, the base is first brought to rest within its limits, and only then is the task over.
+    A new task preempts the active one, without a stop between them. In all other cases the base is
+    first brought to rest within its limits, and only then the task ends.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class Navigator:
         progress: ProgressCheck | None = None,
         kind: BaseKind = "differential",
     ) -> None:
-        """Begin at rest, with nothing to do."""
+        """Start at rest, without a task."""
         self.task: NavigationTask | None = None
-        """The task under way."""
+        """The active task."""
         self._ramp = TwistRamp(limits, kind)
         self._stopped = stopped or StoppedCheck()
         self._progress = progress or ProgressCheck()
@@ -78,27 +78,27 @@ class Navigator:
 
     @property
     def twist(self) -> Twist2:
-        """What the base is told to drive."""
+        """Commanded twist of the base."""
         return self._ramp.twist
 
     @property
     def stopping(self) -> bool:
-        """True while the base is being brought to rest."""
+        """True while the base is being stopped."""
         return self.task is not None and self._stopping is not None
 
     def reconfigure(
         self, limits: MotionLimits, stopped: StoppedCheck, progress: ProgressCheck
     ) -> None:
-        """Take over new numbers; what is under way goes on."""
+        """Replace the settings; the active task continues."""
         self._ramp.limits, self._stopped, self._progress = limits, stopped, progress
 
     def start(self, motion: BaseMotion, label: str, twist: Twist2) -> NavigationTask:
-        """Begin a motion; the task under way is preempted.
+        """Begin a motion; the active task is preempted.
 
         Args:
-            motion: what to do.
-            label: whose motion it is, for messages.
-            twist: measured velocity of the base, from which a base without a task is taken up.
+            motion: the motion.
+            label: name of its client, for messages.
+            twist: measured velocity of the base, the start of the ramps without an active task.
         """
         if self.task is None:
             self._ramp.twist = twist
@@ -110,24 +110,24 @@ class Navigator:
         return self.task
 
     def stop(self, ending: MotionResult, text: str) -> None:
-        """Bring the base to rest, and end the task in this way; the first reason counts."""
+        """Stop the base, and end the task with this result; the first reason is kept."""
         if self.task is not None and self._stopping is None:
             self._stopping, self._standing = (ending, text), 0.0
 
     def rest_at_once(self) -> None:
-        """End a stop that is under way: something else has brought the base to rest."""
+        """Finish an active stop: the base is already at rest."""
         if self.stopping:
             self._ramp.twist = Twist2()
             assert self._stopping is not None
             self._end(*self._stopping)
 
     def abort(self, ending: MotionResult, text: str) -> None:
-        """End the task at once and stand, without a ramp."""
+        """End the task immediately with zero velocity, without a ramp."""
         self._ramp.twist = Twist2()
         self._end(ending, text)
 
     def step(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2 | None:
-        """Return the twist to drive now; None while there is no task.
+        """Return the commanded twist; None without a task.
 
         Args:
             pose: of the base in the frame of the task's goal.
@@ -148,7 +148,7 @@ class Navigator:
         return driven
 
     def time_remaining(self) -> float:
-        """Return a guess of the time that the way left takes at the speed of now [s]."""
+        """Return an estimate of the remaining time at the current velocity [s]."""
         if self.task is None or not math.isfinite(self.task.motion.remaining):
             return 0.0
         speed = math.hypot(self.twist.vx, self.twist.vy)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where along a path a base is: the nearest point, found so that progress never jumps."""
+"""Position of a base along a path: the closest point, without jumps in progress."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from motion_nodes.base_navigation.planar_path import PlanarPath
 from motion_nodes.bases.odometry import wrap_angle
 
 AHEAD = 0.5
-"""[m] How far along the path the nearest point is looked for, from where it was last."""
+"""Search distance for the closest point along the path, from the previous one [m]."""
 
 
 class PathPoint(NamedTuple):
-    """The point of a path that is nearest to a place."""
+    """The point of a path closest to a place."""
 
     s: float
-    """Arc length; below 0 ahead of the start, above the length past the end [m]."""
+    """Arc length; below 0 before the start, above the length past the end [m]."""
     x: float
     """[m]"""
     y: float
@@ -25,27 +25,27 @@ class PathPoint(NamedTuple):
     direction: float
     """Direction of travel [rad]."""
     yaw: float
-    """Heading of the base as the path gives it [rad]."""
+    """Heading of the base given by the path [rad]."""
     yaw_slope: float
-    """Change of that heading along the path [rad/m]."""
+    """Derivative of that heading along the path [rad/m]."""
     curvature: float
     """[1/m]"""
     cross_track: float
     """Distance of the place from the path, positive to the left of it [m]."""
     away: float
-    """Distance of the place from the path as it is, without its straight ends [m]."""
+    """Distance of the place from the path itself, without its straight extensions [m]."""
 
 
 class PathPosition:
-    """Follows a base along a path.
+    """Tracks a base along a path.
 
-    The nearest point is looked for from the last one onward, over a short stretch. So a path may
-    cross itself or end where it began: the other branch, far away along the path, is no candidate.
-    At both ends the path goes on straight.
+    The closest point is searched from the previous one onward, over a short distance. So a path may
+    cross itself or end at its start: the other branch, far away along the path, is not considered.
+    At both ends the path is extended straight.
     """
 
     def __init__(self, path: PlanarPath) -> None:
-        """Begin at the start of a path whose points are close to each other."""
+        """Begin at the start of a densely sampled path."""
         self._path = path
         self._s: list[float] = path.s.tolist()
         self._x: list[float] = path.xy[:, 0].tolist()
@@ -56,9 +56,10 @@ class PathPosition:
         self._segment: int | None = None
 
     def update(self, x: float, y: float) -> PathPoint:
-        """Return the point nearest to a place [m, m] that is not behind the last one's segment."""
+        """Return the closest point to a place [m, m], not behind the previous one's segment."""
         if self._segment is None:
-            # A base that is off the start is nearest to a point not much farther along than that.
+            # If the base is off the start, the closest point is not much farther along than that
+            # distance.
             first, reach = 0, AHEAD + 2.0 * math.hypot(x - self._x[0], y - self._y[0])
         else:
             first, reach = self._segment, self._s[self._segment] + AHEAD
@@ -76,7 +77,7 @@ class PathPosition:
         return self._point(best, best_t, x, y)
 
     def _along(self, i: int, x: float, y: float) -> float:
-        """Return where on a segment the place is: 0 at its start, 1 at its end."""
+        """Return the parameter of a place on a segment: 0 at its start, 1 at its end."""
         sx, sy = self._x[i + 1] - self._x[i], self._y[i + 1] - self._y[i]
         t = ((x - self._x[i]) * sx + (y - self._y[i]) * sy) / (sx * sx + sy * sy)
         least = -math.inf if i == 0 else 0.0
@@ -84,7 +85,7 @@ class PathPosition:
         return min(max(t, least), most)
 
     def _point(self, i: int, t: float, x: float, y: float) -> PathPoint:
-        # Past the ends the line goes on straight, so directions do not go on turning.
+        # Past the ends the path is straight, so directions are constant.
         inside = min(max(t, 0.0), 1.0)
         direction = _between(self._direction, i, inside)
         px, py = _between(self._x, i, t), _between(self._y, i, t)

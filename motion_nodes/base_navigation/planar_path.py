@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths in the plane: checked points with their arc length, direction and curvature."""
+"""Planar paths: validated points with arc length, direction and curvature."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from motion_nodes.errors import InvalidCommand
 Array = NDArray[np.float64]
 
 SAME_PLACE = 1e-6
-"""[m] Successive points nearer to each other than this are one point."""
+"""Distance below which consecutive points count as one [m]."""
 
 SPACING = 0.05
-"""[m] Between the points that the laws work with."""
+"""Max distance of the points used by the controllers [m]."""
 
 MOST_POINTS = 50_000
-"""A path so long that it would need more points than this gets a wider spacing."""
+"""Max number of points; longer paths get a wider spacing."""
 
 
 class PlanarPath:
@@ -29,18 +29,18 @@ class PlanarPath:
 
     Attributes:
         xy: points [m], shape (n, 2).
-        yaw: heading of the base at each point as it was given [rad], continuous, shape (n,).
+        yaw: given heading of the base at each point [rad], continuous, shape (n,).
         s: arc length from the start [m], shape (n,).
         direction: direction of travel at each point [rad], continuous, shape (n,).
         curvature: at each point, positive to the left [1/m], shape (n,).
     """
 
     def __init__(self, poses: Array | Sequence[Sequence[float]]) -> None:
-        """Take (x, y, yaw) rows [m, m, rad], shape (n, 3).
+        """Create from (x, y, yaw) rows [m, m, rad], shape (n, 3).
 
         Raises:
-            InvalidCommand: fewer than two points that differ, a number that is not finite, or an
-                array of another shape.
+            InvalidCommand: fewer than two distinct points, a value that is not finite, or an array
+                of wrong shape.
         """
         rows = np.array(poses, dtype=np.float64)
         if rows.ndim != 2 or rows.shape[1:] != (3,):
@@ -72,7 +72,7 @@ class PlanarPath:
 
     @property
     def length(self) -> float:
-        """From start to end [m]."""
+        """Length [m]."""
         return float(self.s[-1])
 
     @property
@@ -90,7 +90,7 @@ class PlanarPath:
         return np.column_stack((self.xy, self.yaw))
 
     def resampled(self, spacing: float = SPACING) -> PlanarPath:
-        """Return the same polyline with points at most ``spacing`` [m] apart, corners kept."""
+        """Return the same polyline with points at most ``spacing`` [m] apart, including corners."""
         spacing = max(spacing, self.length / MOST_POINTS)
         parts = np.maximum(np.ceil(np.diff(self.s) / spacing - 1e-9), 1).astype(int)
         if (parts == 1).all():
@@ -104,13 +104,13 @@ class PlanarPath:
         return PlanarPath(np.column_stack([np.interp(s, self.s, values) for values in columns]))
 
     def slice(self, first: int, last: int) -> PlanarPath:
-        """Return the part from one point to another, both included."""
+        """Return the part between two points, both included."""
         return PlanarPath(self.poses()[first : last + 1])
 
     def _curvature(self, window: float) -> Array:
         """Return the curvature of the circle through three points ``window`` [m] apart.
 
-        A window instead of neighbouring points keeps the steps of grid planners from looking like
+        A window instead of neighbouring points prevents that the steps of grid planners count as
         curves. Source: Menger curvature, ``4 area / (a b c)``.
         """
         h = min(window, 0.5 * self.length)
@@ -122,7 +122,7 @@ class PlanarPath:
         a, b, c = q - p, r - q, r - p
         twice_area = a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
         sides = np.hypot(*a.T) * np.hypot(*b.T) * np.hypot(*c.T)
-        # Where the path turns back on itself, its end points coincide.
+        # Where the path reverses, its end points coincide.
         turning_back = sides <= 1e-12
         return np.where(
             turning_back, math.pi / h, 2.0 * twice_area / np.where(turning_back, 1.0, sides)
@@ -130,7 +130,7 @@ class PlanarPath:
 
 
 def _without_duplicates(rows: Array) -> Array:
-    """Return the rows at places of their own; of several at one place the last one's yaw."""
+    """Return the rows at distinct places; of several at one place the last one's yaw."""
     kept = [0] if len(rows) else []
     for i in range(1, len(rows)):
         dx, dy = rows[i, :2] - rows[kept[-1], :2]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses in the plane."""
+"""Planar poses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from motion_nodes.bases.odometry import wrap_angle
 
 
 class Pose2(NamedTuple):
-    """A place and a heading in the plane; ``X_AB`` is the pose of B in A."""
+    """A planar pose; ``X_AB`` is the pose of B in A."""
 
     x: float = 0.0
     """[m]"""
@@ -25,7 +25,7 @@ class Pose2(NamedTuple):
         return math.isfinite(self.x) and math.isfinite(self.y) and math.isfinite(self.yaw)
 
     def compose(self, X_BC: Pose2) -> Pose2:
-        """Return ``X_AC``, where this is ``X_AB``."""
+        """Return ``X_AC`` for this pose ``X_AB``."""
         c, s = math.cos(self.yaw), math.sin(self.yaw)
         return Pose2(
             self.x + c * X_BC.x - s * X_BC.y,
@@ -34,7 +34,7 @@ class Pose2(NamedTuple):
         )
 
     def inverse(self) -> Pose2:
-        """Return ``X_BA``, where this is ``X_AB``."""
+        """Return ``X_BA`` for this pose ``X_AB``."""
         c, s = math.cos(self.yaw), math.sin(self.yaw)
         return Pose2(-c * self.x - s * self.y, s * self.x - c * self.y, wrap_angle(-self.yaw))
 
@@ -43,5 +43,5 @@ class Pose2(NamedTuple):
         return math.hypot(other.x - self.x, other.y - self.y)
 
     def bearing(self, other: Pose2) -> float:
-        """Return the direction from here to another place, in the outer frame [rad]."""
+        """Return the direction to another place, in the outer frame [rad]."""
         return math.atan2(other.y - self.y, other.x - self.x)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Smooth ways between two poses: polynomials of fifth degree in x and y over time."""
+"""Smooth paths between two poses: polynomials of fifth degree in x and y over time."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.errors import InvalidCommand
 
 SOURCE_DURATIONS = tuple(5.0 * i for i in range(1, 20))
-"""[s] The durations that the source system tries: 5, 10, ... below 100."""
+"""Durations tried by the source system [s]: 5, 10, ... below 100."""
 
 PRECISION = 1e-6
-"""Share of a duration to which the first possible one is found."""
+"""Relative accuracy of the shortest feasible duration."""
 
 SHORTEST = 1e-3
-"""[s] Durations below this are not looked at."""
+"""Min duration [s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PathEnd:
-    """State of the base at one end of a path; speed and acceleration act along its heading.
+    """State of the base at one end of a path; velocity and acceleration are along its heading.
 
     Raises:
-        InvalidCommand: for numbers that are not finite.
+        InvalidCommand: values that are not finite.
     """
 
     pose: Pose2
@@ -39,7 +39,7 @@ class PathEnd:
     """[m/s^2]"""
 
     def __post_init__(self) -> None:
-        """Check every number."""
+        """Validate the numbers."""
         if not (self.pose.finite and math.isfinite(self.velocity + self.acceleration)):
             raise InvalidCommand(
                 f"pose {tuple(self.pose)}, velocity {self.velocity} and acceleration "
@@ -55,7 +55,7 @@ class PathEnd:
 
 @dataclass(frozen=True, eq=False)
 class QuinticSamples:
-    """A quintic path at evenly spaced times, shape (n,) each; the ends are exact."""
+    """A quintic path at equidistant times, shape (n,) each; the ends are exact."""
 
     t: Array
     """[s]"""
@@ -68,9 +68,9 @@ class QuinticSamples:
     v: Array
     """Speed [m/s]."""
     a: Array
-    """Magnitude of the acceleration, negative where the speed falls [m/s^2]."""
+    """Magnitude of the acceleration, negative where the speed decreases [m/s^2]."""
     jerk: Array
-    """Magnitude of the jerk, negative where the acceleration's magnitude falls [m/s^3]."""
+    """Magnitude of the jerk, negative where the acceleration's magnitude decreases [m/s^3]."""
 
     def path(self) -> PlanarPath:
         """Return the points as a path."""
@@ -78,7 +78,7 @@ class QuinticSamples:
 
 
 class QuinticPath:
-    """One quintic between two ends in a given time.
+    """One quintic between two ends with a given duration.
 
     Attributes:
         duration: [s].
@@ -86,7 +86,7 @@ class QuinticPath:
     """
 
     def __init__(self, start: PathEnd, goal: PathEnd, duration: float) -> None:
-        """Meet position, velocity and acceleration at both ends exactly.
+        """Create from position, velocity and acceleration at both ends.
 
         Source: Takahashi, Hongo, Ninomiya, Sugimoto, "Local path planning and motion control for
         AGV in positioning" (IROS 1989): fifth-degree polynomials in x and y; the coefficients are
@@ -104,7 +104,7 @@ class QuinticPath:
         return np.asarray(polynomial.polyval(np.asarray(t) / self.duration, rows))
 
     def greatest(self, order: int) -> float:
-        """Return the greatest magnitude that a derivative of (x, y) has anywhere on the way."""
+        """Return the max magnitude of a derivative of (x, y) on the path."""
         rows = polynomial.polyder(self.coefficients, order) / self.duration**order
         return _greatest_length(rows)
 
@@ -112,7 +112,7 @@ class QuinticPath:
         """Return the path at times at most ``step`` [s] apart.
 
         Raises:
-            InvalidCommand: for a step that is not above 0.
+            InvalidCommand: a step that is not above 0.
         """
         if not (math.isfinite(step) and step > 0.0):
             raise InvalidCommand(f"time step is {step} s; it must be a finite number above 0")
@@ -130,10 +130,10 @@ class QuinticPath:
         )
 
     def _yaw(self, v: Array, a: Array, j: Array) -> Array:
-        """Return the direction of travel; where the base stands, that of its setting off or coming.
+        """Return the direction of travel; at rest, that of departure or arrival.
 
-        Shortly after rest the velocity points as the first derivative that is not zero does, and
-        shortly before rest in the directions v, -a, j.
+        Shortly after rest the velocity has the direction of the first non-zero derivative, and
+        shortly before rest that of v, -a, j.
         """
         yaw = np.arctan2(v[1], v[0])
         still = np.hypot(*v) <= 1e-9
@@ -155,22 +155,22 @@ def plan_quintic(
     max_duration: float = 100.0,
     durations: Sequence[float] | None = None,
 ) -> QuinticPath:
-    """Return the quintic with the first duration that meets the limits.
+    """Return the quintic with the shortest duration within the limits.
 
-    Whether a duration does is decided by the exact extremes of the polynomials. Acceleration and
-    jerk need not fall with the duration, so the durations that do may have gaps; the first one is
-    found by steps that are too short to pass over any (a bound on how fast the extremes change).
+    Feasibility of a duration is decided by the exact extrema of the polynomials. Acceleration and
+    jerk need not decrease with the duration, so the feasible durations may have gaps; the first one
+    is found with steps that cannot skip any (a bound on the rate of change of the extrema).
 
     Args:
         start: state at the start.
         goal: state at the end.
         max_acceleration: limit of its magnitude [m/s^2].
         max_jerk: limit of its magnitude [m/s^3].
-        max_duration: greatest duration [s].
-        durations: try these in their order instead (:data:`SOURCE_DURATIONS`) [s].
+        max_duration: max duration [s].
+        durations: try these in order instead (:data:`SOURCE_DURATIONS`) [s].
 
     Raises:
-        InvalidCommand: no duration meets the limits, or there is no way to go; says which.
+        InvalidCommand: no duration is within the limits, or the path has no length.
     """
     for name, value in (
         ("max_acceleration", max_acceleration),
@@ -194,7 +194,7 @@ def plan_quintic(
 
 
 class _Search:
-    """Looks for the first duration, in terms of its inverse ``u = 1/T``.
+    """Search for the shortest duration, in terms of its inverse ``u = 1/T``.
 
     Over normalised time acceleration is ``A d u^2 + (B v0 + C v1) u + (E a0 + F a1)`` and jerk is
     of third degree in u in the same way, with fixed polynomials A to F.
@@ -213,11 +213,11 @@ class _Search:
         self._constant = a0 * peak[3][2] + a1 * peak[3][5]
 
     def excess(self, u: float) -> float:
-        """Return by which share the worse of acceleration and jerk is above its limit."""
+        """Return the max relative excess of acceleration and jerk over their limits."""
         path = QuinticPath(self._start, self._goal, 1.0 / u)
         acceleration = path.greatest(2) / self._acceleration
         jerk = path.greatest(3) / self._jerk
-        # Limits that are met exactly, such as an end's own acceleration, count as met.
+        # Limits that are met exactly, such as an end's own acceleration, are satisfied.
         return max(acceleration, jerk) - 1.0 - 1e-9
 
     def first(self, longest: float) -> float | None:
@@ -233,14 +233,14 @@ class _Search:
         return longest if self.excess(least) <= 0.0 else None
 
     def _least_excess(self, u: float) -> float:
-        """Return what some places of the path say of the excess: never more than it is, quickly."""
+        """Return a fast lower bound of the excess, from some places of the path."""
         ends = self._ends * np.array([1.0, 1.0 / u, 1.0 / (u * u)] * 2)[:, None]
         acceleration = u * u * float(np.hypot(*(_AT_PLACES[2] @ ends).T).max())
         jerk = u * u * u * float(np.hypot(*(_AT_PLACES[3] @ ends).T).max())
         return max(acceleration / self._acceleration, jerk / self._jerk) - 1.0 - 1e-9
 
     def _steepness(self, u: float) -> float:
-        """Return a bound of how fast the excess changes with u, between 0 and u."""
+        """Return a bound of the derivative of the excess with respect to u, between 0 and u."""
         acceleration = 2.0 * self._square[0] * u + self._linear[0]
         jerk = 3.0 * self._square[1] * u * u + 2.0 * self._linear[1] * u + self._constant
         return max(acceleration / self._acceleration, jerk / self._jerk)
@@ -270,7 +270,7 @@ def _boundary() -> Array:
 
 
 def _greatest_length(rows: Array) -> float:
-    """Return the greatest length over [0, 1] of a vector of polynomials, shape (degree + 1, n)."""
+    """Return the max length over [0, 1] of a vector of polynomials, shape (degree + 1, n)."""
     square = np.zeros(2 * len(rows) - 1)
     for column in rows.T:
         square = square + np.convolve(column, column)
@@ -292,4 +292,4 @@ _PEAKS = {
     order: [_greatest_length(polynomial.polyder(column, order)[:, None]) for column in _BOUNDARY.T]
     for order in (2, 3)
 }
-"""Greatest magnitude of a derivative due to each boundary value alone, over unit time."""
+"""Max magnitude of a derivative due to each boundary value alone, over unit time."""

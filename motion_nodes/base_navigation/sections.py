@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a path that are driven without a stop: no sharp corner, no change of direction."""
+"""Path sections that are driven without a stop: no sharp corner, no change of direction."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from motion_nodes.base_navigation.planar_path import SPACING, PlanarPath
 from motion_nodes.bases.odometry import wrap_angle
 
 CORNER = 1.0
-"""[rad] A turn at one point beyond this is a corner: a base stops there and turns on the spot."""
+"""Turn at one point beyond which it is a corner: a base stops there and turns on the spot [rad]."""
 
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """One part of a path, with points close enough to steer by."""
+    """One section of a path, densely sampled."""
 
     path: PlanarPath
     backward: bool
@@ -30,7 +30,7 @@ class Section:
 
 
 def facing(direction: float, backward: bool) -> float:
-    """Return the heading [rad] of a base that travels in a direction, in reverse or not."""
+    """Return the heading [rad] of a base that travels in a direction, forward or in reverse."""
     return wrap_angle(direction + math.pi) if backward else wrap_angle(direction)
 
 
@@ -41,9 +41,9 @@ def sections_of(
 
     Args:
         path: any path.
-        corner: turns at one point beyond this end a section [rad]; infinity: none does.
-        reversing: where the path's poses look against its direction of travel the base drives in
-            reverse; else the poses' headings are not looked at.
+        corner: turns at one point beyond this end a section [rad]; infinity: never.
+        reversing: whether sections whose poses face against the direction of travel are driven in
+            reverse; else the headings are ignored.
     """
     n = len(path)
     backward = np.zeros(n - 1, dtype=bool)

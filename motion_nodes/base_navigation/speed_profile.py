@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast a path may be driven."""
+"""Velocity profiles of paths."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from motion_nodes.base_navigation.planar_path import Array, PlanarPath
 
 
 def curve_speeds(path: PlanarPath, limits: MotionLimits, *, holonomic: bool = False) -> Array:
-    """Return the greatest speed at each point by itself [m/s], shape (n,).
+    """Return the max velocity at each point, independent of the others [m/s], shape (n,).
 
-    A base that steers turns with the path; a holonomic one turns as the path's headings do.
+    A base that steers turns with the path; a holonomic one follows the path's headings.
 
     Source: ``v^2 |k| <= a_lateral``, ``v |d yaw/ds| <= yaw rate``.
     """
@@ -32,16 +32,15 @@ def curve_speeds(path: PlanarPath, limits: MotionLimits, *, holonomic: bool = Fa
 def braking_speeds(
     path: PlanarPath, limits: MotionLimits, end: float = 0.0, *, holonomic: bool = False
 ) -> Array:
-    """Return the speed at each point from which every later limit is still met, shape (n,).
+    """Return the max velocity at each point that satisfies all later limits, shape (n,).
 
     Args:
-        path: with points close to each other; between two of them the curvature is what it is at
-            the more curved one.
+        path: densely sampled; between two points the curvature is the larger one of both.
         limits: of the base.
-        end: speed at the end [m/s].
+        end: velocity at the end [m/s].
         holonomic: see curve_speeds.
 
-    Source: ``v_i^2 = min(v_limit^2, v_(i+1)^2 + 2 d ds)``, from the end backwards.
+    Source: ``v_i^2 = min(v_limit^2, v_(i+1)^2 + 2 d ds)``, backward from the end.
     """
     squares = curve_speeds(path, limits, holonomic=holonomic) ** 2
     squares[-1] = min(squares[-1], end * end)
@@ -54,15 +53,15 @@ def braking_speeds(
 def speed_profile(
     path: PlanarPath, limits: MotionLimits, start: float = 0.0, end: float = 0.0
 ) -> tuple[Array, Array]:
-    """Return speeds [m/s] and times [s] at the points of a path, shape (n,) each.
+    """Return velocities [m/s] and times [s] at the points of a path, shape (n,) each.
 
-    The profile is as fast as the limits allow; between two points the speed changes evenly.
+    The profile is time-optimal; between two points the acceleration is constant.
 
     Args:
-        path: with points close to each other, as after ``resampled``.
+        path: densely sampled, as after ``resampled``.
         limits: of the base.
-        start: speed at the start [m/s]; less where the path has to be begun slower.
-        end: speed at the end [m/s]; less where it cannot be reached.
+        start: max velocity at the start [m/s].
+        end: max velocity at the end [m/s].
     """
     squares = braking_speeds(path, limits, end) ** 2
     squares[0] = min(squares[0], start * start)
@@ -76,19 +75,19 @@ def speed_profile(
         durations = np.where(
             means > 0.0,
             steps / np.where(means > 0.0, means, 1.0),
-            # From rest to rest within one step: speed up for half of it, brake for the other.
+            # From rest to rest within one step: accelerate for half of it, brake for the other.
             np.sqrt(steps * (1.0 / limits.max_acceleration + 1.0 / limits.max_deceleration) * 2.0),
         )
     return speeds, np.concatenate(([0.0], np.cumsum(durations)))
 
 
 class SpeedLimit:
-    """The greatest speed at any place of a path, so that all later limits can be met."""
+    """Max velocity at any place of a path that satisfies all later limits."""
 
     def __init__(
         self, path: PlanarPath, limits: MotionLimits, end: float = 0.0, *, holonomic: bool = False
     ) -> None:
-        """Look at the whole path once; see braking_speeds."""
+        """Analyse the whole path once; see braking_speeds."""
         self._s: list[float] = path.s.tolist()
         self._curve: list[float] = curve_speeds(path, limits, holonomic=holonomic).tolist()
         braking = braking_speeds(path, limits, end, holonomic=holonomic)
@@ -96,7 +95,7 @@ class SpeedLimit:
         self._deceleration = limits.max_deceleration
 
     def at(self, s: float) -> float:
-        """Return the speed [m/s] at an arc length [m], also ahead of the start and past the end."""
+        """Return the velocity [m/s] at an arc length [m], also beyond both ends."""
         i = bisect.bisect_left(self._s, s)
         if i == len(self._s):
             return self._braking[-1]

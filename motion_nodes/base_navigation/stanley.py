@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Steering laws that lead a base onto a path: Stanley's by the front axle, and one by the rear."""
+"""Path tracking control laws: Stanley's (front axle), and one for the rear axle."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from motion_nodes.errors import InvalidConfig
 
 @dataclass(frozen=True, kw_only=True)
 class SteeringConfig:
-    """Gains and geometry of the steering laws.
+    """Gains and geometry of the control laws.
 
     Raises:
-        InvalidConfig: for numbers outside what is allowed.
+        InvalidConfig: values out of range.
     """
 
     wheelbase: float
-    """From the base frame to the steered axle; for a base without one, how far ahead of it the
-    guided point is [m]."""
+    """From the base frame to the steered axle; for a base without one, distance of the guided point
+    ahead of it [m]."""
     max_steering_angle: float = 1.2
     """[rad], below pi/2."""
     gain: float = 2.0
-    """How fast an error to the side decays [1/s]; the source system has 0.5."""
+    """Decay rate of a lateral error [1/s]; the source system has 0.5."""
     softening: float = 0.1
-    """Speed added in the law, so that it stays calm near standstill [m/s]."""
+    """Velocity added in the law for stability near standstill [m/s]."""
     rear_gain: float = 4.0
-    """How fast an error to the side decays along the path where the rear axle guides [1/m]."""
+    """Decay rate of a lateral error along the path for the rear axle law [1/m]."""
 
     def __post_init__(self) -> None:
-        """Check every number."""
+        """Validate the numbers."""
         for name in ("wheelbase", "gain", "softening", "rear_gain"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0.0):
@@ -49,7 +49,7 @@ class SteeringConfig:
 
     @property
     def max_curvature(self) -> float:
-        """Curvature of the tightest curve [1/m]. Source: bicycle model, ``tan(d)/L``."""
+        """Max curvature [1/m]. Source: bicycle model, ``tan(d)/L``."""
         return math.tan(self.max_steering_angle) / self.wheelbase
 
 
@@ -59,10 +59,10 @@ def front_axle(pose: Pose2, wheelbase: float) -> Pose2:
 
 
 def front_axle_path(path: PlanarPath, wheelbase: float) -> PlanarPath:
-    """Return the way of the front axle, where the base frame, at the rear axle, follows a path.
+    """Return the path of the front axle when the base frame, at the rear axle, follows a path.
 
-    Paths are given for the base frame. A front axle that is led along one instead would have the
-    base cut all curves, by ``wheelbase^2 / (2 radius)``.
+    Paths are given for the base frame. A front axle that follows one itself would make the base cut
+    all curves, by ``wheelbase^2 / (2 radius)``.
 
     Source: bicycle model without slip: the base frame's heading is the path's direction.
     """
@@ -73,28 +73,28 @@ def front_axle_path(path: PlanarPath, wheelbase: float) -> PlanarPath:
 def stanley_angle(
     heading_error: float, cross_track: float, speed: float, gain: float, softening: float = 0.0
 ) -> float:
-    """Return the steering angle [rad] of Stanley's law, not yet limited.
+    """Return the steering angle [rad] of Stanley's law, without limits.
 
     Args:
         heading_error: direction of the path minus heading of the vehicle, wrapped [rad].
         cross_track: of the front axle, positive to the left of the path [m].
         speed: not negative [m/s].
         gain: [1/s].
-        softening: added to the speed [m/s].
+        softening: added to the velocity [m/s].
 
     Source: Hoffmann, Tomlin, Montemerlo, Thrun, "Autonomous Automobile Trajectory Tracking for
     Off-Road Driving" (ACC 2007): heading error plus ``atan(k e / v)``, and a constant added to the
-    speed against swinging at low speeds.
+    velocity for stability at low velocities.
     """
     return heading_error - math.atan2(gain * cross_track, speed + softening)
 
 
 def stanley_curvature(pose: Pose2, front: PathPoint, speed: float, config: SteeringConfig) -> float:
-    """Return the curvature [1/m] to drive forward with.
+    """Return the commanded curvature [1/m] for driving forward.
 
     Args:
         pose: of the base, whose frame is at the rear axle.
-        front: point of the front axle's way that is nearest to the axle, see front_axle_path.
+        front: closest point of the front axle's path, see front_axle_path.
         speed: [m/s].
         config: gains and geometry.
 
@@ -109,13 +109,13 @@ def stanley_curvature(pose: Pose2, front: PathPoint, speed: float, config: Steer
 
 
 def rear_axle_curvature(travel: float, point: PathPoint, config: SteeringConfig) -> float:
-    """Return the change of travel direction per distance [1/m] that leads the base frame along.
+    """Return the commanded curvature [1/m] of the base frame's direction of travel.
 
-    Works in both directions of travel, for the guided point leads in neither.
+    Works in both directions of travel, because the guided point is not ahead in either.
 
     Args:
         travel: direction in which the base travels (its heading, or the opposite in reverse) [rad].
-        point: point of the path nearest to the base frame.
+        point: point of the path closest to the base frame.
         config: gains and geometry.
 
     Source: Samson's path-following law in Paden, Cap, Yong, Yershov, Frazzoli, "A Survey of Motion
@@ -125,7 +125,7 @@ def rear_axle_curvature(travel: float, point: PathPoint, config: SteeringConfig)
     g, k, e = config.rear_gain, point.curvature, point.cross_track
     angle = wrap_angle(travel - point.direction)
     ratio = math.sin(angle) / angle if abs(angle) > 1e-6 else 1.0
-    # On the far side of the centre of a curve the nearest point is not defined.
+    # Beyond the centre of a curve the closest point is not defined.
     room = max(1.0 - k * e, 0.2)
     curvature = k * math.cos(angle) / room - 2.0 * g * angle - g * g * ratio * e
     return min(max(curvature, -config.max_curvature), config.max_curvature)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plain rule of the source system: turn on the spot at one speed, drive straight at another."""
+"""The simple rule of the source system: turn on the spot at one rate, drive straight at another."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from motion_nodes.errors import InvalidCommand, InvalidConfig
 
 @dataclass(frozen=True, kw_only=True)
 class TurnThenDriveConfig:
-    """The rule's numbers, with the source's defaults.
+    """Parameters of the rule, with the source's defaults.
 
     Source: WheelBasePoseController of Isaac Sim's wheeled-robots extension.
 
     Raises:
-        InvalidConfig: for numbers that are not finite and above 0.
+        InvalidConfig: values that are not finite and above 0.
     """
 
     lateral_velocity: float = 0.2
@@ -35,14 +35,14 @@ class TurnThenDriveConfig:
     """[m]"""
 
     def __post_init__(self) -> None:
-        """Check every number."""
+        """Validate the numbers."""
         for name, value in vars(self).items():
             if not (math.isfinite(value) and value > 0.0):
                 raise InvalidConfig(f"{name} is {value}; it must be a finite number above 0")
 
 
 def turn_then_drive(pose: Pose2, goal: Pose2, config: TurnThenDriveConfig) -> Twist2:
-    """Return the rule's twist: stop at the goal, turn while it is aside, else drive straight."""
+    """Return the rule's twist: stop at the goal, turn if the heading error is large, else drive."""
     if pose.distance(goal) <= config.position_tolerance:
         return Twist2()
     error = wrap_angle(pose.bearing(goal) - pose.yaw)
@@ -52,15 +52,15 @@ def turn_then_drive(pose: Pose2, goal: Pose2, config: TurnThenDriveConfig) -> Tw
 
 
 class TurnThenDrive:
-    """Goes to a pose by the rule, and at the end turns to the final heading in the same way."""
+    """Moves to a pose by the rule, and finally turns to its heading in the same way."""
 
     def __init__(
         self, kind: BaseKind, goal: Pose2, config: TurnThenDriveConfig | None = None
     ) -> None:
-        """Prepare for a base of some kind; a holonomic one drives like a differential one.
+        """Create the motion; a holonomic base drives like a differential one.
 
         Raises:
-            InvalidCommand: for a car-like base or a goal that is not finite.
+            InvalidCommand: a car-like base or a goal that is not finite.
         """
         refuse_cars(kind, "turning and driving straight")
         if not goal.finite:
@@ -73,7 +73,7 @@ class TurnThenDrive:
         self._at_place = False
 
     def still_there(self, pose: Pose2) -> bool:
-        """Return whether the base stands at the goal; if not, it sets out again; see Motion."""
+        """Return whether the base is at the goal; if not, it starts again; see BaseMotion."""
         error = abs(wrap_angle(self.goal.yaw - pose.yaw))
         away = pose.distance(self.goal)
         if away <= self._config.position_tolerance and error <= self._config.heading_tolerance:
@@ -82,7 +82,7 @@ class TurnThenDrive:
         return False
 
     def step(self, pose: Pose2, twist: Twist2, dt: float) -> Twist2:
-        """Return the twist to drive; see Motion."""
+        """Return the commanded twist; see BaseMotion."""
         self.remaining = pose.distance(self.goal)
         if self.outcome is MotionOutcome.ARRIVED:
             return Twist2()

@@ -182,7 +182,7 @@ class BaseController:
         if step is None:
             return
         turned, steering, dt = step
-        self.slip.look(turned, steering, dt)
+        self.slip.update(turned, steering, dt)
         if not self.config.open_loop:
             self.odometry.advance(self.base.twist_from_wheels(turned, steering), dt)
 

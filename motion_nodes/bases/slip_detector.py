@@ -37,7 +37,7 @@ class SlipWatch:
         self.worst = 0.0
         """Max since :meth:`take_worst` [m/s]."""
 
-    def look(self, turned: Array, steering: Array, dt: float) -> None:
+    def update(self, turned: Array, steering: Array, dt: float) -> None:
         """Update with wheel rotations [rad], shape (wheels,), in ``dt`` [s]."""
         if self._blind or not dt > 0.0:
             return

@@ -26,7 +26,7 @@ from motion_nodes.control.joint_controller import (
 )
 from motion_nodes.control.joint_guard import Blocked, JointGuard
 from motion_nodes.control.joint_streams import Stream
-from motion_nodes.control.resync import REST_SPEED, Resync, way_back
+from motion_nodes.control.resync import REST_SPEED, Resync, return_trajectory
 from motion_nodes.control.tolerances import Tolerances
 from motion_nodes.control.trajectory_follower import FollowGoal, FollowStatus, TrajectoryFollower
 from motion_nodes.errors import InvalidCommand, MotionError
@@ -285,7 +285,7 @@ class JointArbiter:
         """
         # A joint that retreats from a contact still pushes for a moment.
         if self.guard is not None and fresh and not self.trouble:
-            blocked = self.guard.look(position, self._tolerances(), self._gripping, residual)
+            blocked = self.guard.check(position, self._tolerances(), self._gripping, residual)
             if blocked is not None:
                 self._stop_blocked(blocked, position)
         self._resync(dt, position, velocity)
@@ -388,13 +388,13 @@ class JointArbiter:
 
         After a blocked motion these differ for a moment, and planners know the joints only.
         """
-        led = self.controller.reference(joints).position
+        reference = self.controller.reference(joints).position
         if self._measured is None:
-            return led
+            return reference
         q, v = (values[joints] for values in self._measured)
         begin = goal.trajectory.positions[0]
-        nearer = (np.abs(begin - q) < np.abs(begin - led)) & (np.abs(v) < REST_SPEED)
-        return np.where(nearer, q, led)
+        nearer = (np.abs(begin - q) < np.abs(begin - reference)) & (np.abs(v) < REST_SPEED)
+        return np.where(nearer, q, reference)
 
     def _tolerances(self) -> Array:
         """Return the tolerances of the guard, or those of trajectories that define their own."""
@@ -418,7 +418,7 @@ class JointArbiter:
         self._take(joints, text)
         # Joints that are not under position control stop.
         self.controller.stop(joints)
-        self.controller.lead_back(joints, position + self.resync.sag)
+        self.controller.move_reference_to(joints, position + self.resync.sag)
         self.resync.request(joints, contact=True)
         assert self.guard is not None
         self.guard.reset()
@@ -427,20 +427,20 @@ class JointArbiter:
     def _resync(self, dt: float, position: Array, velocity: Array) -> None:
         """Begin to move references to joints that stopped apart from them."""
         everything = np.arange(len(self.controller.joint_names))
-        led = self.controller.reference(everything)
-        leading = (led.velocity != 0.0) | self._gripping | ~self.controller.positioned
+        reference = self.controller.reference(everything)
+        leading = (reference.velocity != 0.0) | self._gripping | ~self.controller.positioned
         for run in self.runs:
             leading[run.joints] = True
         normal = np.full(len(everything), RESYNC_TOLERANCE)
         if self.guard is not None:
             normal = np.minimum(normal, self.guard.settings.tolerance)
-        joints = self.resync.look(dt, led.position - position, velocity, leading, normal)
+        joints = self.resync.update(dt, reference.position - position, velocity, leading, normal)
         if not len(joints):
             return
         names = tuple(self.controller.joint_names[i] for i in joints)
         limits = self.controller.limits.select(names)
         end = (position + self.resync.sag)[joints].clip(limits.lower, limits.upper)
-        path = way_back(names, led.position[joints], end, limits)
+        path = return_trajectory(names, reference.position[joints], end, limits)
         none = Tolerances.uniform(len(names), 0.0)
         goal = FollowGoal(trajectory=path, path=none, goal=none)
         self.runs.append(

@@ -262,7 +262,7 @@ class ArticulationController:
         self._efforts[chosen] = 0.0
         self._stopping[chosen] = True
 
-    def lead_back(self, joints: NDArray[np.intp], positions: Array) -> None:
+    def move_reference_to(self, joints: NDArray[np.intp], positions: Array) -> None:
         """Move the reference of joints under position control to positions, within the limits.
 
         Args:

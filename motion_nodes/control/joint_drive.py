@@ -248,8 +248,8 @@ def motion_load(
     still = np.zeros_like(position)
     if not inertia:
         return dynamics.gravity(position) if gravity else still
-    led = np.where(np.isnan(reference.velocities), velocity, reference.velocities)
-    load = dynamics.efforts(position, led, np.nan_to_num(reference.accelerations))
+    velocities = np.where(np.isnan(reference.velocities), velocity, reference.velocities)
+    load = dynamics.efforts(position, velocities, np.nan_to_num(reference.accelerations))
     return load if gravity else load - dynamics.gravity(position)
 
 

@@ -130,7 +130,7 @@ class JointGuard:
         moves = bool((np.abs(speed) > 0.0).any())
         self._moved = 0.0 if moves else self._moved + dt
 
-    def look(
+    def check(
         self,
         position: Array,
         tolerance: Array,

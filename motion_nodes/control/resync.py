@@ -65,7 +65,7 @@ class Resync:
         self._contact[joints] = False
         self._rested[joints] = 0.0
 
-    def look(
+    def update(
         self, dt: float, error: Array, speed: Array, leading: Mask, normal: Array
     ) -> NDArray[np.intp]:
         """Return joints whose reference must be moved to their measured positions, shape (k,).
@@ -94,7 +94,7 @@ class Resync:
         return np.flatnonzero(away)
 
 
-def way_back(
+def return_trajectory(
     names: tuple[str, ...], start: Array, end: Array, limits: JointLimits
 ) -> JointTrajectory:
     """Return a slow, smooth motion of a reference from rest to rest.

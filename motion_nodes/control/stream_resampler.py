@@ -194,10 +194,10 @@ class StreamResampler:
         braking = min(max(away - held, 0.0), held)
         share = 1.0 - braking / held if held > 0.0 else 0.0
         length = min(away, held) + braking * (1.0 - 0.5 * braking / held if held > 0.0 else 0.0)
-        led = ~np.isnan(position)
+        has_position = ~np.isnan(position)
         return StreamSample(
             position + np.nan_to_num(velocity) * length,
-            np.where(led, velocity * share, velocity),
+            np.where(has_position, velocity * share, velocity),
             effort,
         )
 

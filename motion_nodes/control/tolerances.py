@@ -74,11 +74,16 @@ class Tolerances:
             if request.joint not in joint_names:
                 raise UnknownJoint(request.joint, joint_names, "the goal's tolerances")
             i = list(joint_names).index(request.joint)
-            for values, wish in ((position, request.position), (velocity, request.velocity)):
-                if not np.isfinite(wish):
-                    raise InvalidCommand(f"a tolerance of joint {request.joint} is {wish}")
-                if wish != 0.0:
-                    values[i] = wish if wish > 0.0 else np.inf
+            for values, requested_value in (
+                (position, request.position),
+                (velocity, request.velocity),
+            ):
+                if not np.isfinite(requested_value):
+                    raise InvalidCommand(
+                        f"a tolerance of joint {request.joint} is {requested_value}"
+                    )
+                if requested_value != 0.0:
+                    values[i] = requested_value if requested_value > 0.0 else np.inf
         return Tolerances(position, velocity)
 
     def violation(

@@ -78,7 +78,7 @@ class Batch:
         bad = np.flatnonzero(report[:, 0] == NO_POSE)
         if len(bad):
             raise bad_pose(X[bad[0]], f"target {bad[0]} of {m}")
-        self.chain.all_turned_near(q, self.chain.centre if starts is None else starts)
+        self.chain.unwrap_all_near(q, self.chain.centre if starts is None else starts)
         status = [IkStatus.SOLVED] * m
         errors = report[:, 3:].copy()
         for i in np.flatnonzero(report[:, 0] != FOUND):

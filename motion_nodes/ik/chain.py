@@ -137,7 +137,7 @@ class IkChain:
             generic=generic,
         )
 
-    def turned_near(self, q: Array, to: Array) -> Array:
+    def unwrap_near(self, q: Array, to: Array) -> Array:
         """Return the same configuration, shifted by full turns to be closest to another.
 
         Args:
@@ -166,7 +166,7 @@ class IkChain:
             if turns:
                 q[k] = values[k] - turns * _TURN
 
-    def all_turned_near(self, Q: Array, to: Array) -> None:
+    def unwrap_all_near(self, Q: Array, to: Array) -> None:
         """The same for many configurations, shape (m, n), each relative to its row of ``to``."""
         if not self.turning:
             return

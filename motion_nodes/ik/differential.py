@@ -103,7 +103,7 @@ class VelocityIk:
             InvalidCommand: values that are not finite, or wrong lengths.
         """
         chain, n = self._chain, len(self._chain.joint_names)
-        now, wish = _vector(q, n, "q"), _vector(twist, 6, "twist")
+        now, desired = _vector(q, n, "q"), _vector(twist, 6, "twist")
         aside = np.zeros(n) if secondary is None else _vector(secondary, n, "secondary")
         if not 0.0 < period < np.inf:
             raise InvalidCommand(f"period is {period} s; it must be above 0 and finite.")
@@ -113,13 +113,15 @@ class VelocityIk:
             J = np.vstack([R_TB @ J[:3], R_TB @ J[3:]])
         A = J * self._weights[:, np.newaxis]
         smallest, square = self._damping(A)
-        free = _damped(A, self._weights * wish, square, aside)
+        free = _damped(A, self._weights * desired, square, aside)
         scale = 1.0 / max(1.0, float(np.max(np.abs(free) / self._speeds)))
         low = np.maximum(-self._speeds, (chain.lower - now) / period)
         high = np.minimum(self._speeds, (chain.upper - now) / period)
         # A joint beyond a limit may only move back, within its velocity limit.
         low, high = np.minimum(low, self._speeds), np.maximum(high, -self._speeds)
-        v = bounded_least_squares(A, scale * self._weights * wish, square, scale * aside, low, high)
+        v = bounded_least_squares(
+            A, scale * self._weights * desired, square, scale * aside, low, high
+        )
         held = (np.abs(v) < self._speeds) & ((v <= low) | (v >= high))
         stopped = tuple(
             name for name, is_held in zip(chain.joint_names, held, strict=True) if is_held

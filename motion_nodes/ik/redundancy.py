@@ -47,11 +47,11 @@ def motion_to_posture(
     rows, value = [now], objective.value(now)
     length = _checked_step(step)
     while len(rows) < max_steps and length > 1e-5:
-        wish = keeper.within_null_space(rows[-1], -objective.gradient(rows[-1]))
-        size = float(np.abs(wish).max(initial=0.0))
+        desired = keeper.within_null_space(rows[-1], -objective.gradient(rows[-1]))
+        size = float(np.abs(desired).max(initial=0.0))
         if size < 1e-6:
             break
-        moved = keeper.corrected(rows[-1] + wish * min(1.0, length / size))
+        moved = keeper.corrected(rows[-1] + desired * min(1.0, length / size))
         # The correction counts as displacement, too.
         near = moved is not None and float(np.abs(moved - rows[-1]).max()) <= step
         if moved is None or not near or objective.value(moved) >= value:

@@ -27,10 +27,10 @@ def target_in_base(target: ArrayLike, base_pose: ArrayLike | None = None) -> Arr
     Raises:
         InvalidCommand: one of them has a wrong shape, is not finite or is not a valid pose.
     """
-    X = _tidy(as_pose(target, "target"), "target")
+    X = _orthonormalized(as_pose(target, "target"), "target")
     if base_pose is None:
         return X
-    return np.asarray(inverse(_tidy(as_pose(base_pose, "base_pose"), "base_pose")) @ X)
+    return np.asarray(inverse(_orthonormalized(as_pose(base_pose, "base_pose"), "base_pose")) @ X)
 
 
 def limits_with(chain: IkChain, locked: Mapping[str, float]) -> Array:
@@ -68,7 +68,7 @@ def joint_index(chain: IkChain, name: str) -> int:
     return chain.joint_names.index(name)
 
 
-def _tidy(X: Array, what: str) -> Array:
+def _orthonormalized(X: Array, what: str) -> Array:
     """Return a pose with an orthonormalized rotation.
 
     Source: N. Higham, "Computing the polar decomposition", 1986: Newton-Schulz iteration.

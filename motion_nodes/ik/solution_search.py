@@ -111,7 +111,7 @@ class SolutionSearch:
     def _found(self, lanes: int) -> list[Array]:
         """Return the solutions of lanes (a bit each)."""
         found = [i for i in range(LANES) if lanes >> i & 1]
-        return [self._chain.turned_near(self._work.q[:, i].copy(), self._near) for i in found]
+        return [self._chain.unwrap_near(self._work.q[:, i].copy(), self._near) for i in found]
 
     def _accept(self, solutions: list[Array], deadline: float) -> bool:
         """Accept the first valid solution; return False if none is valid."""
@@ -163,7 +163,7 @@ class SolutionSearch:
             return float(np.linalg.norm(weights * self._errors(q)))
 
         nearest = min(ends, key=distance)
-        self._take(ended, self._chain.turned_near(nearest, self._near))
+        self._take(ended, self._chain.unwrap_near(nearest, self._near))
 
     def _take(self, status: IkStatus, q: Array) -> None:
         self.status, self.q, self.errors = status, q, self._errors(q)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a robot is: its tree, limits, groups, drives and kinematics, read from URDF and YAML."""
+"""Robot model: tree, limits, groups, drives and kinematics, read from URDF and YAML."""

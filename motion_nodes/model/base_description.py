@@ -12,7 +12,7 @@ Name = Annotated[str, Meta(min_length=1)]
 Positive = Annotated[float, Meta(gt=0.0)]
 NotNegative = Annotated[float, Meta(ge=0.0)]
 Pair = Annotated[tuple[Name, ...], Meta(max_length=2)]
-"""Left and right, or none."""
+"""Left and right, or empty."""
 SteeringAngle = Annotated[float, Meta(gt=0.0, lt=1.5707963267948966)]
 
 
@@ -21,13 +21,13 @@ class AxisLimits:
     """Limits of a mobile base along or about one axis."""
 
     max_velocity: Positive
-    """Greatest speed [m/s or rad/s]."""
+    """Max velocity [m/s or rad/s]."""
     max_acceleration: Positive
-    """Greatest acceleration [m/s^2 or rad/s^2]."""
+    """Max acceleration [m/s^2 or rad/s^2]."""
     max_deceleration: Positive | None = None
-    """Greatest braking, as a positive number; None means the same as ``max_acceleration``."""
+    """Max deceleration, as a positive number; None: as ``max_acceleration``."""
     max_jerk: Positive | None = None
-    """Greatest jerk [m/s^3 or rad/s^3]; None means without limit."""
+    """Max jerk [m/s^3 or rad/s^3]; None: unlimited."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class LinearLimits:
 
     x: AxisLimits
     y: AxisLimits | None = None
-    """Sideways; only a holonomic base has them. None means the same as ``x``."""
+    """Lateral limits, for holonomic bases only. None: as ``x``."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class AngularLimits:
 
 @dataclass(frozen=True)
 class DifferentialSpec:
-    """A base with two driven sides; the words are those of ros2_controllers' diff_drive."""
+    """A base with two driven sides; names as in ros2_controllers' diff_drive."""
 
     left_wheel_names: Annotated[tuple[Name, ...], Meta(min_length=1)]
     """Joints of the left wheels."""
@@ -61,9 +61,9 @@ class DifferentialSpec:
     linear: LinearLimits
     angular: AngularLimits
     max_wheel_velocity: Positive | None = None
-    """Of any wheel [rad/s]; None means without limit."""
+    """Max velocity of any wheel [rad/s]; None: unlimited."""
     max_wheel_acceleration: Positive | None = None
-    """Of any wheel [rad/s^2]; None means without limit."""
+    """Max acceleration of any wheel [rad/s^2]; None: unlimited."""
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
@@ -72,38 +72,38 @@ class DifferentialSpec:
 
     @property
     def steering_names(self) -> tuple[str, ...]:
-        """None: the wheels steer by their speeds."""
+        """None: the wheels steer by their velocities."""
         return ()
 
 
 @dataclass(frozen=True)
 class RollerWheel:
-    """An omni or mecanum wheel; where it stands and about what it turns, the URDF says."""
+    """An omni or mecanum wheel; its position and axis are those of the URDF."""
 
     joint: Name
     """Joint of the wheel."""
     radius: Positive | None = None
-    """Rolling radius, to the outside of the rollers [m]; None: the URDF's ``<mecanum>`` says it."""
+    """Rolling radius, to the outside of the rollers [m]; None: that of the URDF's ``<mecanum>``."""
     roller_angle_deg: Annotated[float, Meta(ge=-180.0, le=180.0)] | None = None
-    """Angle from the wheel's axis to the axis of the roller that touches the floor,
-    counter-clockwise as seen from above [deg]; 90 is an omni wheel. None: the URDF's ``<mecanum>``
-    says it, else 90."""
+    """Angle from the wheel's axis to the axis of the roller in contact with the floor,
+    counter-clockwise as seen from above [deg]; 90 is an omni wheel. None: that of the URDF's
+    ``<mecanum>``, else 90."""
 
 
 @dataclass(frozen=True)
 class HolonomicSpec:
-    """A base on omni or mecanum wheels, any number of them in any place."""
+    """A base with any number of omni or mecanum wheels."""
 
     linear: LinearLimits
     angular: AngularLimits
     wheels: tuple[RollerWheel, ...] = ()
-    """In a loaded robot with all their fields; empty in a file: the joints with ``<mecanum>``."""
+    """Complete in a loaded robot; empty in a file: the joints with ``<mecanum>``."""
     solver: Literal["kinematic", "qp"] = "kinematic"
-    """``kinematic``: rolling without slip; ``qp``: the quadratic programme of Isaac Sim."""
+    """``kinematic``: rolling without slip; ``qp``: the quadratic program of Isaac Sim."""
     max_wheel_velocity: Positive | None = None
-    """Of any wheel [rad/s]; None means without limit."""
+    """Max velocity of any wheel [rad/s]; None: unlimited."""
     max_wheel_acceleration: Positive | None = None
-    """Of any wheel [rad/s^2]; None means without limit."""
+    """Max acceleration of any wheel [rad/s^2]; None: unlimited."""
 
     @property
     def wheel_names(self) -> tuple[str, ...]:
@@ -112,13 +112,13 @@ class HolonomicSpec:
 
     @property
     def steering_names(self) -> tuple[str, ...]:
-        """None: the wheels steer by their speeds."""
+        """None: the wheels steer by their velocities."""
         return ()
 
 
 @dataclass(frozen=True)
 class AckermannSpec:
-    """A car: two wheels on each axle, one axle steered by a joint for each wheel."""
+    """A car: two wheels per axle, one axle steered by a joint per wheel."""
 
     wheelbase: Positive
     """Distance between the axles [m]."""
@@ -131,26 +131,26 @@ class AckermannSpec:
     rear_wheel_radius: Positive
     """[m]"""
     steering_joint_names: tuple[Name, Name]
-    """Joints that turn the steered wheels, left one first; positive is to the left."""
+    """Steering joints, left one first; positive angles steer left."""
     linear: LinearLimits
     angular: AngularLimits
     front_wheel_names: Pair = ()
-    """Joints of driven front wheels, left one first; empty: they roll freely."""
+    """Joints of driven front wheels, left one first; empty: passive."""
     rear_wheel_names: Pair = ()
-    """Joints of driven rear wheels, left one first; empty: they roll freely."""
+    """Joints of driven rear wheels, left one first; empty: passive."""
     steered_axle: Literal["front", "rear"] = "front"
-    """Which axle steers."""
+    """The steered axle."""
     rear_steering_angles: Literal["rolling", "isaac"] = "rolling"
     """Left and right angle of a steered rear axle: ``rolling`` without slip, or ``isaac``: the two
-    exchanged, as Isaac Sim's inverted steering has them."""
+    swapped, as in Isaac Sim's inverted steering."""
     max_steering_angle: SteeringAngle | None = None
-    """Of the wheel in the middle that stands for both [rad]; None: what the joints allow."""
+    """Max middle steering angle [rad]; None: given by the joint limits."""
     max_steering_velocity: Positive | None = None
-    """How fast that angle may change [rad/s]; None means without limit."""
+    """Max rate of that angle [rad/s]; None: unlimited."""
     max_wheel_velocity: Positive | None = None
-    """Of any wheel [rad/s]; None means without limit."""
+    """Max velocity of any wheel [rad/s]; None: unlimited."""
     max_wheel_acceleration: Positive | None = None
-    """Of any wheel [rad/s^2]; None means without limit."""
+    """Max acceleration of any wheel [rad/s^2]; None: unlimited."""
 
     @property
     def wheel_names(self) -> tuple[str, ...]:

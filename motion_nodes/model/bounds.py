@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Physical bounds of the numbers and sizes that come from outside.
+"""Plausibility bounds of external numbers and sizes.
 
-A finite number can be as harmful as NaN: 1e155 is finite and its square is not. Every number that
-a client, a driver or a file gives is held against one of these bounds before anything is computed
-from it. They are wide: what lies beyond is no robot but a fault of the sender, such as a wrong unit
-or an uninitialized field.
+A finite number can be as harmful as NaN: 1e155 is finite and its square is not. Every number from a
+client, a driver or a file is checked against one of these bounds before it is used. They are wide:
+values beyond are errors of the sender, such as a wrong unit or an uninitialized field.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ class Bound:
     """Min value; None: ``-max``."""
 
     def allows(self, value: float) -> bool:
-        """Return whether a value is allowed; NaN and infinities are left to who reads them.
+        """Return whether a value is allowed; NaN and infinities pass and are handled by the reader.
 
-        Both mean something in some messages: no command, or a free axis.
+        Both have a meaning in some messages: no command, or an unconstrained axis.
         """
         least = -self.max if self.min is None else self.min
         return least <= value <= self.max or not math.isfinite(value)
 
     def text(self) -> str:
-        """Return the allowed range in words."""
+        """Return the allowed range as text."""
         least = -self.max if self.min is None else self.min
         return f"{least:g} to {self.max:g}{' ' + self.unit if self.unit else ''}"
 
@@ -46,33 +45,33 @@ class Bound:
 LENGTH = Bound(1e4, "m")
 """Coordinates of poses and points around a robot."""
 EARTH_LENGTH = Bound(1e7, "m")
-"""Coordinates in frames that may be fixed to the Earth: /tf, odometry, goals and paths of bases. A
-northing of UTM goes up to 1e7 m."""
+"""Coordinates in frames that may be fixed to the Earth: /tf, odometry, goals and paths of bases.
+UTM northings are up to 1e7 m."""
 SIZE = Bound(1e4, "m")
-"""Sizes of shapes; that they are above 0 is checked where shapes are made."""
+"""Sizes of shapes; positivity is checked where shapes are created."""
 QUATERNION = Bound(10.0)
-"""Components of a quaternion, whose norm is to be in :data:`QUATERNION_NORM`."""
+"""Components of a quaternion, whose norm must be in :data:`QUATERNION_NORM`."""
 QUATERNION_NORM = (0.1, 10.0)
-"""Norms of quaternions that are normalized; others are refused. Rounding to a few digits, or to
-float32, stays far inside; a quaternion of zeros or an uninitialized one does not."""
+"""Norms of quaternions that are normalized; others are rejected. Rounding errors stay far inside;
+zero or uninitialized quaternions do not."""
 JOINT_POSITION = Bound(1e6, "rad or m")
-"""Commanded positions of joints; continuous ones may count their turns."""
+"""Commanded joint positions; continuous joints may accumulate turns."""
 JOINT_STATE = Bound(1e9, "rad or m")
-"""Measured positions of joints: a small wheel turns through 1e6 rad in 30 km."""
+"""Measured joint positions: a small wheel turns through 1e6 rad in 30 km."""
 VELOCITY = Bound(1e4, "m/s or rad/s")
 ACCELERATION = Bound(1e6, "m/s^2 or rad/s^2")
 EFFORT = Bound(1e6, "N m or N")
 TOLERANCE = Bound(1e6, "rad or m")
 DURATION = Bound(1e6, "s")
 PLANNING_TIME = Bound(600.0, "s")
-"""Time that a client allows for planning; a request occupies a thread for so long."""
+"""Planning time requested by a client; a request occupies a thread for that time."""
 SOLVING_TIME = Bound(60.0, "s")
 """Likewise for inverse kinematics."""
 COLOUR = Bound(1e3)
 COEFFICIENT = Bound(1e6)
 """Coefficients of planes, weights, scale factors."""
 ANY = Bound(1e9)
-"""Numbers of which nothing else is known."""
+"""Other numbers."""
 
 NAMES = 1000
 """Joints, links or names in one message."""
@@ -83,7 +82,7 @@ VERTICES = 1_000_000
 OBJECTS = 10_000
 """Collision objects, transforms, or messages in a message."""
 ITEMS = 100_000
-"""Entries of lists of which nothing else is known."""
+"""Entries of other lists."""
 NAME_LENGTH = 1000
 """Characters of a name or a frame."""
 TEXT_LENGTH = 1_000_000
@@ -91,11 +90,11 @@ TEXT_LENGTH = 1_000_000
 
 
 def first_beyond(values: Any, bound: Bound) -> int | None:
-    """Return the place of the first finite value that is not allowed, None where there is none.
+    """Return the index of the first finite value that is not allowed, None if there is none.
 
     Args:
-        values: any shape; counted as if they stood in one row.
-        bound: what is allowed.
+        values: any shape; the index is into the flattened array.
+        bound: allowed range.
     """
     array: NDArray[np.float64] = np.asarray(values, dtype=np.float64).ravel()
     if not array.size:
@@ -106,11 +105,11 @@ def first_beyond(values: Any, bound: Bound) -> int | None:
 
 
 def check_numbers(values: Any, bound: Bound, what: str, names: Any = None) -> None:
-    """Refuse finite numbers beyond a bound.
+    """Raise an error for finite numbers beyond a bound.
 
     Args:
         values: any shape.
-        bound: what is allowed.
+        bound: allowed range.
         what: the quantity, for the error.
         names: of the entries, for the error; repeated for further rows. None: their indices.
 
@@ -130,7 +129,7 @@ def check_numbers(values: Any, bound: Bound, what: str, names: Any = None) -> No
 
 
 def check_count(count: int, most: int, what: str) -> None:
-    """Refuse lists that are too long.
+    """Raise an error for lists that are too long.
 
     Raises:
         InvalidCommand: with the length and the max.
@@ -140,7 +139,7 @@ def check_count(count: int, most: int, what: str) -> None:
 
 
 def repeated(names: Any) -> list[str]:
-    """Return the names that occur more than once, each once and in order; linear in their number.
+    """Return the names that occur more than once, each once and in order; in linear time.
 
     Args:
         names: hashable entries.

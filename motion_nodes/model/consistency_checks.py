@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a robot.yaml and its URDF agree: names that must exist, numbers that need a source."""
+"""Consistency checks of robot.yaml and URDF: existing names, sources of numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SOURCED_BLOCKS = ("base", "limits", "drives")
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """The checks of a description against its tree; each raises :class:`InvalidDescription`."""
+    """Checks of a description against its tree; each raises :class:`InvalidDescription`."""
 
     file: Path
     description: RobotDescription
@@ -35,7 +35,7 @@ class Agreement:
         return InvalidDescription(f"{self.file}: {path}: {text}")
 
     def joints(self, names: Iterable[str], path: str) -> None:
-        """Refuse a name that is no actuated joint, and a name given twice."""
+        """Reject names that are not actuated joints, and duplicates."""
         seen: set[str] = set()
         for name in names:
             if name not in self.tree.joint_names:
@@ -50,7 +50,7 @@ class Agreement:
             seen.add(name)
 
     def link(self, name: str | None, path: str) -> None:
-        """Refuse a name that is no link."""
+        """Reject a name that is not a link."""
         if name is not None and name not in self.tree.links:
             raise self.fail(
                 path,
@@ -59,15 +59,15 @@ class Agreement:
             )
 
     def driven(self, names: Iterable[str], path: str) -> None:
-        """Refuse joints as :meth:`joints` does, and those that are passive."""
+        """Reject joints as :meth:`joints` does, and passive ones."""
         names = tuple(names)
         self.joints(names, path)
         for name in names:
             if name in self.description.passive_joints:
-                raise self.fail(path, f"joint '{name}' is one of passive_joints; none moves it.")
+                raise self.fail(path, f"joint '{name}' is one of passive_joints and has no drive.")
 
     def base(self, base: BaseSpec | None) -> None:
-        """Refuse wheels and steering joints that are none, and sides that do not match."""
+        """Reject invalid wheels and steering joints, and sides that do not match."""
         if base is None:
             return
         for field in dataclasses.fields(base):
@@ -102,14 +102,14 @@ class Agreement:
             )
 
     def frames(self) -> None:
-        """Refuse frames that are no links."""
+        """Reject frames that are not links."""
         self.link(self.description.frames.base, "frames.base")
         self.link(self.description.frames.tool, "frames.tool")
         if self.description.frames.odom in self.tree.links:
             raise self.fail("frames.odom", "is a link of the robot; it must be a frame outside.")
 
     def simulation(self, base: BaseSpec | None) -> None:
-        """Refuse contact settings of links that do not exist, and rollers on no such wheel."""
+        """Reject contact settings of unknown links, and rollers on invalid wheels."""
         for name in self.description.simulation.contact:
             self.link(name, "simulation.contact")
         wheels = [] if base is None else list(base.wheel_names)
@@ -133,7 +133,7 @@ class Agreement:
                     )
 
     def collision(self, spheres: Spheres) -> None:
-        """Refuse spheres and ignored pairs of links that do not exist, and bad radii."""
+        """Reject spheres and ignored pairs of unknown links, and invalid radii."""
         for pair in self.description.collision.ignore:
             for name in pair:
                 self.link(name, "collision.ignore")
@@ -145,7 +145,7 @@ class Agreement:
                     raise self.fail(path, f"sphere {list(item)} needs a positive radius.")
 
     def sources(self) -> None:
-        """Refuse a number without a source, and a source of nothing."""
+        """Reject numbers without a source, and sources of unknown fields."""
         data = dataclasses.asdict(self.description)
         numbers = [p for block in _SOURCED_BLOCKS for p in _number_paths(data[block], block)]
         for path in numbers:
@@ -162,7 +162,7 @@ class Agreement:
 
 
 def _covers(source: str, path: str) -> bool:
-    """Return whether a source's path is that of the number or of a block around it."""
+    """Return whether a source's path is that of the number or of an enclosing block."""
     return path == source or path.startswith((f"{source}.", f"{source}["))
 
 

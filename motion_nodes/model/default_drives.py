@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives for a robot of which only the URDF is known, for simulation to begin with."""
+"""Default drives for a robot described only by a URDF, for simulation."""
 
 from __future__ import annotations
 
@@ -12,26 +12,25 @@ from motion_nodes.model.tree import JointKind, KinematicTree
 SOURCE = "guessed: full effort at an error of 0.05 rad (0.01 m), critically damped, 8 Hz"
 
 _FULL_EFFORT_AT = {JointKind.PRISMATIC: 0.01}
-"""Error at which a drive gives its greatest effort [m]; [rad] for the others."""
+"""Error at which a drive reaches its max effort [m]; [rad] for the others."""
 _OTHERS_AT = 0.05
 _BANDWIDTH = 2.0 * math.pi * 8.0
 """[rad/s]"""
 _UNKNOWN_EFFORT = 100.0
-"""Taken where the URDF has no limit of effort [N m or N]."""
+"""Default if the URDF has no effort limit [N m or N]."""
 
 
 def guessed_drives(
     tree: KinematicTree, passive: Collection[str] = ()
 ) -> tuple[DriveDescription, ...]:
-    """Return position drives for all joints of a tree that are actuated.
+    """Return position drives for all actuated joints of a tree.
 
-    A drive is as stiff as its effort limit allows it to be of use, and has the inertia of motor and
-    gear that makes it a critically damped oscillator by itself, so that what hangs on it does not
-    make it shake.
+    The stiffness follows from the effort limit, and the armature makes the drive a critically
+    damped oscillator by itself, so that attached loads do not make it oscillate.
 
     Args:
         tree: the robot.
-        passive: joints that nothing moves.
+        passive: joints without drive.
     """
     joints = tuple(name for name in tree.joint_names if name not in passive)
     if not joints:
@@ -53,5 +52,5 @@ def guessed_drives(
 
 
 def _rounded(value: float) -> float:
-    """Return three digits: a guess has no more."""
+    """Return the value with three digits, as appropriate for an estimate."""
     return float(f"{value:.3g}")

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kinematic trees from tables of Denavit-Hartenberg parameters, in either convention.
 
-The two conventions order the same four motions differently, and a table says nothing about which
-one it is meant in; so it must always be named:
+The two conventions order the same four motions differently, and a table does not define its
+convention, so it must always be given:
 
     standard:  T_i = Rz(theta_i) Tz(d_i) Tx(a_i) Rx(alpha_i)
     modified:  T_i = Rx(alpha_{i-1}) Tx(a_{i-1}) Rz(theta_i) Tz(d_i)
 
-Other usual names are accepted: ``classic`` and ``distal`` mean standard, ``craig`` and ``proximal``
-mean modified.
+Other common names are accepted: ``classic`` and ``distal`` mean standard, ``craig`` and
+``proximal`` mean modified.
 
 Sources: J. Denavit and R. S. Hartenberg, "A kinematic notation for lower-pair mechanisms based on
 matrices", J. Applied Mechanics 22, 1955; J. J. Craig, "Introduction to Robotics", 4th edition, eq.
@@ -40,7 +40,7 @@ _Z = (0.0, 0.0, 1.0)
 class DhRow:
     """One row of a table: a joint and the link behind it (standard) or before it (modified).
 
-    The joint's value is added to ``theta`` (revolute) or to ``d`` (prismatic), which so are its
+    The joint position is added to ``theta`` (revolute) or to ``d`` (prismatic), which is its
     offset.
     """
 
@@ -70,22 +70,22 @@ def tree_from_dh(
     base: Array | None = None,
     tool: Array | None = None,
 ) -> KinematicTree:
-    """Return the chain that a table describes.
+    """Return the chain described by a table.
 
     Its links are ``base``, ``link0`` to ``link<n>`` (the frames of the table: ``link<i>`` after row
     i) and ``tool``; for the standard convention ``axis<i>`` in between, which turn with joint i.
 
     Args:
-        rows: the table, one row a joint.
-        convention: which of the two the table is meant in, by one of its names.
+        rows: the table, one row per joint.
+        convention: convention of the table, by one of its names.
         name: of the tree.
         joint_names: of the joints; default ``joint1`` to ``joint<n>``.
-        base: pose of ``link0`` in ``base``, shape (4, 4); default: the identity.
-        tool: pose of ``tool`` in ``link<n>``, shape (4, 4); default: the identity.
+        base: pose of ``link0`` in ``base``, shape (4, 4); default: identity.
+        tool: pose of ``tool`` in ``link<n>``, shape (4, 4); default: identity.
 
     Raises:
-        InvalidDescription: an empty table, a word or number that is not allowed (with its row), or
-            a wrong count of names.
+        InvalidDescription: an empty table, an invalid word or number (with its row), or a wrong
+            number of names.
     """
     standard = _is_standard(convention, f"{name}: ")
     names = _names(name, rows, joint_names)
@@ -133,7 +133,7 @@ def dh_transform(a: float, alpha: float, d: float, theta: float, convention: Con
 
 
 def _is_standard(convention: object, where: str = "") -> bool:
-    """Return whether a name means the standard convention; case does not matter."""
+    """Return whether a name means the standard convention; case is ignored."""
     word = str(convention).strip().lower()
     if word not in _STANDARD + _MODIFIED:
         hint = did_you_mean(word, _STANDARD + _MODIFIED)
@@ -155,7 +155,7 @@ def _names(name: str, rows: Sequence[DhRow], given: Sequence[str] | None) -> tup
 
 
 def _check_row(row: DhRow, where: str) -> None:
-    """Say what is wrong with a row."""
+    """Raise an error for an invalid row."""
     if row.kind not in _KINDS:
         raise InvalidDescription(
             f"{where}: kind '{row.kind}' is none.{did_you_mean(row.kind, _KINDS)}"

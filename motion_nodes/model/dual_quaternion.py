@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unit dual quaternions: poses as eight numbers that multiply, and forward kinematics with them.
+"""Unit dual quaternions: poses as eight numbers with a product, and forward kinematics with them.
 
 A dual quaternion ``D = r + e d`` (with ``e e = 0``) is an array of shape (..., 8): the real part
 ``r`` and the dual part ``d``, each scalar last (x, y, z, w). The pose of B in A with rotation r and
 translation t is ``D_AB = r + e t r / 2``, so ``D_AC = multiply(D_AB, D_BC)``, as with matrices.
-``D`` and ``-D`` are the same pose. All functions work on whole arrays of them.
+``D`` and ``-D`` are the same pose. All functions are vectorized.
 
 Sources: K. Daniilidis, "Hand-eye calibration using dual quaternions", Int. J. Robotics Research
 18(3), 1999; L. Kavan et al., "Geometric skinning with approximate dual quaternion blending", ACM
@@ -23,11 +23,11 @@ from motion_nodes.model.poses import to_quat_xyzw
 from motion_nodes.model.tree import Array, KinematicTree
 
 _SMALL = 0.05
-"""Half angles below this [rad] use a series; its next term is below the last digit."""
+"""Half angles below this [rad] use a series; its next term is below machine precision."""
 
 
 def identity() -> Array:
-    """Return the dual quaternion that moves nothing, shape (8,)."""
+    """Return the identity dual quaternion, shape (8,)."""
     return np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0])
 
 
@@ -91,12 +91,12 @@ def inverse(D_AB: Array) -> Array:
 
 
 def normalise(D: Array) -> Array:
-    """Return the nearest unit dual quaternions: undoes the drift of long products.
+    """Return the closest unit dual quaternions, to remove the drift of long products.
 
     Source: Kavan et al., section 3.4: ``|r| = 1`` and r orthogonal to d.
 
     Raises:
-        InvalidCommand: a real part is zero or not finite, which is no rotation.
+        InvalidCommand: a real part is zero or not finite.
     """
     r, d = D[..., :4], D[..., 4:]
     length = np.linalg.norm(r, axis=-1, keepdims=True)
@@ -132,13 +132,13 @@ def exp(twist: ArrayLike) -> Array:
 
 
 def log(D: Array) -> Array:
-    """Return the twist whose :func:`exp` a unit dual quaternion is.
+    """Return the twist of a unit dual quaternion, the inverse of :func:`exp`.
 
     Args:
         D: shape (..., 8).
 
     Returns:
-        Linear [m] and angular [rad] part, shape (..., 6); the angle is at most half a turn.
+        Linear [m] and angular [rad] part, shape (..., 6); the angle is at most pi.
     """
     D = np.asarray(D, dtype=np.float64)
     D = np.where(D[..., 3:4] < 0.0, -D, D)
@@ -154,8 +154,8 @@ def log(D: Array) -> Array:
 class DualQuaternionKinematics:
     """Forward kinematics of a tree as products of dual quaternions from the root to each link.
 
-    :class:`~motion_nodes.model.kinematics.Kinematics` is the fast way to the same poses; this one
-    is what applications of dual quaternions (screws, blending, interpolation) start from.
+    :class:`~motion_nodes.model.kinematics.Kinematics` is a faster way to the same poses; this one
+    is for applications of dual quaternions (screws, blending, interpolation).
     """
 
     joint_names: tuple[str, ...]
@@ -176,16 +176,16 @@ class DualQuaternionKinematics:
         self._twists = twists
 
     def frames(self, q: ArrayLike) -> Array:
-        """Return where every link is in the root.
+        """Return the pose of every link in the root.
 
         Args:
-            q: joint values [rad or m], shape (n,).
+            q: joint positions [rad or m], shape (n,).
 
         Returns:
             Unit dual quaternions in the order of ``frame_names``, shape (f, 8).
 
         Raises:
-            InvalidCommand: ``q`` is not one finite number for each joint.
+            InvalidCommand: ``q`` is not one finite number per joint.
         """
         values = self._values(q)
         local = _multiply_two(self._placed, exp(self._twists * values[:, np.newaxis]))
@@ -195,11 +195,11 @@ class DualQuaternionKinematics:
         return normalise(D)
 
     def frame(self, q: ArrayLike, name: str) -> Array:
-        """Return where one link is in the root, shape (8,).
+        """Return the pose of one link in the root, shape (8,).
 
         Raises:
-            UnknownFrame: lists the links there are.
-            InvalidCommand: ``q`` is not one finite number for each joint.
+            UnknownFrame: lists the links.
+            InvalidCommand: ``q`` is not one finite number per joint.
         """
         if name not in self.frame_names:
             raise UnknownFrame(name, self.frame_names, self._name)
@@ -211,7 +211,7 @@ class DualQuaternionKinematics:
         return normalise(D)
 
     def _values(self, q: ArrayLike) -> Array:
-        """Return the value of the joint above each row; 0 where there is none."""
+        """Return the position of the joint above each row; 0 if there is none."""
         given = np.asarray(q, dtype=np.float64)
         if given.shape != (len(self.joint_names),) or not np.isfinite(given).all():
             raise InvalidCommand(
@@ -224,7 +224,7 @@ class DualQuaternionKinematics:
 
 
 def _sinc_and_slope(angle: Array) -> tuple[Array, Array]:
-    """Return ``sinc(x) = sin(x) / x`` and its slope divided by x."""
+    """Return ``sinc(x) = sin(x) / x`` and its derivative divided by x."""
     x = np.where(angle == 0.0, 1.0, angle)
     sinc = np.where(angle == 0.0, 1.0, np.sin(x) / x)
     square = angle**2
@@ -243,7 +243,7 @@ def _product(p: Array, q: Array) -> Array:
     return np.asarray(((p[..., _ELEMENT] * _SIGN) @ q[..., np.newaxis])[..., 0])
 
 
-# The matrix that multiplies by a quaternion from the left holds its elements in these places.
+# Index of the element at each place of the left multiplication matrix of a quaternion.
 _ELEMENT = np.array([[3, 2, 1, 0], [2, 3, 0, 1], [1, 0, 3, 2], [0, 1, 2, 3]])
 _SIGN = np.array(
     [[1.0, -1.0, 1.0, 1.0], [1.0, 1.0, -1.0, 1.0], [-1.0, 1.0, 1.0, 1.0], [-1.0, -1.0, -1.0, 1.0]]
@@ -261,6 +261,6 @@ _CONJUGATE = np.array([-1.0, -1.0, -1.0, 1.0])
 
 
 def _pure(v: Array) -> Array:
-    """Return quaternions without scalar."""
+    """Return pure quaternions of vectors."""
     v = np.asarray(v, dtype=np.float64)
     return np.concatenate([v, np.zeros((*v.shape[:-1], 1))], axis=-1)

@@ -26,13 +26,13 @@ FORMATS = ("xrdf", "lula", "curobo", "srdf")
 
 @dataclass(frozen=True)
 class ForeignRobot:
-    """A robot whose files another system wrote."""
+    """A robot described by files of another system."""
 
     format: str
     """One of :data:`FORMATS`."""
     urdf_file: Path
     urdf: str
-    """Its text, with frames added and another root where the file says so."""
+    """Its text, with added frames and another root as required by the file."""
     tree: KinematicTree
     described: DescribedRobot
 
@@ -41,7 +41,7 @@ def format_of(file: Path) -> str | None:
     """Return the format of a file of another system; None for everything else.
 
     Raises:
-        InvalidDescription: it cannot be read, or is no YAML.
+        InvalidDescription: it cannot be read, or is not YAML.
     """
     if file.suffix == ".srdf":
         return "srdf"
@@ -59,17 +59,17 @@ def read_foreign(
     name: str = "",
     read_text: Callable[[Path], str] = read_urdf_text,
 ) -> ForeignRobot:
-    """Read a file of another system and the URDF that it goes with.
+    """Read a file of another system and its URDF.
 
     Args:
         file: XRDF, Lula, cuRobo or SRDF.
-        urdf: None: the one that a cuRobo file names, or the one beside the file: of the same name,
-            or the only one there.
+        urdf: None: the one named by a cuRobo file, or the one next to the file: with the same name,
+            or the only one.
         name: of the robot; empty: that of the file.
-        read_text: returns the URDF in a file; one may mend it on the way.
+        read_text: returns the text of a URDF file, possibly corrected.
 
     Raises:
-        InvalidDescription: names the file, the place in it, what is given and what is allowed.
+        InvalidDescription: names the file, the field, its value and the allowed values.
     """
     kind = format_of(file)
     if kind is None:
@@ -110,22 +110,22 @@ def load_foreign(file: Path, urdf: Path | None = None) -> Robot:
     """
     found = read_foreign(file, urdf)
     parts = found.described
-    # Meshes are found from where the URDF is.
+    # Meshes are located relative to the URDF.
     place = found.urdf_file.parent / file.name
     return assemble(place, parts.description, found.tree, found.urdf, parts.spheres)
 
 
 def robot_name(text: str) -> str:
-    """Return a name that a robot may have, made of any text."""
+    """Return a valid robot name derived from any text."""
     name = re.sub(r"[^a-z0-9_]+", "_", text.lower()).strip("_")
     return name if name[:1].isalpha() else f"robot_{name}".rstrip("_")
 
 
 def _urdf_beside(file: Path, wanted: str = "") -> Path:
-    """Return the URDF that a file names, or that lies beside it."""
+    """Return the URDF named by a file, or next to it."""
     folder = file.parent
     candidates = [folder / wanted, folder / Path(wanted).name] if wanted else []
-    # In cuRobo's sources, configs/robot and assets lie side by side.
+    # In cuRobo's sources, configs/robot and assets are siblings.
     candidates += [above / "assets" / wanted for above in folder.parents if wanted]
     candidates.append(file.with_suffix(".urdf"))
     for candidate in candidates:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The efforts that a motion of a robot needs, from its masses and its kinematics.
+"""Inverse dynamics: joint efforts of a motion.
 
-Computed by code that is generated for the robot; a call takes some microseconds. Construction may
-compile: never do it in a control loop.
+Computed by generated code; a call takes some microseconds. Construction may compile: never do it in
+a control loop.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from motion_nodes.kernels.rigid_bodies import LinkMasses, bodies_of
 from motion_nodes.model.tree import Array, KinematicTree
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.80665)
-"""[m/s^2] in the root frame of a robot that stands upright (CGPM 1901)."""
+"""[m/s^2] in the root frame of an upright robot (CGPM 1901)."""
 
 
 class InverseDynamics:
-    """Efforts on the joints of a tree whose root stands still.
+    """Inverse dynamics of a tree with a fixed root.
 
     ``tau = M(q) a + C(q, v) v + D v + g(q)``: inertia (with the armature of the drives), Coriolis
-    and centrifugal efforts, the viscous damping that the URDF gives the joints, gravity. Dry
-    friction is left out: it has no sign at rest. Source: the recursive Newton-Euler method, Luh,
-    Walker and Paul 1980; Featherstone, "Rigid Body Dynamics Algorithms", section 5.3.
+    and centrifugal efforts, the viscous joint damping of the URDF, gravity. Dry friction is not
+    included: it has no sign at rest. Source: the recursive Newton-Euler algorithm, Luh, Walker and
+    Paul 1980; Featherstone, "Rigid Body Dynamics Algorithms", section 5.3.
     """
 
     def __init__(
@@ -40,21 +40,21 @@ class InverseDynamics:
         armature: ArrayLike = 0.0,
         generic: bool = False,
     ) -> None:
-        """Prepare and compile.
+        """Create and compile.
 
         Args:
-            tree: with the masses.
-            joints: whose efforts are wanted, in this order; all actuated ones by default. The
-                others are taken as standing at 0.
+            tree: with inertial parameters.
+            joints: joints of the result, in this order; default: all actuated ones. The others are
+                fixed at 0.
             gravity: acceleration in the root frame [m/s^2], shape (3,).
-            armature: inertia of each joint's rotor and gear, as felt at the joint [kg m^2 or kg];
-                one for each of ``joints``, or one for all.
-            generic: True to use the generic way even where code can be generated.
+            armature: rotor and gear inertia reflected to each joint [kg m^2 or kg]; one per joint,
+                or a scalar.
+            generic: True to use the generic implementation even if code can be generated.
 
         Raises:
-            InvalidConfig: for a gravity that is not three finite numbers, or an armature that is
-                not finite and 0 or above, or of a wrong length.
-            UnknownJoint: for a name that is not among the joints.
+            InvalidConfig: a gravity that is not three finite numbers, or an armature that is
+                negative, not finite, or of wrong length.
+            UnknownJoint: a name that is not among the joints.
         """
         self.joint_names = tree.joint_names if joints is None else tuple(joints)
         for name in self.joint_names:
@@ -70,14 +70,14 @@ class InverseDynamics:
         arrays = pack(tree.packed, self.joint_names, {})
         bodies = bodies_of(arrays, _masses(tree), np.broadcast_to(rotor, (n,)).copy(), g)
         self._run, self.generated = dynamics_call(bodies, generic=generic)
-        """Whether code generated for this robot runs, or the slower generic way."""
+        """Whether generated code is used, or the slower generic implementation."""
         self._zero = np.zeros(n)
 
     def efforts(self, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
-        """Return the efforts that a motion needs [N m or N], shape (n,).
+        """Return the efforts of a motion [N m or N], shape (n,).
 
         Args:
-            q: joint values [rad or m], shape (n,).
+            q: joint positions [rad or m], shape (n,).
             v: velocities [rad/s or m/s], shape (n,).
             a: accelerations [rad/s^2 or m/s^2], shape (n,).
 
@@ -90,14 +90,14 @@ class InverseDynamics:
                 return tau
         except (TypeError, ValueError):
             pass
-        # Lists, integers, or what has no place here.
+        # Lists, integers, or invalid arguments.
         x = np.concatenate([self._checked(values) for values in (q, v, a)])
         if self._run(x, tau):
             raise RuntimeError("the kernel refuses its own kind of arrays")
         return tau
 
     def gravity(self, q: ArrayLike) -> Array:
-        """Return the efforts that hold the robot still at ``q`` [N m or N], shape (n,).
+        """Return the gravity compensation efforts at ``q`` [N m or N], shape (n,).
 
         Raises:
             InvalidCommand: the argument is not n numbers.

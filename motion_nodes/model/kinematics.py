@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where every frame of a robot is, and how it moves when a joint does.
+"""Forward kinematics and Jacobians.
 
-The numbers come from code generated for this one robot (:mod:`motion_nodes.kernels`): about a
+The results come from code generated for the robot (:mod:`motion_nodes.kernels`): about a
 microsecond for a call from Python, some tens of nanoseconds per configuration in a batch. Call
 :meth:`Kinematics.warm_up` while a node configures; afterwards no call compiles anything.
 """
@@ -28,22 +28,21 @@ class Kinematics:
     velocities to the velocity of the frame's origin and its angular velocity, in this order, both
     relative to the base and in the base's axes.
 
-    A NaN or infinite joint value, or one beyond 1e15 rad, is not an error here: it gives NaN in
-    what that joint moves, and nothing else is touched. Commands are checked where they enter a
-    node.
+    A NaN or infinite joint position, or one beyond 1e15 rad, is not an error here: it gives NaN in
+    the affected frames only. Commands are validated where they enter a node.
 
-    All methods may be called from several threads at once; batches release the GIL. Results are new
-    arrays, or the ``out`` that was given: C-contiguous float64 of the right shape.
+    All methods are thread-safe; batches release the GIL. Results are new arrays, or the given
+    ``out``: C-contiguous float64 of the right shape.
     """
 
     joint_names: tuple[str, ...]
-    """The joints of a configuration ``q``, in its order."""
+    """The joints of a configuration ``q``, in order."""
     frame_names: tuple[str, ...]
     """All frames (links) of the robot, the root first."""
     base: str
     """The frame that poses and velocities are relative to."""
     generated: bool
-    """Whether code generated for this robot runs, or the slower generic kernels."""
+    """Whether generated code is used, or the slower generic kernels."""
 
     def __init__(
         self,
@@ -54,20 +53,20 @@ class Kinematics:
         base: str | None = None,
         generic: bool = False,
     ) -> None:
-        """Prepare the kinematics of a tree. Code may be compiled: never do it in a control loop.
+        """Create the kinematics of a tree. Code may be compiled: never do it in a control loop.
 
         Args:
             tree: the robot.
-            joints: actuated joints that a configuration holds, in this order; default: all.
-            fixed: values of the other actuated joints [rad or m]; 0 where none is given.
+            joints: actuated joints of a configuration, in this order; default: all.
+            fixed: positions of the other actuated joints [rad or m]; default 0.
             base: frame that everything is relative to, anywhere in the tree; default: the root.
-            generic: True to use the generic kernels even where code can be generated.
+            generic: True to use the generic kernels even if code can be generated.
 
         Raises:
-            UnknownJoint: a name that is no actuated joint; mimic joints follow theirs.
-            UnknownFrame: ``base`` is no frame.
-            InvalidConfig: a joint twice, or both moving and fixed; a fixed value that is not
-                finite.
+            UnknownJoint: a name that is not an actuated joint; mimic joints follow theirs.
+            UnknownFrame: ``base`` is not a frame.
+            InvalidConfig: a duplicate joint, or one both moving and fixed; a fixed position that is
+                not finite.
         """
         self.joint_names = tree.joint_names if joints is None else tuple(joints)
         self.frame_names = tree.frame_names
@@ -93,16 +92,16 @@ class Kinematics:
         self._both: dict[str, Run] = {}
 
     def warm_up(self, frames: Sequence[str] | None = None) -> None:
-        """Compile or load all that later calls need, so that none of them has to.
+        """Compile or load the code of all later calls.
 
         The first time for a robot each frame takes some 0.1 s; later starts load from the cache on
         disk.
 
         Args:
-            frames: frames whose own pose or Jacobian will be asked for; default: all.
+            frames: frames whose own pose or Jacobian will be used; default: all.
 
         Raises:
-            UnknownFrame: lists the frames there are.
+            UnknownFrame: lists the frames.
         """
         self._calls.load_frames()
         for frame in self.frame_names if frames is None else frames:
@@ -160,7 +159,7 @@ class Kinematics:
         return J
 
     def pose_and_jacobian(self, q: ArrayLike, frame: str) -> tuple[Array, Array]:
-        """Return pose and Jacobian of a frame for little more than either of them.
+        """Return pose and Jacobian of a frame, at little more than the cost of one of them.
 
         Arguments and errors are those of :meth:`pose`.
         """
@@ -209,7 +208,7 @@ class Kinematics:
         return out
 
     def _retry(self, run: Run, q: ArrayLike, *results: Array) -> None:
-        """Run again with ``q`` made a float64 vector; or say what is wrong with it."""
+        """Run again with ``q`` converted to a float64 vector; or raise an error."""
         try:
             array = np.array(q, np.float64)
         except (TypeError, ValueError):
@@ -220,7 +219,7 @@ class Kinematics:
             raise RuntimeError("the kernel refuses its own kind of arrays")
 
     def _batch(self, Q: ArrayLike) -> Array:
-        """Return a batch of configurations as the code reads it."""
+        """Return a batch of configurations in the layout of the generated code."""
         try:
             array = np.ascontiguousarray(Q, np.float64)
         except (TypeError, ValueError):
@@ -240,7 +239,7 @@ class Kinematics:
         return f"{self._robot}: a {what} is {wanted} (joints: {joints}), got {shape}."
 
     def _find(self, known: dict[str, Run], frame: str) -> Run:
-        """Return the code for a frame; compile or load it if need be."""
+        """Return the code for a frame; compile or load it if necessary."""
         row = self._row(frame)
         if known is self._pose:
             return known.setdefault(frame, self._calls.pose(row))
@@ -260,7 +259,7 @@ class Kinematics:
 
 
 def _check_joints(tree: KinematicTree, joints: tuple[str, ...], fixed: Mapping[str, float]) -> None:
-    """Raise an error unless moving and fixed joints are actuated, different and finite."""
+    """Raise an error unless moving and fixed joints are actuated, distinct and finite."""
     for name in (*joints, *fixed):
         if name not in tree.joint_names:
             raise UnknownJoint(name, tree.joint_names, f"the actuated joints of {tree.name}")
@@ -276,7 +275,7 @@ def _check_joints(tree: KinematicTree, joints: tuple[str, ...], fixed: Mapping[s
 
 
 def _result(out: Array | None, shape: tuple[int, ...]) -> Array:
-    """Return ``out`` after a check, or a new array."""
+    """Return ``out`` after validation, or a new array."""
     if out is None:
         return np.empty(shape)
     _check_out(out, shape)

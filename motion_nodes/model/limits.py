@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the joints of a robot may do: position, velocity, effort, acceleration and jerk."""
+"""Joint limits: position, velocity, effort, acceleration and jerk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from motion_nodes.model.tree import Array, KinematicTree, frozen
 
 @dataclass(frozen=True, eq=False)
 class JointLimits:
-    """Limits of n joints as read-only arrays of shape (n,); infinity where there is none."""
+    """Limits of n joints as read-only arrays of shape (n,); infinite if unlimited."""
 
     names: tuple[str, ...]
     lower: Array
@@ -23,13 +23,13 @@ class JointLimits:
     upper: Array
     """Upper position limit [rad or m]."""
     velocity: Array
-    """Greatest speed [rad/s or m/s]."""
+    """Velocity limit [rad/s or m/s]."""
     effort: Array
-    """Greatest effort [N m or N]."""
+    """Effort limit [N m or N]."""
     acceleration: Array
-    """Greatest acceleration [rad/s^2 or m/s^2]."""
+    """Acceleration limit [rad/s^2 or m/s^2]."""
     jerk: Array
-    """Greatest jerk [rad/s^3 or m/s^3]."""
+    """Jerk limit [rad/s^3 or m/s^3]."""
 
     def __post_init__(self) -> None:
         """Freeze the arrays and check their lengths."""
@@ -55,7 +55,7 @@ class JointLimits:
         )
 
     def clip(self, q: ArrayLike) -> Array:
-        """Return positions moved to the nearest allowed ones; NaN stays NaN.
+        """Return positions clamped to their limits; NaN stays NaN.
 
         Args:
             q: positions [rad or m], shape (..., n).
@@ -70,20 +70,20 @@ class JointLimits:
 
         Args:
             q: positions [rad or m], shape (..., n).
-            tolerance: how far beyond a limit counts as within [rad or m].
+            tolerance: tolerance of the limits [rad or m].
         """
         values = self._checked(q)
         return bool(np.all((values >= self.lower - tolerance) & (values <= self.upper + tolerance)))
 
     def violations(self, q: ArrayLike, tolerance: float = 0.0) -> tuple[str, ...]:
-        """Say in words which positions are outside their limits.
+        """Return which positions are outside their limits, as text.
 
         Args:
             q: positions [rad or m], shape (n,).
-            tolerance: how far outside still counts as inside [rad or m].
+            tolerance: tolerance of the limits [rad or m].
 
         Returns:
-            One text per offending joint; empty when all is well.
+            One text per violation; empty if all are within limits.
         """
         values = self._checked(q)
         return tuple(
@@ -95,13 +95,13 @@ class JointLimits:
         )
 
     def select(self, names: Sequence[str]) -> JointLimits:
-        """Return the limits of some joints, in the order given.
+        """Return the limits of some joints, in the given order.
 
         Args:
             names: of the joints.
 
         Raises:
-            UnknownJoint: for a joint that has no limits here.
+            UnknownJoint: for a joint without limits here.
         """
         index = joint_indices(names, self.names)
         return JointLimits(
@@ -120,7 +120,7 @@ class JointLimits:
         return f"JointLimits({shown})"
 
     def _checked(self, q: ArrayLike) -> Array:
-        """Return ``q`` as floats, or say that its length is wrong."""
+        """Return ``q`` as floats, or raise an error for a wrong length."""
         values = np.asarray(q, dtype=np.float64)
         if values.shape[-1:] != (len(self.names),):
             raise InvalidCommand(
@@ -131,10 +131,10 @@ class JointLimits:
 
 
 def joint_indices(names: Iterable[str], among: Sequence[str], where: str = "") -> NDArray[np.intp]:
-    """Return where each name stands in ``among``, shape (len(names),).
+    """Return the index of each name in ``among``, shape (len(names),).
 
     Raises:
-        UnknownJoint: names the first one that is not there and the nearest that is.
+        UnknownJoint: names the first missing one and the closest existing one.
     """
     position = {name: i for i, name in enumerate(among)}
     found = []

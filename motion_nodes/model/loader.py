@@ -27,22 +27,22 @@ PATH_VARIABLE = "MOTION_NODES_ROBOT_PATH"
 
 
 def load_robot(name_or_path: str | Path, urdf: str | Path | None = None) -> Robot:
-    """Load a robot and check that all its parts agree.
+    """Load a robot and check its consistency.
 
     Args:
-        name_or_path: name of a robot on the search path, a robot's folder, or its robot.yaml; or
-            the XRDF, SRDF, Lula or cuRobo file of a robot that another system describes.
-        urdf: the URDF that goes with such a file; None: the one beside it, or that it names.
+        name_or_path: name of a robot on the search path, a robot's folder, or its robot.yaml; or an
+            XRDF, SRDF, Lula or cuRobo file.
+        urdf: the URDF for such a file; None: the one next to it, or named in it.
 
     Raises:
-        RobotNotFound: lists the robots there are.
-        InvalidDescription: names the file and the field that cannot be used.
-        InvalidConfig: when two robots on the search path have that name.
+        RobotNotFound: lists the available robots.
+        InvalidDescription: names the file and the invalid field.
+        InvalidConfig: two robots on the search path have that name.
     """
     file = _find(name_or_path)
-    # A robot's own file need not be read twice to tell what it is.
+    # The format of a robot's own file is known without reading it.
     if urdf is not None or file.name != ROBOT_FILE:
-        # Readers of other systems' files take as long to import as a robot to load.
+        # Readers of other formats are as slow to import as a robot is to load.
         from motion_nodes.model.import_robot import format_of, load_foreign
 
         if urdf is not None or format_of(file) is not None:
@@ -62,7 +62,7 @@ def available_robots() -> dict[str, Path]:
     """Return the robots on the search path: name -> its robot.yaml, sorted by name.
 
     Raises:
-        InvalidConfig: when two of them have one name; both files are named.
+        InvalidConfig: two of them have the same name; names both files.
     """
     found = _search()
     for name, files in found.items():
@@ -71,7 +71,7 @@ def available_robots() -> dict[str, Path]:
 
 
 def _find(name_or_path: str | Path) -> Path:
-    """Return the robot.yaml that is meant."""
+    """Return the robot.yaml for a name or path."""
     text = str(name_or_path)
     path = Path(name_or_path).expanduser()
     found = _search()
@@ -103,7 +103,7 @@ def _search() -> dict[str, list[Path]]:
 
 
 def _name_in(file: Path) -> str:
-    """Return the robot's name without decoding the file, which may be broken."""
+    """Return the robot's name without decoding the file, which may be invalid."""
     try:
         text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -113,7 +113,7 @@ def _name_in(file: Path) -> str:
 
 
 def _refuse_two(name: str, files: list[Path]) -> None:
-    """Refuse a name that two robots have."""
+    """Raise an error for a name that two robots have."""
     if len(files) > 1:
         raise InvalidConfig(
             f"two robots are called '{name}': {' and '.join(map(str, files))}. Rename one, take "

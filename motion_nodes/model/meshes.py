@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the mesh files are that a URDF names."""
+"""Location of mesh files named in a URDF."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from motion_nodes.errors import InvalidDescription
 
 
 def resolve_mesh(filename: str, directory: Path) -> Path:
-    """Return the file that a mesh's ``filename`` means.
+    """Return the file for a mesh's ``filename``.
 
     Args:
-        filename: ``package://<package>/<file>``, ``file://<absolute>``, an absolute path, or a
-            path relative to ``directory``.
+        filename: ``package://<package>/<file>``, ``file://<absolute>``, an absolute path, or a path
+            relative to ``directory``.
         directory: folder of the URDF.
 
     Raises:
-        InvalidDescription: when no such file exists; lists the places that were tried.
+        InvalidDescription: no such file exists; lists the places that were tried.
     """
     tried = _places(filename, directory)
     for path in tried:
@@ -35,10 +35,10 @@ def resolve_mesh(filename: str, directory: Path) -> Path:
 
 
 def with_absolute_meshes(urdf: str, directory: Path) -> str:
-    """Return a URDF's text in which relative mesh names have become ``file://`` addresses.
+    """Return a URDF's text with relative mesh names replaced by ``file://`` addresses.
 
-    Other programs (RViz, Foxglove) get the text without the file, so they do not know what a name
-    is relative to.
+    Other programs (RViz, Foxglove) get the text without the file, so they cannot resolve relative
+    names.
 
     Args:
         urdf: the text.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Jacobian of any pose by differences: for checks, and for what has no formula."""
+"""Numeric Jacobians by central differences, for checks and for functions without a formula."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from motion_nodes.model import dual_quaternion
 from motion_nodes.model.tree import Array
 
 STEP = 1e-5
-"""Balances what a central difference leaves out (its square) and rounding (one by it)."""
+"""Balance between truncation (quadratic) and rounding error (inverse) of a central difference."""
 
 
 def numeric_jacobian(pose: Callable[[Array], Array], q: ArrayLike, step: float = STEP) -> Array:
     """Return the geometric Jacobian of a pose by central differences.
 
     :meth:`motion_nodes.model.kinematics.Kinematics.jacobian` is exact and a thousand times faster;
-    this one needs no more than a function, such as ``lambda q: kinematics.pose(q, "tool")``.
+    this one only needs a function, such as ``lambda q: kinematics.pose(q, "tool")``.
 
-    The rotation between the two neighbours goes through the logarithm. Differences of its matrices,
-    quaternions or angles are no angular velocity.
+    The rotation between the two neighbours is converted by the logarithm. Differences of matrices,
+    quaternions or angles are no angular velocities.
 
     Args:
         pose: returns homogeneous matrices ``X_BF``, shape (4, 4).
-        q: joint values [rad or m], shape (n,).
+        q: joint positions [rad or m], shape (n,).
         step: [rad or m].
 
     Returns:
         Shape (6, n): linear velocity of the frame's origin, then angular velocity, in axes of B.
 
     Raises:
-        InvalidCommand: ``q`` is no vector of finite numbers, or ``step`` is not above 0.
+        InvalidCommand: ``q`` is not a vector of finite numbers, or ``step`` is not above 0.
     """
     at = np.asarray(q, dtype=np.float64)
     if at.ndim != 1 or not np.isfinite(at).all():

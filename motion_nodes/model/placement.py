@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which robot stands where, under which namespace, written as one word.
+"""Placements of robots: name, namespace and pose, as one word.
 
 ``franka``, ``jetbot@1,0,0`` and ``left:=franka@0,0.5,1.57`` are such words: a robot, optionally
 with a namespace before ``:=`` and with x, y [m] and yaw [rad] in the world after ``@``.
@@ -22,7 +22,7 @@ _NAMESPACE = re.compile(r"/?[A-Za-z][A-Za-z0-9_]*(/[A-Za-z][A-Za-z0-9_]*)*")
 
 @dataclass(frozen=True)
 class Placement:
-    """A robot, its namespace and its place in the world."""
+    """A robot, its namespace and its pose in the world."""
 
     robot: str
     """Name of a robot or path of its description."""
@@ -50,10 +50,10 @@ class Placement:
 
 
 def parse_placement(word: str) -> Placement:
-    """Read one placement.
+    """Parse one placement.
 
     Raises:
-        InvalidConfig: says which part was not understood.
+        InvalidConfig: names the invalid part.
     """
     namespace, found, rest = word.strip().rpartition(":=")
     if found and not _NAMESPACE.fullmatch(namespace):
@@ -74,10 +74,10 @@ def parse_placement(word: str) -> Placement:
 
 
 def parse_placements(words: Sequence[str]) -> tuple[Placement, ...]:
-    """Read several placements; no two may share a namespace.
+    """Parse several placements; namespaces must be unique.
 
     Raises:
-        InvalidConfig: says which.
+        InvalidConfig: names the conflict.
     """
     placements = tuple(parse_placement(word) for word in words if word.strip())
     if not placements:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses as homogeneous (4, 4) matrices: making, composing, inverting and reading them.
+"""Poses as homogeneous (4, 4) matrices: creation, composition, inversion and conversion.
 
-``X_AB`` is the pose of frame B in frame A; ``compose(X_AB, X_BC)`` is ``X_AC``.
-Quaternions are scalar last (``quat_xyzw``).
+``X_AB`` is the pose of frame B in frame A; ``compose(X_AB, X_BC)`` is ``X_AC``. Quaternions are
+scalar last (``quat_xyzw``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from motion_nodes.model.tree import Array
 Vector = Sequence[float] | Array
 
 MIN_QUATERNION = 1e-12
-"""A quaternion whose components are all smaller is taken for zero."""
+"""A quaternion whose components are all smaller counts as zero."""
 
 
 def from_xyz_rpy(xyz: Vector = (0.0, 0.0, 0.0), rpy: Vector = (0.0, 0.0, 0.0)) -> Array:
@@ -59,7 +59,7 @@ def from_xyz_quat(xyz: Vector, quat_xyzw: Vector) -> Array:
         ValueError: for a quaternion that is zero or not finite.
     """
     quaternion = np.asarray(quat_xyzw, dtype=np.float64)
-    # Scaled by its largest component first: squares of large or tiny finite numbers are not.
+    # Scaled by its largest component first, because squares may overflow or underflow.
     scale = float(np.abs(quaternion).max()) if quaternion.shape == (4,) else math.nan
     if not math.isfinite(scale) or scale < MIN_QUATERNION:
         raise ValueError(
@@ -134,7 +134,7 @@ def to_quat_xyzw(X_AB: Array) -> Array:
     """
     R = np.asarray(X_AB, dtype=np.float64)[..., :3, :3]
     if R.ndim == 2:
-        # In plain numbers, for arrays of a few take some twenty times as long.
+        # Plain floats: some twenty times as fast as small arrays.
         return np.array(_one_quaternion(*R.tolist()))
     xx, yy, zz = R[..., 0, 0], R[..., 1, 1], R[..., 2, 2]
     xy, yx, xz, zx = R[..., 0, 1], R[..., 1, 0], R[..., 0, 2], R[..., 2, 0]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of RMPflow, named and grouped as in the configuration files of Isaac Sim.
+"""Parameters of RMPflow, named and grouped as in the configuration files of Isaac Sim.
 
-Defaults are those of the Franka. Each group checks itself when it is made, so a bad parameter never
-gets as far as a policy. What a parameter does is told by the formula that it stands in:
+Defaults are those of the Franka. Each group is validated on construction, so an invalid parameter
+never reaches a policy. For the meaning of a parameter see its formula in
 :mod:`motion_nodes.rmpflow.rmps`.
 
 Source of names and values: RMPflow configuration of the Franka in Isaac Sim.
@@ -21,10 +21,10 @@ _DIVISORS = ("length_scale", "std_dev", "_eps", "_region", "_thresh", "_radius",
 
 
 class _Checked:
-    """A group of numbers that must not be negative; those that are divided by are above zero."""
+    """A group of non-negative numbers; divisors must be above zero."""
 
     def __post_init__(self) -> None:
-        """Refuse what no formula can work with."""
+        """Validate the numbers."""
         group = _GROUP_OF.get(type(self).__name__, type(self).__name__)
         for item in dataclasses.fields(self):  # type: ignore[arg-type]
             value = getattr(self, item.name)
@@ -37,10 +37,15 @@ def _divides(name: str) -> bool:
 
 
 def check_number(name: str, value: object, *, above_zero: bool = False) -> float:
-    """Return a parameter as a number.
+    """Return a validated parameter.
+
+    Args:
+        name: of the parameter.
+        value: its value.
+        above_zero: whether zero is excluded.
 
     Raises:
-        InvalidConfig: it is no finite number, or negative, or zero where it is divided by.
+        InvalidConfig: not a finite number, negative, or zero for a divisor.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidConfig(f"{name} is {value!r}; a number is needed.")
@@ -52,7 +57,7 @@ def check_number(name: str, value: object, *, above_zero: bool = False) -> float
 
 @dataclass(frozen=True)
 class CspaceTarget(_Checked):
-    """Towards a posture, and inertia of the joints."""
+    """Attraction to a posture, and inertia of the joints."""
 
     metric_scalar: float = 50.0
     position_gain: float = 100.0  # [1/s^2]
@@ -63,7 +68,7 @@ class CspaceTarget(_Checked):
 
 @dataclass(frozen=True)
 class JointLimit(_Checked):
-    """Away from both ends of each joint; lengths are parts of the joint's range."""
+    """Repulsion from both limits of each joint; lengths are fractions of the joint's range."""
 
     metric_scalar: float = 1000.0
     metric_length_scale: float = 0.01
@@ -77,7 +82,7 @@ class JointLimit(_Checked):
 
 @dataclass(frozen=True)
 class JointVelocityCap(_Checked):
-    """Slows joints that get too fast."""
+    """Damping of joints close to their velocity limits."""
 
     max_velocity: float = 4.0  # [rad/s]
     velocity_damping_region: float = 1.5  # [rad/s]
@@ -85,7 +90,7 @@ class JointVelocityCap(_Checked):
     metric_weight: float = 100.0
 
     def __post_init__(self) -> None:
-        """Check, too, that damping does not begin below zero."""
+        """Also check that damping does not begin below zero."""
         super().__post_init__()
         if self.velocity_damping_region > self.max_velocity:
             raise InvalidConfig(
@@ -97,7 +102,7 @@ class JointVelocityCap(_Checked):
 
 @dataclass(frozen=True)
 class TargetSettings(_Checked):
-    """The tool towards a position."""
+    """Attraction of the tool to a position."""
 
     accel_p_gain: float = 30.0  # [m/s^2]
     accel_d_gain: float = 85.0  # [1/s]
@@ -110,7 +115,7 @@ class TargetSettings(_Checked):
     proximity_metric_boost_length_scale: float = 0.02  # [m]
 
     def __post_init__(self) -> None:
-        """Check, too, that what is a share is one."""
+        """Also check the range of ``min_metric_alpha``."""
         super().__post_init__()
         if self.min_metric_alpha > 1.0:
             raise InvalidConfig(
@@ -120,7 +125,7 @@ class TargetSettings(_Checked):
 
 @dataclass(frozen=True)
 class AxisTarget(_Checked):
-    """The axes of the tool towards an orientation."""
+    """Attraction of the tool's axes to an orientation."""
 
     accel_p_gain: float = 210.0  # [1/s^2]
     accel_d_gain: float = 60.0  # [1/s]
@@ -131,7 +136,7 @@ class AxisTarget(_Checked):
 
 @dataclass(frozen=True)
 class Collision(_Checked):
-    """Spheres away from obstacles; ``metric_scalar`` 0 turns it off."""
+    """Repulsion of spheres from obstacles; ``metric_scalar`` 0 disables it."""
 
     damping_gain: float = 50.0  # [1/s]
     damping_std_dev: float = 0.04  # [m]
@@ -147,9 +152,9 @@ class Collision(_Checked):
 
 @dataclass(frozen=True)
 class SelfCollision(Collision):
-    """Links away from each other, by their spheres; with ``metric_scalar`` 0 it is off.
+    """Repulsion of links from each other, by their spheres; ``metric_scalar`` 0 disables it.
 
-    Isaac Sim has no such leaf: in files without it, it is off.
+    Isaac Sim has no such RMP: it is disabled in files without it.
     """
 
     damping_std_dev: float = 0.02  # [m]
@@ -160,7 +165,7 @@ class SelfCollision(Collision):
 
 @dataclass(frozen=True)
 class Damping(_Checked):
-    """Slows the tool, more the faster it is, and gives it inertia."""
+    """Damping of the tool, increasing with its velocity, and inertia."""
 
     accel_d_gain: float = 30.0  # [1/m]
     metric_scalar: float = 50.0  # [s/m]
@@ -169,7 +174,7 @@ class Damping(_Checked):
 
 @dataclass(frozen=True)
 class Resolve(_Checked):
-    """From all leaves to one acceleration of the joints."""
+    """Resolution of all RMPs to joint accelerations."""
 
     max_acceleration_norm: float = 50.0  # [rad/s^2]
     projection_tolerance: float = 0.01
@@ -178,7 +183,7 @@ class Resolve(_Checked):
 
 @dataclass(frozen=True)
 class BodyCapsule:
-    """A part of the robot that stands still in its base frame."""
+    """A part of the robot that is fixed in its base frame."""
 
     name: str
     pt1: tuple[float, float, float]
@@ -189,7 +194,7 @@ class BodyCapsule:
     """Radius [m]."""
 
     def __post_init__(self) -> None:
-        """Refuse numbers that make no capsule."""
+        """Validate the numbers."""
         check_number(f"body_cylinders '{self.name}': radius", self.radius, above_zero=True)
         if not all(math.isfinite(x) for x in (*self.pt1, *self.pt2)):
             raise InvalidConfig(f"body_cylinders '{self.name}': its points must be finite numbers.")
@@ -197,7 +202,7 @@ class BodyCapsule:
 
 @dataclass(frozen=True)
 class BodyController:
-    """A frame that keeps away from the body capsules."""
+    """A frame that avoids the body capsules."""
 
     name: str
     """Name of the frame."""
@@ -205,7 +210,7 @@ class BodyController:
     """Radius of the sphere about the frame's origin [m]."""
 
     def __post_init__(self) -> None:
-        """Refuse a radius that is none."""
+        """Validate the radius."""
         check_number(f"body_collision_controllers '{self.name}': radius", self.radius)
 
 
@@ -223,20 +228,21 @@ class RmpflowSettings:
     damping_rmp: Damping = field(default_factory=Damping)
     canonical_resolve: Resolve = field(default_factory=Resolve)
     joint_limit_buffers: tuple[float, ...] = (0.01,)
-    """Taken off both ends of each joint's range; a single one stands for all joints [rad or m]."""
+    """Reduction of each joint's range at both ends; a single value applies to all joints [rad or
+    m]."""
     default_posture: str = "home"
-    """Named state of the robot that is tended to where no posture was asked for. Ours; it should be
-    far from limits and singularities."""
+    """Named state used as the default posture. Not in Isaac Sim; it should be far from limits and
+    singularities."""
     body_cylinders: tuple[BodyCapsule, ...] = ()
     body_collision_controllers: tuple[BodyController, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse buffers that are none."""
+        """Validate the buffers."""
         for index, buffer in enumerate(self.joint_limit_buffers):
             check_number(f"joint_limit_buffers[{index}]", buffer)
 
     def parameters(self) -> dict[str, float]:
-        """Return all numbers of the leaves and of the resolve, as ``group.parameter``."""
+        """Return all parameters of the RMPs and of the resolution, as ``group.parameter``."""
         return {
             f"{group}.{item.name}": getattr(getattr(self, group), item.name)
             for group in GROUPS
@@ -245,14 +251,13 @@ class RmpflowSettings:
         }
 
     def with_parameters(self, values: Mapping[str, float]) -> RmpflowSettings:
-        """Return settings in which some parameters are others; all are checked before.
+        """Return settings with some parameters replaced, after validation of all.
 
         Args:
             values: by ``group.parameter``, such as ``target_rmp.accel_p_gain``.
 
         Raises:
-            InvalidConfig: a name that is none (with the nearest one), or a value that is not
-                allowed.
+            InvalidConfig: an unknown name (with the closest existing one), or an invalid value.
         """
         known = self.parameters()
         groups: dict[str, dict[str, float]] = {}

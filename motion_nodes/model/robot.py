@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot as the rest of the suite sees it: frozen, complete and checked."""
+"""The robot model of the suite: immutable, complete and validated."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ class Group:
     joints: tuple[str, ...]
     """Joint names from base to tip."""
     indices: NDArray[np.intp]
-    """Where these joints stand among the robot's ``joint_names``, shape (n,)."""
+    """Indices of these joints in the robot's ``joint_names``, shape (n,)."""
     limits: JointLimits
     base: str | None
-    """First link of the chain, None where the joints form none."""
+    """First link of the chain, None if the joints form no chain."""
     tip: str | None
-    """Last link of the chain, None where the joints form none."""
+    """Last link of the chain, None if the joints form no chain."""
     aliases: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class JointDrive:
-    """How the drive of one joint behaves.
+    """Properties of one joint's drive.
 
-    Law: ``tau = kp (q* - q) + kd (v* - v) + effort``, ``|tau| <= max_effort``; which gains act
-    depends on the mode, see :meth:`gains`.
+    Control law: ``tau = kp (q* - q) + kd (v* - v) + effort``, ``|tau| <= max_effort``; the gains in
+    effect depend on the mode, see :meth:`gains`.
     """
 
     joint: str
@@ -53,11 +53,11 @@ class JointDrive:
     damping: float
     """Velocity gain [N m s/rad or N s/m]."""
     armature: float
-    """Inertia of rotor and gear as felt at the joint [kg m^2 or kg]."""
+    """Rotor and gear inertia reflected to the joint [kg m^2 or kg]."""
     max_effort: float
     """Effort limit [N m or N], that of the URDF."""
     kp: float = 0.0
-    """Position gain of the suite's own PID, where it commands efforts [N m/rad or N/m]."""
+    """Position gain of the suite's own PID, if it commands efforts [N m/rad or N/m]."""
     ki: float = 0.0
     """Integral gain of that PID [N m/(rad s) or N/(m s)]."""
     kd: float = 0.0
@@ -65,11 +65,11 @@ class JointDrive:
 
     @property
     def passive(self) -> bool:
-        """True for a joint that nothing moves: its drive takes no command."""
+        """True for a joint without a drive: it accepts no command."""
         return self.max_effort == 0.0
 
     def gains(self, mode: DriveMode | None = None) -> tuple[float, float]:
-        """Return kp and kd that act in a mode; None means the mode after start."""
+        """Return kp and kd in effect in a mode; None: the mode after start."""
         mode = mode or self.mode
         if mode == "position":
             return self.stiffness, self.damping
@@ -78,7 +78,7 @@ class JointDrive:
 
 @dataclass(frozen=True, eq=False)
 class Robot:
-    """One robot; made by :func:`motion_nodes.model.loader.load_robot`."""
+    """A robot; created by :func:`motion_nodes.model.loader.load_robot`."""
 
     name: str
     kind: str
@@ -98,43 +98,43 @@ class Robot:
     drives: tuple[JointDrive, ...]
     """One per joint, in the order of ``joint_names``."""
     states: Mapping[str, Mapping[str, float]]
-    """Named states as the file gives them: joint -> position [rad or m]."""
+    """Named states from the file: joint -> position [rad or m]."""
     home: Array
     """Rest position [rad or m], shape (n,), read-only."""
     spheres: Mapping[str, tuple[Sphere, ...]]
     """Collision spheres: link -> (x, y, z, radius) in the link's frame [m]."""
     base: BaseSpec | None = None
-    """The mobile base, or None for a robot that stands still."""
+    """The mobile base, or None for a fixed robot."""
 
     @property
     def base_joints(self) -> tuple[str, ...]:
-        """Wheel and steering joints of the mobile base, which its controller commands."""
+        """Wheel and steering joints of the mobile base, commanded by its controller."""
         return () if self.base is None else self.base.wheel_names + self.base.steering_names
 
     @property
     def passive_joints(self) -> tuple[str, ...]:
-        """Joints that nothing moves, such as casters: reported, never commanded."""
+        """Joints without a drive, such as casters: reported, never commanded."""
         return self.description.passive_joints
 
     @property
     def arm_joints(self) -> tuple[str, ...]:
-        """Joints that a joint controller leads: neither the mobile base's nor passive ones."""
+        """Joints of the joint controller: neither the mobile base's nor passive ones."""
         others = {*self.base_joints, *self.passive_joints}
         return tuple(name for name in self.joint_names if name not in others)
 
     @property
     def base_frame(self) -> str:
-        """Link that the robot's poses are given in."""
+        """Reference link of the robot's poses."""
         return self.description.frames.base
 
     @property
     def tool_frame(self) -> str | None:
-        """Link that tasks are given for, if there is one."""
+        """Default tool link, if there is one."""
         return self.description.frames.tool
 
     @property
     def state_names(self) -> tuple[str, ...]:
-        """Names that :meth:`named_state` knows."""
+        """Names accepted by :meth:`named_state`."""
         return tuple(self.states)
 
     def group(self, name: str) -> Group:
@@ -154,14 +154,14 @@ class Robot:
 
         Args:
             name: as in ``state_names``.
-            group: name or alias of a group; None means all joints.
+            group: name or alias of a group; None: all joints.
 
         Returns:
             Read-only positions [rad or m] over ``joint_names``, or over the group's joints; joints
-            that the state does not name stand as in ``home``.
+            that the state does not contain are as in ``home``.
 
         Raises:
-            UnknownState: lists the states, or those that say something about the group.
+            UnknownState: lists the states, or those with joints of the group.
             UnknownGroup: lists the groups.
         """
         chosen = self.group(group) if group is not None else None
@@ -176,11 +176,11 @@ class Robot:
         return frozen(values if chosen is None else values[chosen.indices])
 
     def chain(self, base: str, tip: str) -> tuple[Joint, ...]:
-        """Return the joints, fixed ones too, from one link down to another.
+        """Return the joints from one link down to another, including fixed ones.
 
         Raises:
-            UnknownFrame: for a name that is no link.
-            InvalidDescription: when ``tip`` is not below ``base``.
+            UnknownFrame: for a name that is not a link.
+            InvalidDescription: ``tip`` is not below ``base``.
         """
         return self.tree.path(base, tip)
 
@@ -188,22 +188,22 @@ class Robot:
         """Return the drive of a joint.
 
         Raises:
-            UnknownJoint: lists the joints there are.
+            UnknownJoint: lists the joints.
         """
         return self.drives[int(self.indices([joint])[0])]
 
     def indices(self, joints: tuple[str, ...] | list[str]) -> NDArray[np.intp]:
-        """Return where joints stand in ``joint_names``, shape (len(joints),).
+        """Return the indices of joints in ``joint_names``, shape (len(joints),).
 
         Raises:
-            UnknownJoint: lists the joints there are.
+            UnknownJoint: lists the joints.
         """
         return joint_indices(joints, self.joint_names, self.name)
 
     def mesh_path(self, filename: str) -> Path:
-        """Return the file of a mesh that the URDF names.
+        """Return the file of a mesh named in the URDF.
 
         Raises:
-            InvalidDescription: when there is no such file; lists where it was looked for.
+            InvalidDescription: no such file; lists the places that were tried.
         """
         return resolve_mesh(filename, self.directory)

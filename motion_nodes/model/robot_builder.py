@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Join a decoded robot.yaml and a kinematic tree to a :class:`Robot`; check that they agree."""
+"""Combine a decoded robot.yaml and a kinematic tree to a :class:`Robot`, with checks."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def assemble(
     """Return the robot.
 
     Args:
-        file: the robot.yaml, for errors and as the place of the robot's other files.
-        description: what it says.
-        tree: what the URDF says.
+        file: the robot.yaml, for errors and to locate the robot's other files.
+        description: its content.
+        tree: of the URDF.
         urdf: text of the URDF.
         spheres: collision spheres by link.
 
     Raises:
-        InvalidDescription: names the file, the field and what is allowed.
+        InvalidDescription: names the file, the field and the allowed values.
     """
     check = Agreement(file, description, tree)
     base = base_of(file, description)
@@ -73,11 +73,10 @@ def assemble(
 
 
 def base_of(file: Path, description: RobotDescription) -> BaseSpec | None:
-    """Return the block ``base`` as the class that the robot's kind asks for.
+    """Return the block ``base`` as the class of the robot's kind.
 
     Raises:
-        InvalidDescription: for an arm with a base, a base without one, or a field that does not
-            fit.
+        InvalidDescription: an arm with a base, a base without one, or an invalid field.
     """
     kind = description.kind
     if kind == "arm":
@@ -125,7 +124,10 @@ def _states(check: Agreement, limits: JointLimits) -> dict[str, Mapping[str, flo
 
 
 def _home(check: Agreement, limits: JointLimits) -> Array:
-    """Return ``home``; a joint that it does not name stands at the allowed value nearest zero."""
+    """Return ``home``.
+
+    Joints that it does not contain are at the allowed position closest to zero.
+    """
     home = limits.clip(np.zeros(len(limits.names)))
     for joint, value in check.description.named_states.get("home", {}).items():
         if joint in limits.names:
@@ -163,7 +165,7 @@ def _groups(check: Agreement, limits: JointLimits) -> dict[str, Group]:
 
 
 def _check_chain(check: Agreement, given: GroupDescription, path: str) -> None:
-    """Refuse a base and tip that are not the ends of the group's joints."""
+    """Reject a base and tip that are not the ends of the group's joints."""
     check.link(given.base, f"{path}.base")
     check.link(given.tip, f"{path}.tip")
     if given.base is None or given.tip is None:
@@ -184,11 +186,11 @@ def _check_chain(check: Agreement, given: GroupDescription, path: str) -> None:
 
 
 _DRIVE_NUMBERS = ("stiffness", "damping", "armature", "kp", "ki", "kd")
-"""Fields of a drive with a number for each joint."""
+"""Fields of a drive with one number per joint."""
 
 
 def _drives(check: Agreement, limits: JointLimits) -> tuple[JointDrive, ...]:
-    """Return one drive per joint; that of a passive joint can do nothing."""
+    """Return one drive per joint; that of a passive joint has no effect."""
     drives: dict[str, JointDrive] = {}
     for i, given in enumerate(check.description.drives):
         path = f"drives[{i}]"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a robot's folder: robot.yaml, URDF, spheres and what else belongs there, all or nothing."""
+"""Write a robot's folder: robot.yaml, URDF, spheres and further files, atomically."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPHERES_COMMENT = "Collision spheres: link -> [x, y, z, radius] in the link's fr
 
 
 def description_data(description: RobotDescription) -> dict[str, Any]:
-    """Return what stands in a robot.yaml: the fields that are not as by default."""
+    """Return the content of a robot.yaml: the fields that differ from their defaults."""
     data = _without_defaults(description)
     return data if description.base is None else {**data, "base": description.base}
 
@@ -41,16 +41,16 @@ def write_robot_folder(
 ) -> None:
     """Write a robot's folder, which must not exist yet.
 
-    The files are written beside it and put in place by one renaming, so that there is never half a
-    folder.
+    The files are written to a temporary folder that is then renamed, so that no partial folder can
+    exist.
 
     Args:
-        folder: to be made.
+        folder: to be created.
         description: the robot.yaml.
-        urdf: text of the URDF, its meshes given so that they are found from the new folder.
-        spheres: by link; written where the description names a file for them.
+        urdf: text of the URDF, with mesh names that are valid from the new folder.
+        spheres: by link; written if the description names a file for them.
         comment: put above the robot.yaml.
-        more: texts of more files by their name.
+        more: texts of further files by name.
 
     Raises:
         InvalidConfig: the folder exists, or cannot be written.
@@ -82,15 +82,15 @@ def write_robot_folder(
 
 
 def with_meshes_from(urdf: str, directory: Path, folder: Path, where: str) -> str:
-    """Return a URDF whose meshes are found from another folder.
+    """Return a URDF with mesh names that are valid from another folder.
 
-    Meshes that are not found from where they were stay as they are named.
+    Names of missing meshes are unchanged.
 
     Args:
         urdf: text of the URDF.
-        directory: folder where it was.
-        folder: folder where it will be.
-        where: what to call it in errors.
+        directory: its original folder.
+        folder: its new folder.
+        where: name of the URDF, for errors.
     """
     root = parse_xml(urdf, where)
     changed = False
@@ -105,7 +105,7 @@ def with_meshes_from(urdf: str, directory: Path, folder: Path, where: str) -> st
 
 
 def _without_defaults(block: Any) -> dict[str, Any]:
-    """Return the fields of a block that are not as by default."""
+    """Return the fields of a block that differ from their defaults."""
     data = {}
     for field in dataclasses.fields(block):
         value = getattr(block, field.name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheels of a holonomic robot: what robot.yaml leaves open, its URDF says."""
+"""Wheels of a holonomic robot, with missing values from its URDF."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from motion_nodes.model.tree import Array, KinematicTree
 
 @dataclass(frozen=True)
 class WheelPlace:
-    """Where a wheel stands, in a robot's base frame."""
+    """Pose of a wheel in a robot's base frame."""
 
     position: Array
     """Middle of the wheel [m], shape (3,)."""
@@ -26,13 +26,12 @@ class WheelPlace:
 
 
 def complete(check: Agreement, spec: HolonomicSpec) -> HolonomicSpec:
-    """Return the spec with every wheel's joint, radius and roller angle filled in.
+    """Return the spec with every wheel's joint, radius and roller angle.
 
     Without ``wheels`` all joints with ``<mecanum>`` in the URDF are wheels, in their order there.
 
     Raises:
-        InvalidDescription: for no wheels, a wheel without a radius, or numbers that contradict the
-            URDF's.
+        InvalidDescription: no wheels, a wheel without a radius, or values that contradict the URDF.
     """
     tree = check.tree
     wheels = spec.wheels or tuple(
@@ -48,7 +47,7 @@ def complete(check: Agreement, spec: HolonomicSpec) -> HolonomicSpec:
 
 
 def _complete(check: Agreement, wheel: RollerWheel) -> RollerWheel:
-    """Fill in one wheel."""
+    """Complete one wheel."""
     rollers = check.tree.joints[wheel.joint].rollers
     path = f"base.wheels: '{wheel.joint}'"
     if rollers is None:
@@ -66,7 +65,7 @@ def _complete(check: Agreement, wheel: RollerWheel) -> RollerWheel:
 
 
 def wheel_place(tree: KinematicTree, joint: str, base: str) -> WheelPlace:
-    """Return where a wheel stands in the base frame.
+    """Return the position and axis of a wheel in the base frame.
 
     Args:
         tree: the robot's.
@@ -74,9 +73,9 @@ def wheel_place(tree: KinematicTree, joint: str, base: str) -> WheelPlace:
         base: link of the base frame, anywhere in the tree.
 
     Raises:
-        UnknownJoint: for a joint that is none.
-        UnknownFrame: for a base that is no link.
-        InvalidDescription: when a joint that moves stands between base and wheel.
+        UnknownJoint: an unknown joint.
+        UnknownFrame: a base that is not a link.
+        InvalidDescription: a moving joint between base and wheel.
     """
     X_RB, above_base = _from_root(tree, base)
     X_RP, above_wheel = _from_root(tree, tree.joint(joint).parent)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinematic tree of a robot: links, joints and shapes as frozen, checked values.
+"""The kinematic tree of a robot: links, joints and shapes as immutable, validated values.
 
 A pose is a homogeneous ``(4, 4)`` matrix everywhere in the core; ``X_AB`` is the pose of B in A.
-The tree is read from a URDF by :mod:`motion_nodes.model.urdf.urdf`; nothing here knows XML.
+The tree is read from a URDF by :mod:`motion_nodes.model.urdf.urdf`; this module does not depend on
+XML.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def frozen(values: object, shape: tuple[int, ...] | None = None) -> Array:
 
 
 class JointKind(enum.IntEnum):
-    """What a joint lets its child do; the numbers are those of the packed arrays."""
+    """Type of a joint; the numbers are those of the packed arrays."""
 
     FIXED = 0
     REVOLUTE = 1
@@ -51,7 +52,7 @@ class Box:
         y: float | None = None,
         z: float | None = None,
     ) -> None:
-        """Make a box of three lengths, ``Box(0.4, 0.02, 0.8)``, or of one tuple of them."""
+        """Create from three lengths, ``Box(0.4, 0.02, 0.8)``, or one tuple of them [m]."""
         edges = size if y is None and z is None else (size, y, z)
         object.__setattr__(self, "size", edges)
 
@@ -95,7 +96,7 @@ class Shape:
     X_LG: Array
     """Pose of the geometry in the link, shape (4, 4)."""
     rgba: tuple[float, float, float, float] | None = None
-    """Colour in 0..1, or None where the URDF gives none."""
+    """Colour in 0..1, or None if the URDF has none."""
     name: str = ""
 
 
@@ -132,13 +133,13 @@ class Mimic:
 
 @dataclass(frozen=True)
 class Rollers:
-    """The rollers on the rim of an omni or mecanum wheel, which its joint turns."""
+    """Rollers on the rim of an omni or mecanum wheel."""
 
     radius: float
     """Rolling radius of the wheel, to the outside of the rollers [m]."""
     angle_deg: float = 90.0
-    """From the wheel's axis to the axis of the roller that touches the floor, counter-clockwise as
-    seen from above [deg]; 90 for an omni wheel."""
+    """From the wheel's axis to the axis of the roller in contact with the floor, counter-clockwise
+    as seen from above [deg]; 90 for an omni wheel."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ class Joint:
 
     @property
     def movable(self) -> bool:
-        """True for a joint that moves, whether it is commanded or mimics another."""
+        """True for a joint that moves, whether commanded or mimicking."""
         return self.kind is not JointKind.FIXED
 
 
@@ -178,7 +179,7 @@ class Joint:
 class PackedTree:
     """The tree as flat read-only arrays, one row per frame (= link), parents before children.
 
-    This is what kernels and their generator read. Row 0 is the root; ``parent[0] == -1``.
+    The input of kernels and code generators. Row 0 is the root; ``parent[0] == -1``.
     """
 
     frame_names: tuple[str, ...]
@@ -193,19 +194,19 @@ class PackedTree:
     axis: Array
     """Unit axis in the joint frame, shape (f, 3); zero for fixed."""
     q_index: NDArray[np.int32]
-    """Which element of ``q`` moves the joint; -1 for fixed, shape (f,)."""
+    """Index of the joint in ``q``; -1 for fixed, shape (f,)."""
     multiplier: Array
-    """Joint value = multiplier * q[q_index] + offset, shape (f,)."""
+    """Joint displacement = multiplier * q[q_index] + offset, shape (f,)."""
     offset: Array
     """See ``multiplier``, shape (f,)."""
 
 
 @dataclass(frozen=True)
 class KinematicTree:
-    """All links and joints of a robot, joined to one tree.
+    """All links and joints of a robot as one tree.
 
     Raises:
-        InvalidDescription: when the joints do not form one tree over the links.
+        InvalidDescription: the joints do not form one tree over the links.
     """
 
     name: str
@@ -218,7 +219,7 @@ class KinematicTree:
     """Actuated joints (movable, not mimicking) in the order of their links."""
 
     def __post_init__(self) -> None:
-        """Check that this is one tree, and put its frames in order."""
+        """Check that this is one tree, and sort its frames."""
         root, order = _topological_order(self.name, self.links, self.joints)
         by_child = {joint.child: joint for joint in self.joints.values()}
         actuated = tuple(
@@ -242,10 +243,10 @@ class KinematicTree:
         return {joint.child: joint for joint in self.joints.values()}
 
     def joint(self, name: str) -> Joint:
-        """Return the joint of that name.
+        """Return the joint with a name.
 
         Raises:
-            UnknownJoint: lists the joints there are.
+            UnknownJoint: lists the joints.
         """
         try:
             return self.joints[name]
@@ -253,10 +254,10 @@ class KinematicTree:
             raise UnknownJoint(name, self.joints, self.name) from None
 
     def link(self, name: str) -> Link:
-        """Return the link of that name.
+        """Return the link with a name.
 
         Raises:
-            UnknownFrame: lists the links there are.
+            UnknownFrame: lists the links.
         """
         try:
             return self.links[name]
@@ -267,8 +268,8 @@ class KinematicTree:
         """Return the joints from ``base`` down to ``tip``.
 
         Raises:
-            UnknownFrame: for a name that is no link.
-            InvalidDescription: when ``tip`` is not below ``base``.
+            UnknownFrame: a name that is not a link.
+            InvalidDescription: ``tip`` is not below ``base``.
         """
         self.link(base)
         self.link(tip)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strict conversion of plain data (from YAML) into a frozen dataclass, with errors for people."""
+"""Strict conversion of plain data (from YAML) to a frozen dataclass, with readable errors."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ T = TypeVar("T")
 
 
 def decode(data: object, into: type[T], where: str, path: str = "") -> T:
-    """Convert plain data into a dataclass; nothing is guessed and nothing is ignored.
+    """Convert plain data to a dataclass; unknown fields are errors.
 
     Args:
         data: dicts, lists, text and numbers.
         into: the dataclass.
         where: the file, for errors.
-        path: where in the file the data stands; empty for the whole of it.
+        path: path of the data in the file; empty for the whole file.
 
     Raises:
-        InvalidDescription: ``<file>: <path> ...`` for an unknown field (with the nearest one), a
-            missing field, a wrong type, a number that is not finite or out of its bounds.
+        InvalidDescription: ``<file>: <path> ...`` for an unknown field (with the closest existing
+            one), a missing field, a wrong type, a number that is not finite or out of range.
     """
     _refuse_unknown(data, into, where, path)
     return typing.cast(T, _convert(data, into, where, path))
@@ -43,7 +43,7 @@ def _convert(data: object, into: Any, where: str, prefix: str) -> Any:
 
 
 def _refuse_unknown(data: object, kind: Any, where: str, path: str) -> None:
-    """Walk data and types together; refuse unknown fields and numbers that are not finite."""
+    """Reject unknown fields and numbers that are not finite, recursively."""
     if isinstance(data, float) and not math.isfinite(data):
         raise InvalidDescription(f"{where}: {path} is {data}; a finite number is needed.")
     kind = _bare(kind)
@@ -86,7 +86,7 @@ def _refuse_unknown_in_mapping(
     for key, value in data.items():
         _refuse_unknown(value, inner, where, prefix + key)
         if inner is not None:
-            # msgspec does not tell the key of a mapping, so its values are tried one by one.
+            # msgspec does not report the key of a mapping, so its values are converted one by one.
             _convert(value, inner, where, prefix + key)
 
 
@@ -118,13 +118,13 @@ _FRIENDLY = {
 
 
 def _reworded(message: str, data: object, prefix: str) -> str:
-    """Turn msgspec's text into ours: path first, plain words, and what was given."""
+    """Return a message of msgspec in our format: path first, then the problem and the value."""
     text, _, path = message.partition(" - at `")
     path = path.rstrip("`").removeprefix("$").removeprefix(".")
     for word, friendly in _FRIENDLY.items():
         text = text.replace(word, friendly)
     text = text.replace("Object missing required field", "is missing the field")
-    # The one pattern in use; a regular expression is no answer for a person.
+    # The only pattern in use; described in words instead of a regular expression.
     text = re.sub(
         r"text matching regex '\^\[a-z\]\[a-z0-9_\]\*\$'",
         "lower-case letters, digits and underscores, a letter first",
@@ -141,7 +141,7 @@ def _reworded(message: str, data: object, prefix: str) -> str:
 
 
 def _value_at(data: Any, path: str) -> object:
-    """Return the value at a path such as ``a.b[2].c``, or None where it cannot be followed."""
+    """Return the value at a path such as ``a.b[2].c``, or None if it does not exist."""
     for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
         try:
             data = data[name] if name else data[int(index)]

@@ -381,7 +381,7 @@ class RmpflowPolicyNode(RobotNode[Any]):
 
     def _make_news(self) -> PolicyNews:
         follower = self._follower
-        wish, view = follower.wish, None if follower.silent else follower.policy.view()
+        wish, view = follower.command, None if follower.silent else follower.policy.view()
         servo = wish if wish is not None and wish.servo else None
         return PolicyNews(follower.phase, follower.text, follower.errors, servo, view)
 

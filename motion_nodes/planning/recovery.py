@@ -248,7 +248,7 @@ class _Search:
             metric = np.ones(len(q)) if not attempt else self._rng.uniform(0.2, 2.0, len(q))
             dq = _least_motion(A * metric, push, low / metric, high / metric) * metric
             for share in (1.0, 0.5, 0.25, 0.1):
-                there = self._tidied(q + share * dq)
+                there = self._clamped(q + share * dq)
                 if self._lack(there) < here - _LEAST_PROGRESS and self._monotone(q, there):
                     return np.asarray(there)
         return None
@@ -292,7 +292,7 @@ class _Search:
         high = np.clip(limits.upper - q, -_INWARD, most)
         return np.minimum(low, high), np.maximum(low, high)
 
-    def _tidied(self, q: Array) -> Array:
+    def _clamped(self, q: Array) -> Array:
         """Return joint positions with rounding errors beyond limits clamped."""
         inside = self._limits.clip(q)
         return np.where(np.abs(inside - q) < _ROUNDING, inside, q)

@@ -20,7 +20,7 @@ _NEAR = 0.3  # [rad or m] tolerance of the posture for the end of a retreat
 _LONGEST = 15.0  # [s] max duration of a retreat
 
 
-class WaysOut:
+class EscapeAttempts:
     """Recovery attempts for a target, and which may be tried next."""
 
     def __init__(self) -> None:

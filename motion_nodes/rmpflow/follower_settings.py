@@ -73,9 +73,9 @@ class RobotMotion(NamedTuple):
     """Measured positions of the watched joints [rad or m], shape (m,)."""
     watched_qd: Array
     """Measured velocities of the watched joints [rad/s or m/s], shape (m,)."""
-    led_q: Array | None = None
+    reference_q: Array | None = None
     """Reference positions reported by the controller, if any [rad or m], shape (n,)."""
-    led_qd: Array | None = None
+    reference_qd: Array | None = None
     """Reference velocities reported by the controller, if any [rad/s or m/s], shape (n,)."""
 
 

@@ -90,21 +90,21 @@ class Integrator:
         """Set velocity limits below those of the joints, shape (n,) [rad/s or m/s]."""
         self._columns["speed"][:] = np.minimum(np.minimum(velocity, self._limits.velocity), 1e6)
 
-    def step(self, state: JointMotion, wish: Array, dt: float) -> None:
+    def step(self, state: JointMotion, desired: Array, dt: float) -> None:
         """Advance a state by one step.
 
         Args:
             state: changed in place.
-            wish: accelerations of the policy [rad/s^2 or m/s^2], shape (n,).
+            desired: accelerations of the policy [rad/s^2 or m/s^2], shape (n,).
             dt: length of the step [s].
         """
-        share = float((np.abs(wish) / self._acceleration).max(initial=1.0))
+        share = float((np.abs(desired) / self._acceleration).max(initial=1.0))
         x = self._columns
         x["q"][:], x["qd"][:], x["last"][:] = state.q, state.qd, state.qdd
-        x["wish"][:] = wish if share == 1.0 else wish / share
+        x["desired"][:] = desired if share == 1.0 else desired / share
         x["dt"][:] = dt
         self._bound(self._rows, self._out)
-        qdd = self._out[: len(wish)].copy()
+        qdd = self._out[: len(desired)].copy()
         before = state.q
         state.q, state.qd, state.qdd = before + dt * state.qd, state.qd + dt * qdd, qdd
         if not ((state.q >= self._lower) & (state.q <= self._upper)).all():

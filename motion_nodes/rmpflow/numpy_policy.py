@@ -227,10 +227,10 @@ def _joint_leaves(
     s: RmpflowSettings, bounds: JointBounds, goal: Goal, q: Array, qd: Array
 ) -> list[LeafReport]:
     identity = np.eye(len(q))
-    wish, weight = rmps.cspace_target(q, qd, goal.posture, s.cspace_target_rmp)
+    desired, weight = rmps.cspace_target(q, qd, goal.posture, s.cspace_target_rmp)
     inertia = s.cspace_target_rmp.inertia
     reports = [
-        LeafReport("cspace_target_rmp", weight * identity, weight * wish),
+        LeafReport("cspace_target_rmp", weight * identity, weight * desired),
         LeafReport("cspace_inertia", inertia * identity, np.zeros(len(q))),
     ]
     span = bounds.upper - bounds.lower
@@ -259,8 +259,8 @@ def _tool_leaves(
     J, J_w = motion.jacobian(row, x)
     reports = []
     if goal.position is not None:
-        wish, M = rmps.target(x, xd, goal.position, s.target_rmp)
-        reports.append(LeafReport("target_rmp", J.T @ M @ J, J.T @ M @ (wish - bias)))
+        desired, M = rmps.target(x, xd, goal.position, s.target_rmp)
+        reports.append(LeafReport("target_rmp", J.T @ M @ J, J.T @ M @ (desired - bias)))
     if goal.rotation is not None:
         d = None if goal.position is None else float(np.linalg.norm(goal.position - x))
         M_q, force = np.zeros((model.active, model.active)), np.zeros(model.active)
@@ -270,13 +270,13 @@ def _tool_leaves(
             nd = np.cross(w, n)
             J_n = np.cross(J_w.T, n).T
             n_bias = np.cross(wd, n) + np.cross(w, nd)
-            wish, weight = rmps.axis_target(n, nd, goal.rotation[:, k], d, s.axis_target_rmp)
+            desired, weight = rmps.axis_target(n, nd, goal.rotation[:, k], d, s.axis_target_rmp)
             M_q += weight * J_n.T @ J_n
-            force += weight * J_n.T @ (wish - n_bias)
+            force += weight * J_n.T @ (desired - n_bias)
         reports.append(LeafReport("axis_target_rmp", M_q, force))
-    wish, weight = rmps.damping(xd, s.damping_rmp)
+    desired, weight = rmps.damping(xd, s.damping_rmp)
     inertia = s.damping_rmp.inertia
-    reports.append(LeafReport("damping_rmp", weight * J.T @ J, weight * J.T @ (wish - bias)))
+    reports.append(LeafReport("damping_rmp", weight * J.T @ J, weight * J.T @ (desired - bias)))
     reports.append(LeafReport("damping_inertia", inertia * J.T @ J, -inertia * J.T @ bias))
     return reports
 
@@ -297,10 +297,10 @@ def _collision_leaf(
         found = distances(obstacles, p, v)
         if not len(found.value):
             continue
-        wish, weight = rmps.collision(found.value - radius, found.rate, s.collision_rmp)
+        desired, weight = rmps.collision(found.value - radius, found.rate, s.collision_rmp)
         J = found.direction @ motion.jacobian(row, p)[0]
         M += J.T @ (weight[:, None] * J)
-        force += J.T @ (weight * (wish - found.direction @ bias - found.curvature))
+        force += J.T @ (weight * (desired - found.direction @ bias - found.curvature))
     return LeafReport(name, M, force)
 
 
@@ -319,8 +319,8 @@ def _self_collision_leaf(
         rate = (n * moved).sum(axis=1)
         bend = ((moved * moved).sum(axis=1) - rate**2) / length
         x = length - apart.spheres[a, 3] - apart.spheres[b, 3]
-        wish, weight = rmps.collision(x, rate, s.self_collision_rmp)
+        desired, weight = rmps.collision(x, rate, s.self_collision_rmp)
         J_x = np.einsum("ki,kij->kj", n, J[a] - J[b])
         M += J_x.T @ (weight[:, None] * J_x)
-        force += J_x.T @ (weight * (wish - bend - (n * (bias[a] - bias[b])).sum(axis=1)))
+        force += J_x.T @ (weight * (desired - bend - (n * (bias[a] - bias[b])).sum(axis=1)))
     return LeafReport("self_collision_rmp", M, force)

@@ -276,8 +276,8 @@ class RmpflowPolicy(TargetedPolicy):
         Raises:
             InvalidCommand: wrong length, or values that are not finite; nothing changes.
         """
-        told = joint_numbers(q, self.active_joints, "reference")
-        self._state = JointMotion(told, np.zeros(len(told)), np.zeros(len(told)))
+        positions = joint_numbers(q, self.active_joints, "reference")
+        self._state = JointMotion(positions, np.zeros(len(positions)), np.zeros(len(positions)))
 
     def _advance(self, state: JointMotion, count: int, dt: float) -> tuple[Array, Array]:
         for _ in range(count):
@@ -301,10 +301,10 @@ class RmpflowPolicy(TargetedPolicy):
             return self._evaluator.acceleration(whole_q, np.concatenate((qd, self._watched_qd)))
 
         if self._smoothing is None:
-            wish = policy(state.qd)
+            desired = policy(state.qd)
         else:
-            wish = self._smoothing.acceleration(policy, state.qd, state.qdd, dt)
-        self._integrator.step(state, wish, dt)
+            desired = self._smoothing.acceleration(policy, state.qd, state.qdd, dt)
+        self._integrator.step(state, desired, dt)
 
     def _follow_to_rest(self, state: JointMotion, dt: float) -> None:
         """Let the posture follow the joints, so that only damping remains, then hold it.

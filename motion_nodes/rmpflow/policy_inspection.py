@@ -20,7 +20,7 @@ from motion_nodes.rmpflow.compiled_policy import Evaluator
 from motion_nodes.rmpflow.numpy_policy import NumpyEvaluation, resolve
 from motion_nodes.rmpflow.obstacles import ObstaclePacker
 from motion_nodes.rmpflow.policy_view import PolicyView
-from motion_nodes.rmpflow.targets import JogWish, TwistWish, Wish
+from motion_nodes.rmpflow.targets import FollowerCommand, JogCommand, TwistCommand
 from motion_nodes.scene.scene import Scene
 
 
@@ -52,7 +52,7 @@ class PolicyInspector:
         self._scene = Scene()
         self._view: PolicyView | None = None
 
-    def look(self, view: PolicyView) -> None:
+    def set_view(self, view: PolicyView) -> None:
         """Set the view to evaluate."""
         evaluator = self._evaluator
         if view.settings is not evaluator.settings:
@@ -83,16 +83,16 @@ class PolicyInspector:
         """Return the pose of the tool in the base frame, shape (4, 4)."""
         return self._evaluator.tool_pose(self._seen.q)
 
-    def share_of_speed(self, wish: Wish) -> float:
+    def share_of_speed(self, command: FollowerCommand) -> float:
         """Return actual over commanded speed; 1 without a velocity command."""
         view, n = self._seen, len(self.active_joints)
-        if isinstance(wish, JogWish):
-            return _share(view.qd[:n], wish.velocity)
-        if not isinstance(wish, TwistWish):
+        if isinstance(command, JogCommand):
+            return _share(view.qd[:n], command.velocity)
+        if not isinstance(command, TwistCommand):
             return 1.0
         speed = self._evaluator.tool_jacobian(view.q) @ view.qd
-        part = slice(0, 3) if wish.twist[:3].any() else slice(3, 6)
-        return _share(speed[part], wish.twist[part])
+        part = slice(0, 3) if command.twist[:3].any() else slice(3, 6)
+        return _share(speed[part], command.twist[part])
 
     def evaluation(self) -> NumpyEvaluation:
         """Return the contributions of all RMPs; takes milliseconds."""

@@ -27,7 +27,7 @@ _JOINT_LEASH = 0.2  # [rad or m]
 _TINY = 1e-9
 
 
-def lead_of_position(velocity: Array, leaf: TargetSettings) -> Array:
+def position_lead(velocity: Array, leaf: TargetSettings) -> Array:
     """Return the lead of the target for the tool to move along with a velocity.
 
     In kp d / (d + eps) = kd v, attraction and damping of the RMP, solve for d.
@@ -47,7 +47,7 @@ def lead_of_position(velocity: Array, leaf: TargetSettings) -> Array:
     return np.asarray(velocity * (leaf.accel_norm_eps * share / (1.0 - share) / speed))
 
 
-def lead_of_rotation(angular_velocity: Array, leaf: AxisTarget) -> Array:
+def rotation_lead(angular_velocity: Array, leaf: AxisTarget) -> Array:
     """Return the same for a rotation: a rotation vector [rad], shape (3,)."""
     if leaf.accel_p_gain <= 0.0:
         return np.zeros(3)
@@ -55,7 +55,7 @@ def lead_of_rotation(angular_velocity: Array, leaf: AxisTarget) -> Array:
     return _shortened(ahead, _MOST_TURN)
 
 
-def lead_of_joints(velocity: Array, leaf: CspaceTarget) -> Array:
+def joint_lead(velocity: Array, leaf: CspaceTarget) -> Array:
     """Return the same for joints [rad or m], shape (n,), within the linear range of the RMP."""
     if leaf.position_gain <= 0.0:
         return np.zeros(len(velocity))
@@ -86,8 +86,8 @@ class TwistServo:
         away = rotation_vector(self._X[:3, :3] @ X_WT[:3, :3].T)
         self._X[:3, :3] = turned(X_WT[:3, :3], _shortened(away, _TURN_LEASH))
         X = np.eye(4)
-        X[:3, 3] = self._X[:3, 3] + lead_of_position(v, settings.target_rmp)
-        X[:3, :3] = turned(self._X[:3, :3], lead_of_rotation(w, settings.axis_target_rmp))
+        X[:3, 3] = self._X[:3, 3] + position_lead(v, settings.target_rmp)
+        X[:3, :3] = turned(self._X[:3, :3], rotation_lead(w, settings.axis_target_rmp))
         return X
 
 
@@ -108,7 +108,7 @@ class JogServo:
             settings: of the policy.
         """
         self._q = np.clip(self._q + dt * velocity, q - _JOINT_LEASH, q + _JOINT_LEASH)
-        ahead = lead_of_joints(velocity, settings.cspace_target_rmp)
+        ahead = joint_lead(velocity, settings.cspace_target_rmp)
         return np.asarray(np.clip(self._q + ahead, self._lower, self._upper))
 
 

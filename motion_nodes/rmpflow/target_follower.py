@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from motion_nodes.errors import InvalidCommand
 from motion_nodes.model.tree import Array, frozen
-from motion_nodes.rmpflow.escape import WaysOut
+from motion_nodes.rmpflow.escape import EscapeAttempts
 from motion_nodes.rmpflow.follower_settings import (
     SILENT,
     FollowerSettings,
@@ -25,7 +25,14 @@ from motion_nodes.rmpflow.numpy_policy import Goal
 from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.progress import Standstill
 from motion_nodes.rmpflow.status import Errors, error_of, errors_of
-from motion_nodes.rmpflow.targets import JogWish, PoseWish, PostureWish, TwistWish, Wish, apart
+from motion_nodes.rmpflow.targets import (
+    FollowerCommand,
+    JogCommand,
+    PoseCommand,
+    PostureCommand,
+    TwistCommand,
+    apart,
+)
 from motion_nodes.rmpflow.validation import finite_numbers, joint_numbers
 from motion_nodes.scene.scene import checked_pose
 
@@ -52,12 +59,12 @@ class Follower:
     def __init__(self, policy: RmpflowPolicy, settings: FollowerSettings | None = None) -> None:
         self.policy = policy
         self.settings = settings or FollowerSettings()
-        self.wish: Wish | None = None
+        self.command: FollowerCommand | None = None
         """The followed command, or the one to resume after a pause."""
         self.paused = False
         """Whether :meth:`pause` is active."""
         self._posture = policy.default_cspace_target
-        self._ways_out = WaysOut()
+        self._escape_attempts = EscapeAttempts()
         self._standstill = Standstill()
         self._next = (Phase.IDLE, "")
         self.phase = Phase.IDLE
@@ -86,18 +93,18 @@ class Follower:
             InvalidCommand: invalid pose.
         """
         X = checked_pose(np.asarray(X_WT, np.float64), "target")
-        if not isinstance(self.wish, PoseWish):
-            self._take(PoseWish(X, at, oriented=oriented, posture=self._posture))
+        if not isinstance(self.command, PoseCommand):
+            self._take(PoseCommand(X, at, oriented=oriented, posture=self._posture))
             return
-        tried = self._ways_out.X_WT
+        tried = self._escape_attempts.X_WT
         # Many small steps add up to a new target, too.
-        if apart(X, self.wish.X_WT if tried is None else tried) > _NEW_TARGET:
-            self._ways_out.forget()
-            self.wish.posture = self._posture
+        if apart(X, self.command.X_WT if tried is None else tried) > _NEW_TARGET:
+            self._escape_attempts.forget()
+            self.command.posture = self._posture
             if self.phase is Phase.ESCAPING:
                 self._rest(Phase.FOLLOWING)
-        self.wish.renew(X, at, oriented=oriented)
-        self._go_on()
+        self.command.renew(X, at, oriented=oriented)
+        self._resume()
 
     def follow_posture(self, q: ArrayLike, at: float) -> None:
         """Set the posture, shape (n,): redundancy of a tool target, or target if there is none.
@@ -114,14 +121,14 @@ class Follower:
                     f"the posture has {name} at {x:.4g}; its limits are {low:.4g} and {high:.4g}."
                 )
         self._posture = posture
-        if isinstance(self.wish, PoseWish):
-            self._ways_out.brought = False
-            self.wish.posture = posture
-        elif isinstance(self.wish, PostureWish):
-            self.wish.posture, self.wish.at = posture, at
-            self._go_on()
+        if isinstance(self.command, PoseCommand):
+            self._escape_attempts.brought = False
+            self.command.posture = posture
+        elif isinstance(self.command, PostureCommand):
+            self.command.posture, self.command.at = posture, at
+            self._resume()
         else:
-            self._take(PostureWish(posture, at))
+            self._take(PostureCommand(posture, at))
 
     def follow_twist(self, twist: ArrayLike, at: float) -> None:
         """Move the tool: linear [m/s] and angular velocity [rad/s] in the world's axes, (6,).
@@ -130,10 +137,10 @@ class Follower:
             InvalidCommand: values that are not finite, or wrong length.
         """
         numbers = finite_numbers(twist, 6, "twist")
-        if isinstance(self.wish, TwistWish):
-            self.wish.twist, self.wish.at = numbers, at
+        if isinstance(self.command, TwistCommand):
+            self.command.twist, self.command.at = numbers, at
         elif not self.paused:
-            self._take(TwistWish(numbers, at))
+            self._take(TwistCommand(numbers, at))
 
     def follow_jog(self, velocity: ArrayLike, at: float) -> None:
         """Move the joints at velocities [rad/s or m/s], shape (n,).
@@ -142,10 +149,10 @@ class Follower:
             InvalidCommand: values that are not finite, or wrong length.
         """
         numbers = joint_numbers(velocity, self.policy.active_joints, "speed")
-        if isinstance(self.wish, JogWish):
-            self.wish.velocity, self.wish.at = numbers, at
+        if isinstance(self.command, JogCommand):
+            self.command.velocity, self.command.at = numbers, at
         elif not self.paused:
-            self._take(JogWish(numbers, at))
+            self._take(JogCommand(numbers, at))
 
     def clear(self, reason: str = "") -> None:
         """Clear the command and stop."""
@@ -153,7 +160,7 @@ class Follower:
 
     def end_servo(self, reason: str = "") -> None:
         """Clear a velocity command and stop; a target stays."""
-        if self.wish is not None and self.wish.servo:
+        if self.command is not None and self.command.servo:
             self.clear(reason)
 
     def lose(self, reason: str) -> None:
@@ -162,7 +169,7 @@ class Follower:
 
     def drop(self, reason: str) -> None:
         """Stop commanding immediately: the robot is absent or moved by another controller."""
-        self.wish = None
+        self.command = None
         self._rest(Phase.STOPPED, reason)
 
     def give_way(self, reason: str, *, blocked: bool = False) -> None:
@@ -172,7 +179,7 @@ class Follower:
             reason: who commands them, or what stopped them.
             blocked: whether the joints were stopped by a contact.
         """
-        self.wish = None
+        self.command = None
         self._rest(Phase.STOPPED if blocked else Phase.IDLE, reason)
 
     def pause(self, on: bool) -> None:
@@ -181,11 +188,11 @@ class Follower:
             return
         self.paused = on
         if on:
-            target = None if self.wish is None or self.wish.servo else self.wish
+            target = None if self.command is None or self.command.servo else self.command
             self._stop(Phase.PAUSED)
-            self.wish = target
-        elif self.wish is not None:
-            self._go_on()
+            self.command = target
+        elif self.command is not None:
+            self._resume()
         elif self.phase is Phase.STOPPING:
             self._next = (Phase.IDLE, "")
         else:
@@ -197,7 +204,7 @@ class Follower:
         self.policy.reset()
         self.policy.set_scene(scene)
         self._posture = self.policy.default_cspace_target
-        self.wish = None
+        self.command = None
         self._rest(Phase.IDLE)
 
     # ---- what it does
@@ -223,10 +230,12 @@ class Follower:
         return f"{self.phase.value}: {self.reason}" if self.reason else self.phase.value
 
     @property
-    def escape_target(self) -> PoseWish | None:
+    def escape_target(self) -> PoseCommand | None:
         """Target of a planner request, if any; the follower waits for :meth:`hand_back`."""
-        wish = self.wish
-        return wish if self.phase is Phase.ESCAPING and isinstance(wish, PoseWish) else None
+        command = self.command
+        return (
+            command if self.phase is Phase.ESCAPING and isinstance(command, PoseCommand) else None
+        )
 
     def hand_back(self, now: float, trouble: str = "", *, hopeless: bool = False) -> None:
         """Resume after an escape.
@@ -242,11 +251,11 @@ class Follower:
         """
         if self.phase is Phase.ESCAPING:
             self._rest(Phase.FOLLOWING)
-            self._ways_out.planned(self.settings, now, trouble, hopeless=hopeless)
+            self._escape_attempts.planned(self.settings, now, trouble, hopeless=hopeless)
 
     def scene_changed(self, now: float) -> None:
         """Allow another escape to a target that was in collision or unreachable."""
-        self._ways_out.scene_changed(self.settings, now)
+        self._escape_attempts.scene_changed(self.settings, now)
 
     # ---- steps
 
@@ -262,9 +271,9 @@ class Follower:
         Returns:
             Positions [rad or m] and velocities [rad/s or m/s], or None.
         """
-        self._look_at_age(now)
+        self._check_age(now)
         if robot is not None and not self.silent:
-            self._look_at_robot(robot, now)
+            self._check_robot(robot, now)
         if self.silent or dt <= 0.0 or (robot is None and self._sent is None):
             self.policy.elapse(max(dt, 0.0))
             return None
@@ -277,7 +286,7 @@ class Follower:
         q, qd = self._compute(robot, now)
         passed, self._owed = self._owed, 0.0
         self._stopping_for += passed
-        return self._told(q, qd, passed, now)
+        return self._reference_to_send(q, qd, passed, now)
 
     def rest_at(self, dt: float) -> tuple[Array, Array] | None:
         """Stop immediately; return the rest positions and zero velocities; None: already at rest.
@@ -295,21 +304,21 @@ class Follower:
                 if float(np.abs(qd).max()) < _AT_REST:
                     break
             policy.set_ignore_state_updates(own)
-        self.wish = None
+        self.command = None
         self._rest(Phase.IDLE)
         return None if q is None else (q, np.zeros(len(q)))
 
     # ---- inside
 
-    def _take(self, wish: Wish) -> None:
+    def _take(self, command: FollowerCommand) -> None:
         if self.phase is Phase.ESCAPING:
             self._rest(Phase.FOLLOWING)
-        self.wish = wish
-        self._ways_out.forget()
+        self.command = command
+        self._escape_attempts.forget()
         self.policy.forget_progress()
-        self._go_on()
+        self._resume()
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         """Follow the command, unless it is already reached or another controller has the robot."""
         if self.paused:
             if self.phase in (Phase.IDLE, Phase.STOPPED):
@@ -320,7 +329,7 @@ class Follower:
     def _stop(self, after: Phase, reason: str = "", *, keep: bool = False) -> None:
         """Stop, then enter a phase."""
         if not keep:
-            self.wish = None
+            self.command = None
         if self.silent or self._sent is None:
             self._rest(after, reason)
         else:
@@ -337,29 +346,29 @@ class Follower:
         self._sent = self._quiet_since = None
         self._owed = self._behind = 0.0
 
-    def _look_at_age(self, now: float) -> None:
-        wish, settings = self.wish, self.settings
-        if wish is None:
+    def _check_age(self, now: float) -> None:
+        command, settings = self.command, self.settings
+        if command is None:
             return
-        if wish.servo:
-            if now - wish.at > settings.command_timeout:
+        if command.servo:
+            if now - command.at > settings.command_timeout:
                 self.clear()
-        elif now - wish.at > settings.target_timeout:
+        elif now - command.at > settings.target_timeout:
             self.lose(f"the target was not renewed for {settings.target_timeout:g} s")
 
-    def _look_at_robot(self, robot: RobotMotion, now: float) -> None:
+    def _check_robot(self, robot: RobotMotion, now: float) -> None:
         """Release a robot that is moved by another controller, or does not follow."""
         own, quiet = self.policy.get_internal_robot_joint_states(), self._quiet_since
         if self._sent is None or own is None:
             return
-        if robot.led_q is not None:
-            self._behind = float(np.abs(robot.led_q - own[0]).max())
-        if quiet is not None and now - quiet > _LET_GO and robot.led_q is not None:
-            elsewhere = float(np.abs(robot.led_q - self._sent).max()) > _ELSEWHERE
+        if robot.reference_q is not None:
+            self._behind = float(np.abs(robot.reference_q - own[0]).max())
+        if quiet is not None and now - quiet > _LET_GO and robot.reference_q is not None:
+            elsewhere = float(np.abs(robot.reference_q - self._sent).max()) > _ELSEWHERE
             if elsewhere or (
-                robot.led_qd is not None and float(np.abs(robot.led_qd).max()) > _MOVED
+                robot.reference_qd is not None and float(np.abs(robot.reference_qd).max()) > _MOVED
             ):
-                self.wish = None
+                self.command = None
                 self._rest(Phase.IDLE, "another command leads the joints")
                 return
         if self.policy.ignores_state_updates and self.phase is not Phase.STOPPING:
@@ -368,22 +377,22 @@ class Follower:
             if lag[i] > self.settings.max_tracking_error:
                 self.lose(
                     f"the robot does not follow: {self.policy.active_joints[i]} is "
-                    f"{lag[i]:.3g} from where it is led"
+                    f"{lag[i]:.3g} from its reference"
                 )
 
     def _begin(self, robot: RobotMotion) -> None:
         """Start at the robot's current reference, to avoid jumps, else at its measured state."""
         q, qd = robot.q, robot.qd
-        if robot.led_q is not None and robot.led_qd is not None:
-            q, qd = robot.led_q, robot.led_qd
+        if robot.reference_q is not None and robot.reference_qd is not None:
+            q, qd = robot.reference_q, robot.reference_qd
         watched = robot.watched_q, robot.watched_qd
         self.policy.set_internal_robot_joint_states(q, qd, *watched)
         self.policy.forget_progress()
         self.motions += 1
         self._sent = q
-        if self._ways_out.brought and isinstance(self.wish, PoseWish):
-            self.wish.posture = q.copy()
-        self._ways_out.brought = False
+        if self._escape_attempts.brought and isinstance(self.command, PoseCommand):
+            self.command.posture = q.copy()
+        self._escape_attempts.brought = False
 
     def _compute(self, robot: RobotMotion | None, now: float) -> tuple[Array, Array]:
         policy = self.policy
@@ -391,15 +400,17 @@ class Follower:
         assert own is not None
         state = own if robot is None else robot[:4]
         here = own[0] if policy.ignores_state_updates else state[0]
-        if self.wish is not None and self.phase is not Phase.STOPPING:
-            goal = self.wish.lead(policy, here, self._owed, now)
-            policy.set_goal(Goal(self._posture) if self._ways_out.retreating else goal)
+        if self.command is not None and self.phase is not Phase.STOPPING:
+            goal = self.command.goal_at(policy, here, self._owed, now)
+            policy.set_goal(Goal(self._posture) if self._escape_attempts.retreating else goal)
         if policy.ignores_state_updates:
             return policy.compute_joint_targets(*state, frame_duration=self._owed)
         most = self.settings.max_tracking_error
         return policy.compute_reference(*state, frame_duration=self._owed, most_ahead=most)
 
-    def _told(self, q: Array, qd: Array, dt: float, now: float) -> tuple[Array, Array] | None:
+    def _reference_to_send(
+        self, q: Array, qd: Array, dt: float, now: float
+    ) -> tuple[Array, Array] | None:
         """Update the phase, and return the reference to send."""
         still = float(np.abs(qd).max()) < _AT_REST
         if self.phase is Phase.STOPPING:
@@ -409,7 +420,7 @@ class Follower:
         else:
             self._unjudged += dt
             if self._unjudged > _JUDGE_PERIOD:
-                self._judge(qd, self._unjudged, now)
+                self._update_phase(qd, self._unjudged, now)
                 self._unjudged = 0.0
         assert self._sent is not None
         if not (still and self.phase in (Phase.ARRIVED, Phase.STUCK)):
@@ -423,15 +434,15 @@ class Follower:
             self.policy.hold_reference(self._sent)
         return None
 
-    def _judge(self, qd: Array, dt: float, now: float) -> None:
-        place = None if self.wish is None else self.wish.place()
+    def _update_phase(self, qd: Array, dt: float, now: float) -> None:
+        place = None if self.command is None else self.command.place()
         if place is None:
             self.errors, self.phase, self.reason = _UNKNOWN, Phase.FOLLOWING, ""
             return
         seen = self.policy.seen_positions
         self.errors = errors_of(place, self.policy.tool_pose(seen), seen)
-        if self._ways_out.retreating:
-            if self._ways_out.step(self.errors.posture, self.policy.stuck, dt):
+        if self._escape_attempts.retreating:
+            if self._escape_attempts.step(self.errors.posture, self.policy.stuck, dt):
                 self.policy.forget_progress()
             return
         speed = float(np.abs(qd).max())
@@ -450,14 +461,14 @@ class Follower:
 
     def _note_stuck(self, now: float) -> None:
         self.phase = Phase.STUCK
-        self.reason = self._ways_out.trouble or "the target comes no nearer"
-        if not isinstance(self.wish, PoseWish):
+        self.reason = self._escape_attempts.trouble or "the target comes no nearer"
+        if not isinstance(self.command, PoseCommand):
             return
-        X_WT = self.wish.X_WT
-        if self._ways_out.may_ask_planner(self.settings, now):
-            self._ways_out.X_WT = X_WT
+        X_WT = self.command.X_WT
+        if self._escape_attempts.may_ask_planner(self.settings, now):
+            self._escape_attempts.X_WT = X_WT
             self._stop(Phase.ESCAPING, "stuck; a planner brings the arm to the target", keep=True)
-        elif self._ways_out.retreat(self.settings):
-            self._ways_out.X_WT = X_WT
+        elif self._escape_attempts.retreat(self.settings):
+            self._escape_attempts.X_WT = X_WT
             self.policy.forget_progress()
             self.phase, self.reason = Phase.FOLLOWING, "stuck; back to the posture for another try"

@@ -16,14 +16,14 @@ from motion_nodes.rmpflow.policy import RmpflowPolicy
 from motion_nodes.rmpflow.servo import (
     JogServo,
     TwistServo,
-    lead_of_position,
-    lead_of_rotation,
+    position_lead,
+    rotation_lead,
     turned,
 )
 from motion_nodes.rmpflow.target_motion import TargetMotion
 
 
-class Wish(Protocol):
+class FollowerCommand(Protocol):
     """A command that defines the policy's goal."""
 
     servo: bool
@@ -31,14 +31,14 @@ class Wish(Protocol):
     at: float
     """Time when it was given or last renewed [s]."""
 
-    def lead(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
+    def goal_at(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
         """Return the policy's next goal, with the joints at ``q``."""
 
     def place(self) -> Goal | None:
         """Return the final goal of the robot; None for a velocity."""
 
 
-class PoseWish:
+class PoseCommand:
     """A target pose of the tool, or a position with unconstrained orientation."""
 
     servo = False
@@ -54,14 +54,14 @@ class PoseWish:
         self.X_WT, self.at, self.oriented = X_WT, at, oriented
         self._motion.see(X_WT, at)
 
-    def lead(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
+    def goal_at(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
         """Return the current estimate of the target, with a lead that compensates its motion."""
         twist, settings = self._motion.twist(now), policy.settings
         v, w, age = twist[:3], twist[3:], self._motion.age(now)
-        position = self.X_WT[:3, 3] + age * v + lead_of_position(v, settings.target_rmp)
+        position = self.X_WT[:3, 3] + age * v + position_lead(v, settings.target_rmp)
         rotation = None
         if self.oriented:
-            ahead = age * w + lead_of_rotation(w, settings.axis_target_rmp)
+            ahead = age * w + rotation_lead(w, settings.axis_target_rmp)
             rotation = turned(self.X_WT[:3, :3], ahead)
         return Goal(self.posture, position, rotation)
 
@@ -70,7 +70,7 @@ class PoseWish:
         return Goal(self.posture, self.X_WT[:3, 3], self.X_WT[:3, :3] if self.oriented else None)
 
 
-class PostureWish:
+class PostureCommand:
     """A target posture of the joints."""
 
     servo = False
@@ -78,7 +78,7 @@ class PostureWish:
     def __init__(self, posture: Array, at: float) -> None:
         self.posture, self.at = posture, at
 
-    def lead(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
+    def goal_at(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
         """Return the posture."""
         return self.place()
 
@@ -87,7 +87,7 @@ class PostureWish:
         return Goal(self.posture)
 
 
-class TwistWish:
+class TwistCommand:
     """A velocity command of the tool."""
 
     servo = True
@@ -96,7 +96,7 @@ class TwistWish:
         self.twist, self.at = twist, at
         self._servo: TwistServo | None = None
 
-    def lead(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
+    def goal_at(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
         """Return a goal ahead of the tool; the posture follows the joints and has no effect."""
         X_WT = policy.tool_pose(q)
         if self._servo is None:
@@ -108,7 +108,7 @@ class TwistWish:
         """Return None: a velocity has no place."""
 
 
-class JogWish:
+class JogCommand:
     """A velocity command of the joints."""
 
     servo = True
@@ -117,7 +117,7 @@ class JogWish:
         self.velocity, self.at = velocity, at
         self._servo: JogServo | None = None
 
-    def lead(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
+    def goal_at(self, policy: RmpflowPolicy, q: Array, dt: float, now: float) -> Goal:
         """Return a posture ahead of the joints."""
         if self._servo is None:
             limits = policy.robot.limits.select(policy.active_joints)

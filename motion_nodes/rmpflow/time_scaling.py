@@ -77,20 +77,20 @@ class Smoothing:
             dt: length of the step [s].
         """
         p = self.settings
-        wish = self._scaled(policy, qd)
+        desired = self._scaled(policy, qd)
         self._since_drop += dt
-        if np.linalg.norm(wish - last) > p.big_jump and (
+        if np.linalg.norm(desired - last) > p.big_jump and (
             self._since_drop >= p.min_time_between_jerk_reductions
         ):
             self.speed_scalar = min(self.speed_scalar, p.min_speed_scalar)
             self._since_drop = 0.0
-            wish = self._scaled(policy, qd)
-        jump = float(np.linalg.norm(wish - last))
+            desired = self._scaled(policy, qd)
+        jump = float(np.linalg.norm(desired - last))
         if jump > p.medium_jump:
-            wish = last + (p.medium_jump / jump) * (wish - last)
+            desired = last + (p.medium_jump / jump) * (desired - last)
         wanted = p.desired_speed_scalar
         self.speed_scalar = wanted + p.recovery * (self.speed_scalar - wanted)
-        return wish
+        return desired
 
     def _scaled(self, policy: Callable[[Array], Array], qd: Array) -> Array:
         s = self.speed_scalar

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a URDF to a robot that the whole suite runs: what is missing is found, measured, guessed."""
+"""From a URDF to a complete robot: missing data is derived, measured, or estimated."""

@@ -35,14 +35,14 @@ def write_pieces(
 
 
 def with_collision_meshes(urdf: str, link: str, files: Sequence[str]) -> str:
-    """Return a URDF's text in which a link's collision geometry is some meshes in its frame.
+    """Return a URDF's text with the collision geometry of a link replaced by meshes.
 
-    All else stays as it is written, comments and spacing included.
+    Everything else is unchanged, including comments and spacing.
 
     Args:
         urdf: the text.
-        link: whose collision elements are replaced.
-        files: mesh files as the URDF is to name them.
+        link: link whose collision elements are replaced.
+        files: mesh file names for the URDF.
 
     Raises:
         InvalidDescription: there is no such link, or it is empty.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot from its URDF alone: what a robot.yaml would state is derived once and cached.
+"""Load a robot from its URDF alone: the content of robot.yaml is derived once and cached.
 
 The cache is ``$MOTION_NODES_CACHE_DIR/robots`` if that variable is set, else
-``$XDG_CACHE_HOME/motion_nodes/robots``, else ``~/.cache/motion_nodes/robots``. An entry's name is a
-hash of the URDF, of the files beside it that it names, and of the code that derives it.
+``$XDG_CACHE_HOME/motion_nodes/robots``, else ``~/.cache/motion_nodes/robots``. The key of an entry
+is a hash of the URDF, of the files it names, and of the code that derives it.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def load_description(
     package_paths: Sequence[str | Path] = (),
     progress: Progress | None = None,
 ) -> Robot:
-    """Load a robot by name, folder or file; a URDF alone will do.
+    """Load a robot by name, folder or file; a URDF alone is sufficient.
 
     Args:
         name_or_path: see :func:`motion_nodes.model.loader.load_robot`; or a URDF or xacro file.
-        urdf: the URDF that goes with the file of another system.
+        urdf: the URDF for a file of another system.
         package_paths: folders to search for ``package://`` names in a URDF.
-        progress: is told the steps of deriving a robot.
+        progress: called with the steps of deriving a robot.
 
     Raises:
         RobotNotFound, InvalidDescription, InvalidConfig: as the loader and ``motion new``.
@@ -56,15 +56,15 @@ def load_description(
 def derived_folder(
     urdf: Path, package_paths: Sequence[str | Path] = (), progress: Progress | None = None
 ) -> Path:
-    """Return the folder with the robot.yaml derived from a URDF, made if it is not cached.
+    """Return the folder with the robot.yaml derived from a URDF, created if not cached.
 
     Args:
         urdf: URDF or xacro file.
         package_paths: folders to search for ``package://`` names.
-        progress: is told the steps.
+        progress: called with the steps.
 
     Raises:
-        InvalidDescription: the URDF cannot be used; names file, line and what to do.
+        InvalidDescription: the URDF cannot be used; names file, line and remedy.
         InvalidConfig: the cache cannot be written.
     """
     cache = _cache_folder()
@@ -72,7 +72,7 @@ def derived_folder(
     with _locked(cache / f"{key}.lock"):
         folder = cache / key
         if not (folder / ROBOT_FILE).is_file():
-            # Takes as long to import as a robot to load, and is needed once per robot.
+            # Imported on demand: slow, and needed once per robot.
             from motion_nodes.robot_setup.new_robot import new_robot
 
             made = new_robot(
@@ -109,7 +109,7 @@ def _cache_folder() -> Path:
 
 
 def _digest(urdf: Path, package_paths: Sequence[str | Path]) -> str:
-    """Return a hash of all that a derived robot depends on."""
+    """Return a hash of everything that a derived robot depends on."""
     try:
         text = urdf.read_bytes()
     except OSError as error:
@@ -128,7 +128,7 @@ def _digest(urdf: Path, package_paths: Sequence[str | Path]) -> str:
 
 @functools.cache
 def _code_digest() -> bytes:
-    """Return a hash of this room's source files."""
+    """Return a hash of the source files of this package."""
     sha = hashlib.sha256()
     for file in sorted(Path(__file__).parent.glob("*.py")):
         sha.update(file.read_bytes())
@@ -137,7 +137,7 @@ def _code_digest() -> bytes:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock file, so that several processes derive a robot once."""
+    """Hold a lock file, so that only one of several processes derives a robot."""
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Drives and limits of motion that a URDF does not tell, worked out from masses and speeds."""
+"""Drives and motion limits that are not in a URDF, estimated from masses and velocities."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from motion_nodes.model.tree import Array, JointKind, KinematicTree
 from motion_nodes.robot_setup.notes import Notes, listed
 
 DENSITY = 1000.0
-"""Of links without a mass [kg/m^3]."""
+"""Density of links without a mass [kg/m^3]."""
 GRAVITY = 9.80665  # [m/s^2] (CGPM 1901)
 ACCELERATE_WITHIN, JERK_WITHIN = 0.25, 0.025
-"""Time from rest to full speed, and to full acceleration [s]."""
+"""Time to max velocity, and to max acceleration [s]."""
 STIFF, DAMPED = 80.0, 2.0
-"""Natural frequency [rad/s] and damping ratio of a drive that follows positions."""
+"""Natural frequency [rad/s] and damping ratio of a position drive."""
 _LEAST_INERTIA = 1e-5
 
 
 def motion_limits(tree: KinematicTree, findings: Notes) -> dict[str, dict[str, float]]:
-    """Return limits of acceleration and jerk by joint, guessed from the limits of speed."""
+    """Return acceleration and jerk limits by joint, estimated from the velocity limits."""
     acceleration = {
         name: _round(tree.joints[name].velocity / ACCELERATE_WITHIN) for name in tree.joint_names
     }
@@ -40,17 +40,17 @@ def motion_limits(tree: KinematicTree, findings: Notes) -> dict[str, dict[str, f
 def masses_of(tree: KinematicTree, volumes: Mapping[str, float], findings: Notes) -> Array:
     """Return the mass of each link [kg] in the order of ``frame_names``.
 
-    If no link has one, that of its volume in water.
+    If no link has one, masses are estimated from the volumes and the density of water.
     """
-    told = [tree.links[name].inertial for name in tree.frame_names]
-    if any(told):
-        return np.array([inertial.mass if inertial else 0.0 for inertial in told])
+    stated = [tree.links[name].inertial for name in tree.frame_names]
+    if any(stated):
+        return np.array([inertial.mass if inertial else 0.0 for inertial in stated])
     findings.add("guessed", "drives", f"no link has a mass; {DENSITY:g} kg/m^3 are taken")
     return DENSITY * np.array([volumes.get(name, 0.0) for name in tree.frame_names])
 
 
 def joint_inertias(tree: KinematicTree, masses: Array, Q: Array) -> tuple[Array, Array]:
-    """Return what each joint has to move at most, over some configurations.
+    """Return the max inertia and load of each joint over some configurations.
 
     Args:
         tree: the robot.
@@ -58,7 +58,7 @@ def joint_inertias(tree: KinematicTree, masses: Array, Q: Array) -> tuple[Array,
         Q: configurations, shape (m, n).
 
     Returns:
-        Inertia [kg m^2 or kg] and effort of gravity [N m or N] by joint, shape (n,) each.
+        Inertia [kg m^2 or kg] and gravity effort [N m or N] by joint, shape (n,) each.
     """
     kinematics = Kinematics(tree, generic=True)
     X = kinematics.frames_batch(Q)
@@ -100,14 +100,14 @@ def drives(
     wheels: Sequence[str],
     wheel_inertia: float,
 ) -> list[dict[str, Any]]:
-    """Return the block ``drives``: positions are followed, wheels follow speeds.
+    """Return the block ``drives``: position drives, and velocity drives for wheels.
 
     Args:
         tree: the robot.
-        groups: joints with a drive of position, which share an entry.
-        inertias: what each of them moves [kg m^2 or kg].
+        groups: joints with a position drive, which share an entry.
+        inertias: inertia moved by each of them [kg m^2 or kg].
         wheels: driven ones.
-        wheel_inertia: share of the robot that each moves [kg m^2].
+        wheel_inertia: reflected inertia of the robot per wheel [kg m^2].
     """
     block: list[dict[str, Any]] = []
     for joints in groups:
@@ -129,7 +129,7 @@ def drives(
             {
                 "joints": list(wheels),
                 "mode": "velocity",
-                # At speed after some 10 ms, as far as the effort limit lets it.
+                # Time constant of some 10 ms, within the effort limit.
                 "damping": _round(wheel_inertia / 0.01),
                 "armature": _round(0.1 * wheel_inertia),
             }
@@ -138,7 +138,7 @@ def drives(
 
 
 def weak_joints(tree: KinematicTree, loads: Array, findings: Notes) -> None:
-    """Tell of joints whose effort cannot hold up what hangs on them."""
+    """Report joints whose effort limit cannot hold their gravity load."""
     weak = [
         f"{name} ({tree.joints[name].effort:.3g} of {load:.3g})"
         for name, load in zip(tree.joint_names, loads, strict=True)
@@ -155,7 +155,7 @@ def _mean_moment(tree: KinematicTree, link: str) -> float:
 
 
 def _moved_by(tree: KinematicTree) -> dict[str, list[int]]:
-    """Return for each actuated joint the rows of the links below it."""
+    """Return for each actuated joint the rows of the links it moves."""
     moved: dict[str, list[int]] = {name: [] for name in tree.joint_names}
     above: dict[str, tuple[str, ...]] = {tree.root: ()}
     for row, link in enumerate(tree.frame_names):

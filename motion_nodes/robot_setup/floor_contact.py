@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a mobile base stands on the floor in the simulation: rollers on its wheels, and skids."""
+"""Floor contact of a mobile base in simulation: rollers on its wheels, and skids."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from motion_nodes.scene.robot_spheres import rigid_links
 
 _ROLLERS = 10
 _ROLLER_RADIUS = 0.22
-"""Of the wheel's radius; that of usual omni wheels."""
+"""Relative to the wheel's radius; typical for omni wheels."""
 _ROLLERS_MASS = 0.3
-"""Of the wheel's mass, all rollers of a wheel together."""
+"""Mass of all rollers of a wheel, relative to the wheel's mass."""
 _BEARING = 5e-6
-"""[N m s/rad] Viscous losses of a roller."""
+"""Viscous damping of a roller [N m s/rad]."""
 _NEAR_FLOOR = 0.1
-"""Of a wheel's radius: what reaches as far down slides on the floor."""
+"""Tolerance relative to a wheel's radius: lower links slide on the floor."""
 _SKID = {"friction": 0.0, "torsional_friction": 0.0, "rolling_friction": 0.0}
 
 
@@ -31,17 +31,17 @@ def floor_contact(
     base_frame: str,
     findings: Notes,
 ) -> dict[str, Any]:
-    """Return the block ``simulation`` of robot.yaml; empty for an arm and where nothing is special.
+    """Return the block ``simulation`` of robot.yaml; empty for an arm or without special contacts.
 
-    Wheels that push in several directions get rollers, or the physics would hold the base fast.
-    What is fixed to the base and reaches the floor (the ball of a caster) slides without friction.
+    Wheels in several directions get rollers, otherwise they would block the base in the simulation.
+    Links fixed to the base that touch the floor (the ball of a caster) slide without friction.
 
     Args:
         base: with its wheels.
         tree: the robot.
         geometries: of its links.
-        base_frame: in which z is up.
-        findings: are added to.
+        base_frame: frame in which z is up.
+        findings: notes are added.
     """
     block: dict[str, Any] = {}
     if not base.block:
@@ -77,7 +77,7 @@ def _skids(
     geometries: Mapping[str, LinkGeometry],
     base_frame: str,
 ) -> tuple[str, ...]:
-    """Return the links fixed to the base that reach down to where its wheels stand."""
+    """Return the links fixed to the base that touch the floor."""
     poses, rigid = link_poses(tree, base_frame), rigid_links(tree)
     floor = min(wheel.centre[2] - wheel.radius for wheel in base.wheels)
     near = floor + _NEAR_FLOOR * min(wheel.radius for wheel in base.wheels)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of joints guessed from a tree: chains become arms, small ends become grippers."""
+"""Joint groups derived from a tree: chains become arms, small ends become grippers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIPS = [
         *(r"end_?effector|^ee_|_ee(_|$)", r"flange|_tip$|tool", r"hand|gripper", r"wrist"),
     )
 ]
-"""Names of frames at the end of an arm, the best first."""
+"""Names of frames at the end of an arm, in order of preference."""
 _NOT_IN_NAMES = {"joint", "link", "motor", "servo", "fwd", "axis", "j", "a"}
 
 
@@ -38,7 +38,7 @@ class GroupGuess:
 
 @dataclass
 class Groups:
-    """All groups, and which of them is the one that works."""
+    """All groups, and the main one."""
 
     groups: list[GroupGuess] = field(default_factory=list)
     main: GroupGuess | None = None
@@ -47,7 +47,7 @@ class Groups:
 
 
 class _Branches:
-    """The joints that move, each with those that hang on it."""
+    """The moving joints, each with its children."""
 
     def __init__(self, tree: KinematicTree, left_out: Collection[str]) -> None:
         self.tree = tree
@@ -67,7 +67,7 @@ class _Branches:
             self.below[above.name if above else None].append(joint)
 
     def all_below(self, joints: Iterable[Joint]) -> list[Joint]:
-        """Return joints and all that hang on them."""
+        """Return joints and all their descendants."""
         found = []
         for joint in joints:
             found += [joint, *self.all_below(self.below[joint.name])]
@@ -79,14 +79,14 @@ def guess_groups(
 ) -> Groups:
     """Return groups of the joints of a robot.
 
-    From each branching on, the joints that follow one another form a chain. What hangs at a chain's
-    end and is called a finger, mimics or slides together is a gripper.
+    From each branching on, consecutive joints form a chain. Joints at the end of a chain that are
+    named like fingers, mimic, or slide together, form a gripper.
 
     Args:
         tree: the robot.
-        left_out: joints that belong to the base.
-        findings: what was guessed is added.
-        base: the robot's base frame, at which chains begin if they can; default: the root.
+        left_out: joints that belong to the mobile base.
+        findings: notes are added.
+        base: the robot's base frame, at which chains begin if possible; default: the root.
     """
     branches = _Branches(tree, left_out)
     chains: list[list[Joint]] = []
@@ -128,7 +128,7 @@ def _split(
     chains: list[list[Joint]],
     hands: list[list[Joint]],
 ) -> None:
-    """Divide joints that hang on one place into chains and hands."""
+    """Divide joints with a common parent into chains and hands."""
     fingers = [joint for joint in joints if _is_hand(branches, joint, len(joints) > 1)]
     if fingers:
         hands.append(branches.all_below(fingers))
@@ -145,13 +145,13 @@ def _split(
 
 
 def _is_hand(branches: _Branches, joint: Joint, several: bool) -> bool:
-    """Return whether a joint and all below it are (part of) a hand."""
+    """Return whether a joint and all its descendants are (part of) a hand."""
     below = branches.all_below([joint])
     if any(_FINGER.search(f"{j.name} {j.child}") is None and j.mimic is None for j in below):
-        # Without the name: things that slide or mimic beside each other.
+        # Independent of names: parallel prismatic or mimic joints.
         small = all(j.mimic is not None or j.kind is JointKind.PRISMATIC for j in below)
         return several and small and len(below) <= 3 and joint.parent != branches.tree.root
-    # An arm may hang on a "gripper_base", but a hand is no long chain.
+    # An arm may be attached to a "gripper_base", but a hand is not a long chain.
     depth, step = 1, joint
     while branches.below[step.name]:
         step = branches.below[step.name][0]
@@ -165,12 +165,12 @@ def _chain(tree: KinematicTree, name: str, chain: Sequence[Joint], start: str) -
         base = start
     joints = tuple(joint.name for joint in chain)
     if _moving(tree, base, tip) != joints:
-        return GroupGuess(name, joints)  # a joint that mimics stands between
+        return GroupGuess(name, joints)  # a mimic joint in between
     return GroupGuess(name, joints, base, tip)
 
 
 def _moving(tree: KinematicTree, base: str, tip: str) -> tuple[str, ...]:
-    """Return the joints that move between two links; none if the tip is not below the base."""
+    """Return the moving joints between two links; none if the tip is not below the base."""
     joints, link = [], tip
     while link != base:
         joint = tree.parent_joint.get(link)
@@ -182,7 +182,7 @@ def _moving(tree: KinematicTree, base: str, tip: str) -> tuple[str, ...]:
 
 
 def _tip(tree: KinematicTree, link: str) -> str:
-    """Return the frame at the end of a chain that tasks are most likely given for."""
+    """Return the most likely tool frame at the end of a chain."""
     found = [link]
     for name in tree.frame_names:
         joint = tree.parent_joint.get(name)
@@ -196,7 +196,7 @@ def _tip(tree: KinematicTree, link: str) -> str:
 
 
 def _name(joints: Sequence[Joint], default: str) -> str:
-    """Return the words that the names of joints share."""
+    """Return the words common to the names of joints."""
     if len(joints) > 1:
         words = [_words(joint.name) for joint in joints]
         shared = [word for word in words[0] if all(word in other for other in words[1:])]
@@ -219,12 +219,12 @@ def _unique(name: str, groups: Sequence[GroupGuess]) -> str:
 def open_and_close(
     tree: KinematicTree, group: GroupGuess
 ) -> tuple[dict[str, float], dict[str, float]] | None:
-    """Return the joint values at which a gripper is open and closed, measured at its fingers.
+    """Return the joint positions of an open and a closed gripper, measured at its fingers.
 
-    The wider the fingers' ends are apart, the more open it is.
+    The farther the fingertips are apart, the more open it is.
 
     Returns:
-        Open, closed; None where both ends of the joints' ranges are alike.
+        Open, closed; None if both ends of the joint ranges are equivalent.
     """
     columns = [tree.joint_names.index(name) for name in group.joints]
     moved = {link for name in group.joints for link in _driven(tree, name)}
@@ -249,7 +249,7 @@ def open_and_close(
 
 
 def _driven(tree: KinematicTree, name: str) -> set[str]:
-    """Return the links that a joint moves, by itself or through joints that mimic it."""
+    """Return the links moved by a joint, directly or through mimic joints."""
     moved = {
         joint.child
         for joint in tree.joints.values()

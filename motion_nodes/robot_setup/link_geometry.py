@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The geometry of a link as points and volume elements, on which spheres are fitted and measured.
+"""The geometry of a link as points and volume elements, to which spheres are fitted.
 
-Meshes of foreign robots are hollow, open, made of many pieces, or inside out. So nothing here
-depends on a mesh being closed: its surface is sampled, and what the samples enclose is solid.
+Meshes of robots may be hollow, open, made of many parts, or inside out. So nothing here requires a
+closed mesh: its surface is sampled, and the enclosed volume is solid.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array, Box, Cylinder, Mesh, Shape, Sphere, frozen
 from motion_nodes.scene.mesh_file import read_mesh
 
-_FACETS = 48  # around a round shape; its chords are 0.2 % of the radius inside
-_GREATEST_GRID = 1_500_000  # cells of a grid
-_MOST_SAMPLES = 40_000  # of a surface, roughly
+_FACETS = 48  # facets of a round shape; its chords are 0.2 % of the radius inside
+_GREATEST_GRID = 1_500_000  # max number of grid cells
+_MOST_SAMPLES = 40_000  # approximate max number of surface samples
 
 
 class LinkGeometry:
-    """Surface and volume of a link, in the link's frame; spacing grows with the link's size."""
+    """Surface and volume of a link, in the link's frame; spacing scales with the link's size."""
 
     corners: Array
     """Of all triangles of the surface [m], shape (t, 3, 3)."""
     spacing: float
-    """Edge of a volume element; no point of the surface is farther from a sample [m]."""
+    """Edge of a volume element; every surface point is within this distance of a sample [m]."""
 
     def __init__(self, corners: Array, spacing: float | None = None) -> None:
-        """Prepare.
+        """Create the geometry.
 
         Args:
             corners: triangles in the link's frame [m], shape (t, 3, 3).
-            spacing: wanted distance of samples [m]; default: 1/32 of the largest extent.
+            spacing: desired distance of samples [m]; default: 1/32 of the largest extent.
 
         Raises:
             InvalidDescription: there are no triangles.
@@ -50,7 +50,7 @@ class LinkGeometry:
         low, high = self.bounds
         extent = np.maximum(high - low, 1e-9)
         wanted = spacing or float(extent.max()) / 32.0
-        # Neither the grid nor the samples may grow without bound.
+        # Bounds the size of grid and samples.
         a, b, c = (self.corners[:, k] for k in range(3))
         area = 0.5 * float(np.linalg.norm(np.cross(b - a, c - a), axis=1).sum())
         wanted = max(wanted, math.sqrt(area / _MOST_SAMPLES) / 0.4)
@@ -94,22 +94,22 @@ class LinkGeometry:
 
     @property
     def bounds(self) -> Array:
-        """Least and greatest corner of the box around the surface [m], shape (2, 3)."""
+        """Min and max corner of the bounding box of the surface [m], shape (2, 3)."""
         points = self.corners.reshape(-1, 3)
         return np.stack((points.min(axis=0), points.max(axis=0)))
 
     @functools.cached_property
     def dense(self) -> Array:
-        """Points of all triangles [m], shape (d, 3); any other is within 0.29 of the spacing."""
+        """Points of all triangles [m], shape (d, 3); every other is within 0.29 of the spacing."""
         return frozen(dense_points(self.corners, 0.5 * self.spacing))
 
     @functools.cached_property
     def surface(self) -> Array:
-        """Samples of the outer surface [m], shape (s, 3); walls deep inside are left out."""
+        """Samples of the outer surface [m], shape (s, 3), without internal walls."""
         from scipy import ndimage
 
         points = self.dense
-        # 0.29 of the spacing to a dense point, 0.69 from there to the one that its cell keeps.
+        # 0.29 of the spacing to a dense point, 0.69 from there to the sample of its cell.
         cells = np.floor(points / (0.4 * self.spacing)).astype(np.int64)
         points = points[_first_of_each(cells)]
         solid, first = self._grid
@@ -119,7 +119,7 @@ class LinkGeometry:
 
     @functools.cached_property
     def _grid(self) -> tuple[NDArray[np.bool_], Array]:
-        """Which cells are solid, and the middle of the first cell."""
+        """Solid cells, and the centre of the first cell."""
         from scipy import ndimage
 
         low = self.bounds[0] - 2.5 * self.spacing
@@ -127,7 +127,7 @@ class LinkGeometry:
         points = self.dense
         shell = np.zeros(shape, bool)
         shell[tuple(np.floor((points - low) / self.spacing).astype(int).T)] = True
-        # Closing before filling also shuts the small holes that real meshes have.
+        # Closing before filling also closes small holes of real meshes.
         closed = ndimage.binary_dilation(shell, np.ones((3, 3, 3), bool))
         filled = ndimage.binary_fill_holes(closed)
         solid = ndimage.binary_erosion(filled, np.ones((3, 3, 3), bool)) | shell
@@ -138,16 +138,15 @@ class LinkGeometry:
 
     @functools.cached_property
     def elements(self) -> Array:
-        """Middles of the volume elements that are solid [m], shape (v, 3)."""
+        """Centres of the solid volume elements [m], shape (v, 3)."""
         solid, first = self._grid
         return frozen(first + self.spacing * np.argwhere(solid))
 
     @functools.cached_property
     def middle_axes(self) -> Array:
-        """Middles of the solid elements that are deeper than their neighbours [m], shape (a, 3).
+        """Centres of the solid elements with locally max depth [m], shape (a, 3).
 
-        They are about the medial axis, where the largest balls within the geometry have their
-        centres.
+        They approximate the medial axis, which contains the centres of maximal inscribed balls.
         """
         from scipy import ndimage
 
@@ -158,7 +157,7 @@ class LinkGeometry:
 
     @property
     def volume(self) -> float:
-        """Volume of the solid elements [m^3]; those that the surface cuts count half."""
+        """Volume of the solid elements [m^3]; those cut by the surface count half."""
         return float(self._weights.sum()) * self.spacing**3
 
     @functools.cached_property
@@ -167,15 +166,15 @@ class LinkGeometry:
         return frozen(np.where(self.depth(self.elements) < 0.5 * self.spacing, 0.5, 1.0))
 
     def depth(self, points: Array) -> Array:
-        """Return how far points are inside the surface, negative outside [m], shape (m,).
+        """Return the depth of points inside the surface, negative outside [m], shape (m,).
 
-        Exact up to ``spacing``: the distance is that to the nearest sample of the surface.
+        Exact up to ``spacing``: the distance is that to the closest sample of the surface.
         """
         distance = np.asarray(self._samples_tree.query(points)[0], dtype=np.float64)
         return np.where(self.is_solid(points), distance, -distance)
 
     def touched_by(self, points: Array, within: float) -> bool:
-        """Return whether one of some points is inside, or as near to the surface as ``within``."""
+        """Return whether any point is inside, or within a distance of the surface."""
         low, high = self.bounds
         near = points[((points > low - within) & (points < high + within)).all(axis=1)]
         if not len(near):
@@ -195,13 +194,13 @@ class LinkGeometry:
         return found
 
     def around(self, reach: float) -> tuple[Array, Array]:
-        """Return the free volume elements near the geometry, and how far away they are.
+        """Return the free volume elements near the geometry, and their distances.
 
         Args:
-            reach: how far to look [m].
+            reach: max distance [m].
 
         Returns:
-            Middles [m], shape (e, 3), and distances from the solid elements [m], shape (e,).
+            Centres [m], shape (e, 3), and distances from the solid elements [m], shape (e,).
         """
         from scipy import ndimage
 
@@ -214,7 +213,7 @@ class LinkGeometry:
 
     @functools.cached_property
     def _samples_tree(self) -> Any:
-        """The surface, and where an open end of it was closed: what is deep is far from both."""
+        """The surface, and the closed ends of open parts: deep points are far from both."""
         from scipy import ndimage
         from scipy.spatial import cKDTree
 
@@ -226,7 +225,7 @@ class LinkGeometry:
 
 
 def _enclosed(shell: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the cells that have shell on at least five of their six sides, however far away."""
+    """Return the cells with shell on at least five of their six sides, at any distance."""
     sides = np.zeros(shell.shape, np.int8)
     for axis in range(3):
         sides += np.maximum.accumulate(shell, axis=axis)
@@ -264,7 +263,7 @@ def _box(size: Sequence[float]) -> Array:
 
 
 def _turned(outline: Sequence[tuple[float, float]]) -> Array:
-    """Return the surface that an outline of radius and height makes when it turns about z."""
+    """Return the surface of revolution of an outline of radius and height about z."""
     angles = np.linspace(0.0, 2.0 * math.pi, _FACETS + 1)
     rings = np.array([[(r * np.cos(a), r * np.sin(a), z) for a in angles] for r, z in outline])
     a, b = rings[:-1, :-1], rings[:-1, 1:]
@@ -278,11 +277,11 @@ def _turned(outline: Sequence[tuple[float, float]]) -> Array:
 
 
 def dense_points(corners: Array, edge: float) -> Array:
-    """Return points of triangles; any other is within ``edge / sqrt(3)`` of one of them.
+    """Return points of triangles; every other is within ``edge / sqrt(3)`` of one of them.
 
     Args:
         corners: shape (t, 3, 3) [m].
-        edge: triangles are cut until their edges are no longer than this [m].
+        edge: max edge of the subdivided triangles [m].
     """
     longest = np.linalg.norm(corners - corners[:, [1, 2, 0]], axis=2).max(axis=1)
     cuts = np.maximum(1, np.ceil(longest / edge)).astype(int)
@@ -295,7 +294,7 @@ def dense_points(corners: Array, edge: float) -> Array:
 
 
 def _first_of_each(cells: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Return the index of the first row of each kind."""
+    """Return the index of the first occurrence of each row."""
     cells = cells - cells.min(axis=0)
-    key = cells @ np.array([1, 1 << 20, 1 << 40])  # one number is sorted quicker than a row
+    key = cells @ np.array([1, 1 << 20, 1 << 40])  # sorting one number is faster than sorting a row
     return np.unique(key, return_index=True)[1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The meshes that a URDF names, copied beside it, so that the folder can go anywhere.
+"""Copies of the meshes named in a URDF, so that the robot's folder is self-contained.
 
 Collision meshes become binary STL in metres, which the checks and the simulation both read; visual
 meshes are copied as they are.
@@ -26,18 +26,17 @@ from motion_nodes.scene.shapes import TriangleMesh
 def sort_out(
     root: Any, search: PackageSearch, findings: Notes, *, allow_missing: bool, file: Path
 ) -> None:
-    """Take out the meshes that cannot be used.
+    """Remove unusable meshes.
 
     Args:
-        root: the URDF; shapes may be taken out.
-        search: where mesh files are.
-        findings: what was taken out is added.
-        allow_missing: whether a link may lose its collision shape for want of the mesh.
+        root: the URDF; shapes may be removed.
+        search: locates mesh files.
+        findings: notes are added.
+        allow_missing: whether a link may lose its collision shape if the mesh is missing.
         file: for errors.
 
     Raises:
-        InvalidDescription: collision meshes are missing or cannot be read; or a size that no robot
-            has.
+        InvalidDescription: collision meshes are missing or cannot be read; or an implausible size.
     """
     problems: list[str] = []
     links: list[str] = []
@@ -86,11 +85,11 @@ def sort_out(
 
 
 def copy_meshes(root: Any, search: PackageSearch, folder: Path) -> None:
-    """Copy all meshes into a robot's folder and let the URDF name the copies.
+    """Copy all meshes into a robot's folder and update their names in the URDF.
 
     Args:
         root: the URDF; its mesh elements are changed.
-        search: where the files are.
+        search: locates mesh files.
         folder: of the new robot.
     """
     known: dict[tuple[str, Path], str] = {}
@@ -120,7 +119,7 @@ def write_stl(path: Path, mesh: TriangleMesh) -> None:
 
 
 def _meshes(root: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield link, shape and mesh of every mesh; shapes may be taken out meanwhile."""
+    """Yield link, shape and mesh of every mesh; shapes may be removed meanwhile."""
     for link in root.findall("link"):
         for shape in [*link.findall("collision"), *link.findall("visual")]:
             mesh = shape.find("geometry/mesh")
@@ -141,7 +140,7 @@ def _scale(mesh: Any, where: str) -> tuple[float, float, float]:
 
 
 def _plain(path: Path) -> str:
-    """Return a file name without what XML, URIs or other systems stumble over."""
+    """Return a file name without characters that are special in XML, URIs or file systems."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", path.name)
 
 
@@ -156,7 +155,7 @@ def _free(target: Path, kind: str) -> Path:
 
 
 def _copy_materials(path: Path, target: Path) -> None:
-    """Copy the material files that an OBJ names, which hold its colours."""
+    """Copy the material files named in an OBJ, which define its colours."""
     if path.suffix.lower() != ".obj":
         return
     with path.open(errors="replace") as lines:

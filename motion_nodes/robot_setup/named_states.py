@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configurations that a new robot starts from: free, away from limits, able to move."""
+"""Default configurations of a new robot: collision-free, within limits, not singular."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Array
 from motion_nodes.scene.checker import CollisionChecker
 
-_FROM_THE_ENDS = 0.05  # share of a joint's range that home keeps off its limits
+_FROM_THE_ENDS = 0.05  # min distance of home from the limits, as a fraction of the range
 
 
 def first_home(robot: Robot) -> Array:
-    """Return all joints at zero, or a little inside their limits where zero is not allowed."""
+    """Return all joints at zero, or slightly inside their limits if zero is not allowed."""
     lower, upper = robot.limits.lower, robot.limits.upper
     ranges = np.where(np.isfinite(upper - lower), upper - lower, 0.0)
     room = np.where(np.isfinite(upper - lower), _FROM_THE_ENDS * ranges, 0.0)
@@ -24,12 +24,12 @@ def first_home(robot: Robot) -> Array:
 
 
 def nearer_home(checker: CollisionChecker, free: Array, wanted: Array) -> Array:
-    """Return a free configuration near the wanted one: joint by joint as near as it stays free.
+    """Return a collision-free configuration close to the desired one, joint by joint.
 
     Args:
         checker: of all joints.
-        free: a free configuration, shape (n,).
-        wanted: what would be best, shape (n,).
+        free: a collision-free configuration, shape (n,).
+        wanted: the desired configuration, shape (n,).
     """
     found = free.round(4)
     if not checker.is_free(found):
@@ -47,27 +47,27 @@ def nearer_home(checker: CollisionChecker, free: Array, wanted: Array) -> Array:
 def ready_state(
     robot: Robot, joints: tuple[str, ...], tip: str, checker: CollisionChecker, Q: Array
 ) -> dict[str, float]:
-    """Return the configuration of a chain in which it can move best in all directions.
+    """Return a configuration of a chain with high manipulability.
 
-    Of random ones that are free, that with the greatest product of manipulability (Yoshikawa,
-    Manipulability of robotic mechanisms, IJRR 4, 1985) and distance from the joints' limits; the
-    other joints stand at home.
+    Of random collision-free ones, the one with the max product of manipulability (Yoshikawa,
+    Manipulability of robotic mechanisms, IJRR 4, 1985) and distance from the joint limits; the
+    other joints are at home.
 
     Args:
         robot: the robot.
         joints: of the chain.
         tip: its end.
         checker: of all joints.
-        Q: configurations to choose from, shape (m, n).
+        Q: candidates, shape (m, n).
 
     Returns:
-        Value by joint; empty if none is free.
+        Positions by joint; empty if none is collision-free.
     """
     columns = robot.indices(joints)
     tried = np.tile(robot.home, (len(Q), 1))
     tried[:, columns] = Q[:, columns]
-    # More than half a turn from home there may be no way to: a joint that goes round and round
-    # does not get its link past the one before.
+    # Configurations more than half a turn from home may be unreachable, because links of the same
+    # joint block the path.
     near = (np.abs(tried - robot.home) <= np.pi).all(axis=1)
     tried = tried[near] if near.any() else tried
     tried = tried[checker.are_free(tried)]
@@ -76,7 +76,7 @@ def ready_state(
     kinematics = Kinematics(robot.tree, base=robot.base_frame, generic=True)
     jacobians = kinematics.jacobian_batch(tried, tip)[:, :, columns]
     size = np.linalg.norm(jacobians[:, :3], axis=(1, 2)).max()
-    jacobians[:, :3] /= max(float(size), 1e-9)  # lengths as parts of the reach
+    jacobians[:, :3] /= max(float(size), 1e-9)  # lengths relative to the reach
     singular = np.linalg.svd(jacobians, compute_uv=False)
     rank = min(6, len(joints))
     measure = np.prod(singular[:, :rank], axis=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a URDF to a folder that the whole suite runs."""
+"""From a URDF to a complete robot folder."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class NewRobot:
-    """A robot that was made, and what there is to know of it."""
+    """A new robot, and notes about it."""
 
     directory: Path
     robot: Robot
     findings: Notes
     coverage: Mapping[str, Coverage]
-    """How well the spheres of each link stand for its geometry."""
+    """Coverage of each link's geometry by its spheres."""
     self_collisions: SelfCollisions
     free_share: float
-    """Share of random configurations that are free of self-collisions, 0 to 1."""
+    """Fraction of random configurations without self-collision, 0 to 1."""
     kept: Path | None
-    """Where the folder is now that stood in the place before."""
+    """New path of the folder that was there before."""
 
 
 def new_robot(
@@ -86,24 +86,24 @@ def new_robot(
     unique_name: bool = True,
     progress: Progress | None = None,
 ) -> NewRobot:
-    """Make a robot's folder from a URDF; all of it or nothing.
+    """Create a robot's folder from a URDF, atomically.
 
     Args:
-        urdf: file, or xacro where the program xacro is installed.
+        urdf: file, or xacro if the program xacro is installed.
         name: of the robot; default: the one in the URDF.
-        output: the folder to make; default: one of the robot's name here.
+        output: the folder to create; default: the robot's name in the current folder.
         package_paths: packages, or folders of packages, for ``package://``.
-        spheres_accuracy: how far spheres may reach beyond the geometry [m]; default: according to
-            each link's width, 6 to 40 mm.
-        allow_missing_meshes: whether links whose collision meshes are missing go unchecked.
-        force: whether a folder that exists may be moved aside.
-        seed: of all that is tried at random.
-        unique_name: whether the name of a robot on the search path is refused.
-        progress: is told what is done next.
+        spheres_accuracy: max excess of spheres beyond the geometry [m]; default: depends on each
+            link's width, 6 to 40 mm.
+        allow_missing_meshes: whether links with missing collision meshes are left unchecked.
+        force: whether an existing folder may be moved aside.
+        seed: of all random numbers.
+        unique_name: whether the name of a robot on the search path is rejected.
+        progress: called with the name of each step.
 
     Raises:
-        InvalidDescription: the URDF cannot be used; tells file, line and what to do.
-        InvalidConfig: the folder or the name exists, or an option cannot be used.
+        InvalidDescription: the URDF cannot be used; names file, line and remedy.
+        InvalidConfig: the folder or the name exists, or an option is invalid.
     """
     say = progress or (lambda text: None)
     findings = Notes()
@@ -165,7 +165,7 @@ def new_robot(
     texts = {
         ROBOT_FILE: yaml_text(
             data,
-            f"{_LICENCE}{robot_name}: made from {file.name}; README.md tells what was guessed.",
+            f"{_LICENCE}{robot_name}: made from {file.name}; README.md lists what was guessed.",
         )
     }
     if spheres.links:
@@ -187,7 +187,7 @@ def new_robot(
 
 
 def _target(output: str | Path | None, name: str, force: bool, *, unique_name: bool) -> Path:
-    """Return the folder to make, after a look whether it can be made."""
+    """Return the folder to create, after checking that it can be created."""
     target = Path(output).expanduser().absolute() if output is not None else Path.cwd() / name
     if target.exists() and not force:
         raise InvalidConfig(
@@ -208,7 +208,7 @@ def _target(output: str | Path | None, name: str, force: bool, *, unique_name: b
 
 
 def _draft(target: Path) -> Path:
-    """Make a folder beside the one to make; that this can be done is seen by doing it."""
+    """Create a temporary folder next to the final one, which also checks that it is writable."""
     try:
         return Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     except OSError as error:
@@ -225,7 +225,7 @@ def _tree(root: Any, file: Path) -> KinematicTree:
 def _geometries(
     tree: KinematicTree, search: PackageSearch, findings: Notes
 ) -> dict[str, LinkGeometry]:
-    """Return the geometry of each link that has some."""
+    """Return the geometry of each link with shapes."""
     links = tree.links.values()
     chosen = {link.name: link.collisions for link in links if link.collisions}
     if not chosen:
@@ -248,9 +248,9 @@ def _geometries(
 
 
 def _accuracies(geometries: Mapping[str, LinkGeometry], given: float | None) -> dict[str, float]:
-    """Return how exact the spheres of each link should be [m].
+    """Return the accuracy of each link's spheres [m].
 
-    A sixth of its width, 6 to 40 mm; a small part is not drowned in what is given for all.
+    A sixth of its width, 6 to 40 mm; limited for small parts if one value is given for all.
     """
     chosen = {}
     for link, geometry in geometries.items():
@@ -268,7 +268,7 @@ def _fit(
     spheres = SphereSet()
     coverage: dict[str, Coverage] = {}
     accuracies = _accuracies(geometries, given)
-    first: dict[bytes, str] = {}  # of links that are alike, such as wheels and fingers
+    first: dict[bytes, str] = {}  # of identical links, such as wheels and fingers
     for k, (link, geometry) in enumerate(geometries.items()):
         say(f"fitting spheres to {link} ({k + 1} of {len(geometries)})")
         like = first.setdefault(geometry.corners.tobytes(), link)
@@ -314,7 +314,7 @@ def _drives(
 
 
 def _turn_round(root: Any, joints: Sequence[str], findings: Notes) -> None:
-    """Turn axes of wheels, so that a positive speed drives forward."""
+    """Invert axes of wheels, so that a positive velocity drives forward."""
     for joint in root.findall("joint"):
         if joint.get("name") not in joints:
             continue
@@ -337,7 +337,7 @@ def _turn_round(root: Any, joints: Sequence[str], findings: Notes) -> None:
 def _assembled(
     data: Mapping[str, Any], tree: KinematicTree, spheres: SphereSet, target: Path
 ) -> Robot:
-    """Return the robot as far as it is known, without any file."""
+    """Return the robot as known so far, without writing files."""
     file = target / ROBOT_FILE
     description = decode(dict(data), RobotDescription, str(file))
     by_link = {
@@ -348,10 +348,10 @@ def _assembled(
 
 
 def _write(target: Path, texts: Mapping[str, str], root: Any, search: PackageSearch) -> Path | None:
-    """Write the folder beside its place, check that it loads, then put it there.
+    """Write a temporary folder, check that it loads, then rename it.
 
     Returns:
-        Where the folder is now that was there before.
+        New path of the folder that was there before.
     """
     draft = _draft(target)
     try:

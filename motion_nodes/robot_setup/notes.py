@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was found, changed or guessed on the way from a URDF to a robot: the user has to know."""
+"""Notes for the user: what was measured, changed or estimated when a robot was created."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 FindingKind = Literal["measured", "guessed", "changed", "missing"]
-"""Measured: worked out from the URDF and its geometry. Guessed: nothing says so, look at it.
-Changed: the URDF could not be used as it was. Missing: something useful is not there."""
+"""Measured: computed from the URDF and its geometry. Guessed: an estimate to be checked. Changed:
+the URDF could not be used unchanged. Missing: something useful is missing."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that the user should know."""
+    """One note."""
 
     kind: FindingKind
     topic: str
-    """What it is about: a file of the folder, or a field."""
+    """Subject: a file of the folder, or a field."""
     text: str
-    """What was found, and why."""
+    """Description and reason."""
 
 
 class Notes:
@@ -30,15 +30,15 @@ class Notes:
         self._items: list[Finding] = []
 
     def add(self, kind: FindingKind, topic: str, text: str) -> None:
-        """Add one."""
+        """Add a note."""
         self._items.append(Finding(kind, topic, text))
 
     def __iter__(self) -> Iterator[Finding]:
-        """Yield all, in the order in which they were found."""
+        """Yield all notes in order."""
         return iter(self._items)
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of notes."""
         return len(self._items)
 
     def of(self, kind: FindingKind) -> list[Finding]:
@@ -47,7 +47,7 @@ class Notes:
 
 
 def listed(names: Iterable[str], most: int = 6) -> str:
-    """Return names for a sentence; of many, the first and how many there are."""
+    """Return names for a sentence; long lists are abbreviated with their length."""
     words = list(names)
     if len(words) <= most:
         return ", ".join(words)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README of a new robot: what was found, what was guessed, what to look at."""
+"""README of a new robot: measured and estimated data, and what to check."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def report(
 
     Args:
         name: of the robot.
-        file: that it was made from.
+        file: the source file.
         robot: the robot.
-        findings: all that was found.
+        findings: all notes.
         coverage: of the spheres, by link.
         found: pairs of links.
-        free_share: of random configurations that are free.
+        free_share: fraction of random configurations that are collision-free.
     """
     has = {"robot.yaml", "robot.urdf"}
     has |= {"spheres.yaml"} if coverage else set()

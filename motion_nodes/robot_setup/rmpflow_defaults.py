@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of RMPflow for a new robot: the Panda's, its lengths scaled to the robot's reach."""
+"""Default RMPflow settings of a new robot: the Panda's, with lengths scaled to the reach."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from motion_nodes.robot_setup.notes import Notes
 from motion_nodes.scene.robot_spheres import rigid_links
 
 PANDA_REACH = 0.855
-"""[m], data sheet of the Franka Emika Panda."""
+"""[m], from the data sheet of the Franka Emika Panda."""
 _LENGTHS = {
     "target_rmp": (
         *("accel_norm_eps", "metric_alpha_length_scale"),
@@ -29,9 +29,9 @@ _LENGTHS = {
         *("metric_exploder_std_dev", "damping_velocity_gate_length_scale"),
     ),
 }
-"""Parameters that are lengths [m] and go with the size of a robot."""
+"""Parameters with the unit of length [m], which scale with the size of a robot."""
 _ORIENTATION = {"metric_scalar": 200.0, "proximity_metric_boost_scalar": 150.0}
-"""Weight of orientations as in the settings of the robots that are shipped."""
+"""Weights of orientations as in the settings of the shipped robots."""
 
 
 def reach_of(tree: KinematicTree, group: GroupGuess) -> float:
@@ -51,14 +51,14 @@ def rmpflow_settings(
     spheres: Mapping[str, Array],
     findings: Notes,
 ) -> dict[str, Any]:
-    """Return what goes into rmpflow.yaml.
+    """Return the content of rmpflow.yaml.
 
     Args:
         tree: the robot.
-        group: the chain that the policy leads, with base and tip.
+        group: the active chain, with base and tip.
         limits: of its joints.
-        spheres: by link, shape (s, 4).
-        findings: what was guessed is added.
+        spheres: by link [m], shape (s, 4).
+        findings: notes are added.
     """
     reach = max(reach_of(tree, group), 0.05)
     scale = float(np.clip(reach / PANDA_REACH, 0.1, 2.0))
@@ -119,7 +119,7 @@ def _controllers(
     """Return balls about the frames of the last two links and of the tip."""
     frames = [tree.joints[name].child for name in group.joints[-2:]]
     if len(group.joints) < 4:
-        frames = []  # a short chain cannot get back to its own foot
+        frames = []  # a short chain cannot reach its own base
     if group.tip not in frames and frames:
         frames.append(group.tip or frames[-1])
     rigid = rigid_links(tree)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes into the robot.yaml of a new robot."""
+"""Content of the robot.yaml of a new robot."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ URDF_FILE = "robot.urdf"
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-def checked_name(given: str | None, told: str) -> str:
-    """Return the robot's name: the one given, or one made of the URDF's.
+def checked_name(given: str | None, urdf_name: str) -> str:
+    """Return the robot's name: the given one, or one derived from the URDF's.
 
     Raises:
-        InvalidConfig: the name given cannot be used in ROS.
+        InvalidConfig: the given name is not a valid ROS name.
     """
     if given is not None:
         if not _NAME.fullmatch(given):
@@ -33,16 +33,16 @@ def checked_name(given: str | None, told: str) -> str:
                 "letter first."
             )
         return given
-    plain = unicodedata.normalize("NFKD", told).encode("ascii", "ignore").decode().lower()
+    plain = unicodedata.normalize("NFKD", urdf_name).encode("ascii", "ignore").decode().lower()
     plain = re.sub(r"[^a-z0-9]+", "_", plain).strip("_").lstrip("0123456789_")
     return plain or "robot"
 
 
 def base_frame(tree: KinematicTree) -> str:
-    """Return the link that the robot's poses are given in.
+    """Return the reference link of the robot's poses.
 
-    That is ``base_link`` where no joint moves it (REP-105), else the root; a root that only stands
-    for the world is passed over.
+    That is ``base_link`` if no joint moves it (REP-105), else the root; a root that only represents
+    the world is skipped.
     """
     link, rigid = tree.root, {tree.root}
     for name in tree.frame_names[1:]:
@@ -69,7 +69,7 @@ def robot_data(
     *,
     has_spheres: bool,
 ) -> dict[str, Any]:
-    """Return the fields of robot.yaml in their order; states and ignored pairs come later."""
+    """Return the fields of robot.yaml in order; states and ignored pairs are added later."""
     frames: dict[str, Any] = {"base": base_frame(tree)}
     if groups.main is not None and groups.main.tip is not None:
         frames["tool"] = groups.main.tip
@@ -127,7 +127,7 @@ def named_states(
         ends = open_and_close(robot.tree, gripper)
         for word, end in zip(("open", "close"), ends or (), strict=False):
             states[word if one else f"{word}_{gripper.name}"] = dict(end)
-    # Rounding may have taken a value over its limit.
+    # Rounding may have exceeded a limit.
     for state in states.values():
         names = list(state)
         clipped = robot.limits.select(names).clip(np.array([state[n] for n in names]))

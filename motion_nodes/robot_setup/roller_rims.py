@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rollers that a URDF models as links: which wheel carries them, and how they are mounted."""
+"""Rollers that a URDF models as links: their wheels, and how they are mounted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from motion_nodes.robot_setup.link_geometry import LinkGeometry
 from motion_nodes.scene.robot_spheres import rigid_links
 
 _LEAST = 3
-"""Rollers on a wheel; fewer are something else."""
+"""Min number of rollers per wheel."""
 
 
 def rollers_by_wheel(tree: KinematicTree, endless: Sequence[Joint]) -> dict[str, tuple[Joint, ...]]:
@@ -39,14 +39,14 @@ def roller_angle_deg(
     poses: Mapping[str, Array],
     geometries: Mapping[str, LinkGeometry],
 ) -> float:
-    """Return the angle from a wheel's axis to that of the roller on the floor [deg], 0 to 180.
+    """Return the angle from a wheel's axis to that of its lowest roller [deg], 0 to 180.
 
-    Counter-clockwise as seen from above. Each roller is turned to the floor about the wheel's axis;
-    the angle is the mean of all, as axes have no sign.
+    Counter-clockwise as seen from above. Each roller is rotated to the floor about the wheel's
+    axis; the angle is the mean of all, with axes of unknown sign.
 
     Args:
         rollers: of one wheel.
-        axis: of the wheel in the base frame, level, shape (3,).
+        axis: of the wheel in the base frame, horizontal, shape (3,).
         centre: of the wheel in the base frame [m], shape (3,).
         poses: of the links in the base frame.
         geometries: of the links.

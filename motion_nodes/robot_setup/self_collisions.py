@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which pairs of links need not be checked for collision, found by trying many configurations."""
+"""Pairs of links to exclude from collision checks, found by random sampling."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from motion_nodes.scene.allowed_collisions import AllowedCollisions
 from motion_nodes.scene.robot_spheres import CollisionBody, checked_pairs, link_bodies
 
 Reason = Literal["always", "often", "gripper", "never", "spheres only", "default"]
-"""Always: they touch (almost) whatever the joints do. Often: they are next but one in a chain and
-touch in most configurations, so their shapes are too fat there. Gripper: fingers are made to meet.
-Never: they do not come near each other. Spheres only: their spheres overlap, their geometry does
-not touch. Default: they touch at home, and no configuration without that was found."""
+"""Always: in collision in (almost) all configurations. Often: second neighbours in a chain that
+collide in most configurations, because their shapes are too large. Gripper: fingers, which are
+meant to touch. Never: they never come close. Spheres only: their spheres overlap, but not their
+geometry. Default: in collision at home, and no configuration without that was found."""
 
 SAMPLES = 5000
 MARGIN = 0.01
-"""Pairs that stay farther apart than this never meet [m]."""
-_ALWAYS, _OFTEN = 0.95, 0.5  # shares of the configurations
-_LOOKED_AT = 24  # overlaps of spheres that are looked at in the geometry
+"""Pairs that always stay farther apart never collide [m]."""
+_ALWAYS, _OFTEN = 0.95, 0.5  # fractions of the configurations
+_LOOKED_AT = 24  # number of sphere overlaps that are checked with the geometry
 _POINTS = 500
 _PAIRS_TRIED = 1_500_000
 
 
 @dataclass
 class SelfCollisions:
-    """What was found."""
+    """Result of the search."""
 
     ignored: dict[tuple[str, str], Reason] = field(default_factory=dict)
     checked: list[tuple[str, str]] = field(default_factory=list)
     samples: int = 0
     home: Array = field(default_factory=lambda: np.zeros(0))
-    """Free of collisions, over all joints [rad or m]."""
+    """A collision-free configuration of all joints [rad or m]."""
 
     def of(self, reason: Reason) -> list[tuple[str, str]]:
         """Return the pairs that are ignored for a reason."""
@@ -50,7 +50,7 @@ class SelfCollisions:
 def random_configurations(
     robot: Robot, count: int, rng: np.random.Generator, still: Collection[str] = ()
 ) -> Array:
-    """Return configurations within the limits, shape (count, n); ``still`` joints stay at home."""
+    """Return configurations within the limits, shape (count, n); ``still`` joints are at home."""
     lower, upper = robot.limits.lower.copy(), robot.limits.upper.copy()
     endless = ~np.isfinite(upper - lower)
     lower[endless], upper[endless] = -math.pi, math.pi
@@ -69,16 +69,16 @@ def find_self_collisions(
     samples: int = SAMPLES,
     seed: int = 0,
 ) -> SelfCollisions:
-    """Sort the pairs of links of a robot into those to check and those not to.
+    """Divide the pairs of links of a robot into checked and ignored ones.
 
     Neighbours in the tree are never checked and not listed.
 
     Args:
-        robot: with spheres; pairs that it ignores already are left out.
-        geometries: of its links, by which overlaps of spheres are judged.
+        robot: with spheres; pairs that are already ignored are omitted.
+        geometries: of its links, for the verification of sphere overlaps.
         still: joints that are not moved: those of wheels.
         grippers: joints of each gripper.
-        samples: how many configurations are tried; fewer with very many pairs.
+        samples: number of configurations; fewer for very many pairs.
         seed: of the configurations.
     """
     bodies = link_bodies(robot)
@@ -117,7 +117,7 @@ def find_self_collisions(
 
 
 def _joints_above(tree: KinematicTree, link: str) -> set[str]:
-    """Return what moves a link: joints, and those that joints mimic."""
+    """Return the joints that move a link, including mimicked ones."""
     names = set()
     joint = tree.parent_joint.get(link)
     while joint is not None:
@@ -130,7 +130,7 @@ def _joints_above(tree: KinematicTree, link: str) -> set[str]:
 def _choose_home(
     found: SelfCollisions, touching: Mapping[tuple[str, str], Array], Q: Array, robot: Robot
 ) -> Array:
-    """Return a free configuration near home; what touches everywhere is ignored from then on."""
+    """Return a collision-free configuration near home; pairs that always collide are ignored."""
     if not touching:
         return np.asarray(Q[0])
     contacts = np.stack([distance < 0.0 for distance in touching.values()])
@@ -152,10 +152,10 @@ def _choose_home(
 
 
 def _distances(a: CollisionBody, b: CollisionBody, X_a: Array, X_b: Array) -> Array:
-    """Return the least distance of the spheres of two bodies in each configuration, shape (m,)."""
+    """Return the min distance of the spheres of two bodies in each configuration, shape (m,)."""
     from scipy.spatial.distance import cdist
 
-    # Seen from a, so that only the spheres of b have to be moved.
+    # In the frame of a, so that only the spheres of b are transformed.
     R = np.swapaxes(X_a[:, :3, :3], 1, 2)
     X_ab_R = R @ X_b[:, :3, :3]
     X_ab_p = np.einsum("mij,mj->mi", R, X_b[:, :3, 3] - X_a[:, :3, 3])
@@ -181,9 +181,9 @@ def _geometry_touches(
     geometries: Mapping[str, LinkGeometry],
     rng: np.random.Generator,
 ) -> bool:
-    """Return whether the geometry of two links touches where their spheres overlap.
+    """Return whether the geometry of two links collides where their spheres overlap.
 
-    The deepest overlaps are looked at, and some others.
+    The deepest overlaps are checked, and some others.
     """
     if a not in geometries or b not in geometries:
         return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Few spheres that hold a link's geometry and reach little beyond it."""
+"""Fitting of few spheres that cover a link's geometry with a small excess."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from motion_nodes.robot_setup.sphere_measure import nearest, reach_beyond, some
 from motion_nodes.robot_setup.sphere_refine import refine
 
 _CANDIDATES = 800
-_TARGETS = 3000  # points that have to be held while spheres are chosen
+_TARGETS = 3000  # number of points to cover while spheres are selected
 _GROWTH = 0.35
-"""Part of the accuracy by which spheres may grow to take in points that are left over."""
+"""Max growth of spheres to cover remaining points, as a fraction of the accuracy."""
 _FIRST = 1.1
-"""How far spheres may reach when it is begun, as a part of the accuracy; moving brings it down."""
+"""Initial max excess of spheres relative to the accuracy; the refinement reduces it."""
 _TRIES = 5
 _AIM, _GOOD = 0.93, 1.02
-"""Reach that is aimed at, and with which it is well, as parts of the accuracy."""
+"""Desired and sufficient excess, relative to the accuracy."""
 
 
 def fit_spheres(geometry: LinkGeometry, accuracy: float) -> Array:
-    """Return few spheres that hold a geometry and reach ``accuracy`` beyond it at most.
+    """Return few spheres that cover a geometry with an excess of at most ``accuracy``.
 
-    Where to begin: a sphere about a point at depth d may have the radius ``d + accuracy``, for the
-    ball of radius d is within the geometry. Of such spheres about points of the medial axis and of
-    the volume the one that holds most of what is not held yet is taken until all is held (the
+    Initial spheres: a sphere about a point at depth d may have the radius ``d + accuracy``, because
+    the ball of radius d is within the geometry. Of such spheres about points of the medial axis and
+    of the volume, the one that covers most uncovered points is selected until all are covered (the
     greedy algorithm for set cover; Chvatal, A greedy heuristic for the set-covering problem, Math.
-    of Operations Research 4, 1979). Then all are moved and resized together so that less of them is
-    outside (:func:`~motion_nodes.robot_setup.sphere_refine.refine`), and grow to hold what is left.
-    Those that reach too far are replaced by two, a few times over.
+    of Operations Research 4, 1979). Then all are moved and resized together to reduce the excess
+    volume (:func:`~motion_nodes.robot_setup.sphere_refine.refine`), and grow to cover the remaining
+    points. Those with a large excess are split in two, for a few rounds.
 
     Args:
         geometry: of one link.
-        accuracy: [m].
+        accuracy: max excess [m].
 
     Returns:
         Centre and radius in the link's frame [m], shape (n, 4), the largest first.
@@ -61,7 +61,7 @@ def fit_spheres(geometry: LinkGeometry, accuracy: float) -> Array:
 
 
 def fit_count(geometry: LinkGeometry, count: int) -> Array:
-    """Return at most ``count`` spheres that hold a geometry, as accurate as so many can be.
+    """Return at most ``count`` spheres that cover a geometry, with the best accuracy.
 
     Raises:
         InvalidConfig: a count below 1.
@@ -83,7 +83,7 @@ def fit_count(geometry: LinkGeometry, count: int) -> Array:
 
 
 class _Cover:
-    """Spheres chosen so that they hold samples of a geometry."""
+    """Selection of spheres that cover samples of a geometry."""
 
     def __init__(self, geometry: LinkGeometry) -> None:
         from scipy.spatial.distance import cdist
@@ -102,10 +102,10 @@ class _Cover:
         self._beyond = cdist(np.concatenate(targets), self._centres) - self._depths
 
     def greedy(self, accuracy: float) -> Array:
-        """Return the spheres that are taken one after the other until all is nearly held.
+        """Return spheres selected one after the other until almost all samples are covered.
 
-        What is within ``_GROWTH`` of a sphere counts as held: else the last few points would ask
-        for as many spheres as all others.
+        Points within ``_GROWTH`` of a sphere count as covered: otherwise the last few points would
+        require as many spheres as all others.
         """
         more = (1.0 - _GROWTH) * accuracy
         held_by = self._beyond <= more
@@ -121,7 +121,7 @@ class _Cover:
 
 
 def _split(spheres: Array, too_far: NDArray[np.bool_], geometry: LinkGeometry) -> Array:
-    """Return spheres of which some are two, each about a half of what the one has to hold."""
+    """Return spheres with some split in two, each for a half of the covered points."""
     points = np.concatenate((geometry.surface, geometry.elements))
     owner = nearest(spheres, points)[1]
     halves = []
@@ -139,7 +139,7 @@ def _split(spheres: Array, too_far: NDArray[np.bool_], geometry: LinkGeometry) -
 
 
 def _polished(spheres: Array, geometry: LinkGeometry, accuracy: float) -> Array:
-    """Return the spheres with less outside the geometry, holding all of it, the largest first."""
+    """Return refined spheres that cover all of the geometry, the largest first."""
     spheres = refine(spheres, geometry, _AIM * accuracy)
     grown = spheres.copy()
     used = np.zeros(len(spheres), bool)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well spheres stand for a link's geometry."""
+"""Coverage of a link's geometry by spheres."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from motion_nodes.robot_setup.link_geometry import LinkGeometry
 
 @dataclass(frozen=True)
 class Coverage:
-    """How well spheres stand for a geometry."""
+    """Coverage of a geometry by spheres."""
 
     surface: float
-    """Share of the surface that is in a sphere, 0 to 1."""
+    """Fraction of the surface inside a sphere, 0 to 1."""
     volume: float
-    """Share of the volume that is in a sphere, 0 to 1."""
+    """Fraction of the volume inside a sphere, 0 to 1."""
     excess_volume: float
-    """Volume of the spheres outside the geometry, as a multiple of the geometry's volume."""
+    """Volume of the spheres outside the geometry, relative to the geometry's volume."""
     reach: float
-    """How far the spheres reach beyond the geometry at most [m]."""
+    """Max excess of the spheres beyond the geometry [m]."""
     gap: float
-    """How far the geometry reaches beyond the spheres at most [m]."""
+    """Max excess of the geometry beyond the spheres [m]."""
     count: int
     """Number of spheres."""
 
 
 def measure(spheres: Array, geometry: LinkGeometry) -> Coverage:
-    """Return how well spheres stand for a geometry.
+    """Return the coverage of a geometry by spheres.
 
     Args:
         spheres: centre and radius in the link's frame [m], shape (n, 4).
-        geometry: of that link; its spacing is how exact the figures are.
+        geometry: of that link; its spacing is the accuracy of the result.
     """
     spheres = np.asarray(spheres, dtype=np.float64).reshape(-1, 4)
     if not len(spheres):
@@ -57,9 +57,9 @@ def measure(spheres: Array, geometry: LinkGeometry) -> Coverage:
 
 
 def reach_beyond(spheres: Array, geometry: LinkGeometry) -> Array:
-    """Return how far each sphere reaches beyond a geometry [m], exact up to its spacing, (n,).
+    """Return the excess of each sphere beyond a geometry [m], exact up to its spacing, (n,).
 
-    What is within another sphere does not count.
+    Parts inside another sphere do not count.
     """
     shells = _shells(spheres)
     free = outside(spheres, shells) > -1e-9
@@ -69,12 +69,12 @@ def reach_beyond(spheres: Array, geometry: LinkGeometry) -> Array:
 
 
 def outside(spheres: Array, points: Array) -> Array:
-    """Return how far points are outside all spheres, negative inside [m], shape (m,)."""
+    """Return the distance of points outside all spheres, negative inside [m], shape (m,)."""
     return nearest(spheres, points)[0]
 
 
 def nearest(spheres: Array, points: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Return how far points are outside all spheres [m], and which is the nearest, (m,) each."""
+    """Return the distance of points outside all spheres [m], and the closest sphere, (m,) each."""
     from scipy.spatial.distance import cdist
 
     beyond, owner = np.empty(len(points)), np.empty(len(points), np.intp)
@@ -88,12 +88,12 @@ def nearest(spheres: Array, points: Array) -> tuple[Array, NDArray[np.intp]]:
 
 
 def some(points: Array, count: int, rng: np.random.Generator) -> Array:
-    """Return at most ``count`` of some points, each as likely as the others."""
+    """Return a uniform random selection of at most ``count`` points."""
     return points[rng.permutation(len(points))[:count]]
 
 
 def _spread(count: int) -> Array:
-    """Return directions that are spread evenly, shape (count, 3): a Fibonacci lattice."""
+    """Return evenly distributed directions, shape (count, 3): a Fibonacci lattice."""
     k = np.arange(count) + 0.5
     polar, turn = np.arccos(1.0 - 2.0 * k / count), np.pi * (1.0 + 5.0**0.5) * k
     x, y = np.cos(turn) * np.sin(polar), np.sin(turn) * np.sin(polar)
@@ -101,7 +101,7 @@ def _spread(count: int) -> Array:
 
 
 def _union_volume(spheres: Array, spacing: float) -> float:
-    """Return the volume of the union of spheres [m^3], counted in a grid."""
+    """Return the volume of the union of spheres [m^3], on a grid."""
     low = (spheres[:, :3] - spheres[:, 3:]).min(axis=0)
     high = (spheres[:, :3] + spheres[:, 3:]).max(axis=0)
     step = max(spacing, float((high - low).max()) / 100.0)
@@ -116,6 +116,6 @@ def _union_volume(spheres: Array, spacing: float) -> float:
 
 
 def _shells(spheres: Array) -> Array:
-    """Return points spread over the spheres' surfaces, shape (n * 200, 3)."""
+    """Return points distributed over the spheres' surfaces, shape (n * 200, 3)."""
     points = spheres[:, None, :3] + spheres[:, None, 3:] * _spread(200)
     return np.asarray(points.reshape(-1, 3))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spheres moved and resized so that they hold a link with less of them outside it."""
+"""Refinement of spheres that cover a link: less excess volume by gradient descent."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from motion_nodes.robot_setup.sphere_measure import outside, some
 
 _ROUNDS, _STEPS = 3, 30
 _STEP = 0.08
-"""First step, as a part of the accuracy; steps fall to nothing."""
+"""Initial step relative to the accuracy; steps decrease to zero."""
 _HOLD = 20.0
-"""What a point that is not held weighs against space outside that is."""
+"""Weight of uncovered points relative to excess volume."""
 _WITHIN = 0.08
-"""How far inside spheres the surface should be, as a part of the accuracy."""
+"""Desired depth of the surface inside spheres, relative to the accuracy."""
 _EDGE = 0.25
-"""Width of the band about a sphere in which space counts as at its edge, part of the accuracy."""
+"""Width of a sphere's edge band, relative to the accuracy."""
 _DECAY, _DECAY_SQUARES = 0.9, 0.99
 
 
 def refine(spheres: Array, geometry: LinkGeometry, accuracy: float) -> Array:
-    """Return the same number of spheres, of which less is outside the geometry.
+    """Return the same number of spheres with less volume outside the geometry.
 
-    Two things are made small together by gradient descent: how far points of the geometry are
-    outside all spheres (squared), and the volume of the spheres' union outside the geometry, of
-    which each part weighs more the farther out it is. Both depend only on the sphere that holds a
-    point deepest, so the volume's gradient is that of its free surface alone. Fitting spheres by
-    descent on such losses: Nechyporenko et al., MorphIt: flexible spherical approximation of robot
-    morphology, 2025; on the volume outside: Wang et al., Variational sphere set approximation for
-    solid objects, The Visual Computer 22, 2006. Steps: Kingma and Ba, Adam, ICLR 2015.
+    Two losses are minimised together by gradient descent: squared distances of points of the
+    geometry outside all spheres, and the volume of the spheres' union outside the geometry,
+    weighted by its distance. Both depend only on the sphere that contains a point deepest, so the
+    volume's gradient is that of its free surface alone. Fitting spheres by descent on such losses:
+    Nechyporenko et al., MorphIt: flexible spherical approximation of robot morphology, 2025; on the
+    volume outside: Wang et al., Variational sphere set approximation for solid objects, The Visual
+    Computer 22, 2006. Steps: Kingma and Ba, Adam, ICLR 2015.
 
     Args:
-        spheres: that nearly hold the geometry: centre and radius in the link's frame [m], (n, 4).
+        spheres: that nearly cover the geometry: centre and radius in the link's frame [m], (n, 4).
         geometry: of the link.
-        accuracy: how far spheres should reach beyond it [m].
+        accuracy: desired max excess [m].
     """
     rng = np.random.default_rng(3)
     surface, inner = geometry.surface, geometry.elements
@@ -47,14 +47,14 @@ def refine(spheres: Array, geometry: LinkGeometry, accuracy: float) -> Array:
     )
     near, away = geometry.around(2.0 * accuracy)
     kept = rng.permutation(len(near))[: int(np.clip(35 * len(spheres), 3000, 6000))]
-    # Volume of the elements that each of those stands for, in accuracies.
+    # Volume represented by each of these elements, in units of the accuracy.
     each = (geometry.spacing / accuracy) ** 3 * len(near) / max(1, len(kept))
     weights = each * (1.0 + 4.0 * (away[kept] / accuracy) ** 8)
     found = np.array(spheres, dtype=np.float64)
     for k in range(_ROUNDS):
         points = np.concatenate((held, near[kept]))
         found = _descended(found, points, len(held), weights, accuracy, k)
-        # Corners that the few points have left out are looked at from now on.
+        # Corners missed by the samples are included from now on.
         lacking = outside(found, surface)
         held = np.concatenate((held, surface[lacking > 0.3 * _WITHIN * accuracy]))
     return found
@@ -86,15 +86,15 @@ def _descended(
 def _gradient(
     spheres: Array, points: Array, held: int, weights: Array, accuracy: float, firmness: float
 ) -> Array:
-    """Return the gradient of the loss by centres and radii, shape (n, 4).
+    """Return the gradient of the loss with respect to centres and radii, shape (n, 4).
 
     Args:
         spheres: shape (n, 4).
-        points: first those that should be held, then those that should be free.
-        held: how many are the first.
-        weights: of the others.
+        points: first those to be covered, then those to be free.
+        held: number of the former.
+        weights: of the latter.
         accuracy: [m].
-        firmness: of the wish that points are held; grows on the way.
+        firmness: weight of the coverage; increases during the descent.
     """
     from scipy.spatial.distance import cdist
 

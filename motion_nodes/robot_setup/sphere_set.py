@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The collision spheres of a robot as a value: every change returns another set.
+"""The collision spheres of a robot as an immutable value: every change returns a new set.
 
-So an editor can keep all sets that were and undo by taking one back.
+An editor can thus store previous sets for undo.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class SphereSet:
     """Only links that have spheres."""
 
     def __post_init__(self) -> None:
-        """Check and freeze all spheres.
+        """Validate and freeze all spheres.
 
         Raises:
-            InvalidCommand: a sphere that has not four finite numbers, or a radius that is not
+            InvalidCommand: a sphere that is not four finite numbers, or a radius that is not
                 positive.
         """
         checked = {link: _checked(link, spheres) for link, spheres in self.links.items()}
@@ -49,7 +49,7 @@ class SphereSet:
 
     @classmethod
     def of_robot(cls, robot: Robot) -> SphereSet:
-        """Return the spheres that a robot was loaded with."""
+        """Return the spheres of a loaded robot."""
         return cls({link: np.array(items) for link, items in robot.spheres.items() if items})
 
     @property
@@ -62,11 +62,11 @@ class SphereSet:
         return self.links.get(link, frozen(np.empty((0, 4))))
 
     def with_link(self, link: str, spheres: ArrayLike) -> SphereSet:
-        """Return a set in which a link has these spheres instead of its own.
+        """Return a set with other spheres of a link.
 
         Args:
-            link: any name; whether a robot has it is checked when the robot is loaded.
-            spheres: shape (n, 4); none at all takes the link out.
+            link: any name; its existence is checked when the robot is loaded.
+            spheres: shape (n, 4); empty: the link is removed.
 
         Raises:
             InvalidCommand: see the class.
@@ -95,16 +95,16 @@ class SphereSet:
     def connect(self, link: str, first: int, second: int, count: int) -> SphereSet:
         """Return a set with a row of spheres between two.
 
-        Centres are evenly spread and radii go over from one to the other.
+        Centres and radii are interpolated linearly.
 
         Args:
-            link: that has both.
+            link: that contains both.
             first: index of one end.
-            second: index of the other.
-            count: how many come between, 1 or more.
+            second: index of the other end.
+            count: number of spheres in between, 1 or more.
 
         Raises:
-            InvalidCommand: no such spheres, one sphere with itself, or none between.
+            InvalidCommand: no such spheres, twice the same sphere, or none in between.
         """
         a, b = self._sphere(link, first), self._sphere(link, second)
         if first == second:
@@ -135,13 +135,13 @@ class SphereSet:
         accuracy: float | None = None,
         count: int | None = None,
     ) -> SphereSet:
-        """Return a set in which a link's spheres are fitted to its geometry.
+        """Return a set with a link's spheres fitted to its geometry.
 
         Args:
             link: whose spheres are replaced.
             geometry: see :meth:`LinkGeometry.of_link`.
-            accuracy: how far spheres may reach beyond it [m]; their number follows.
-            count: or how many there may be at most; the accuracy follows.
+            accuracy: max excess of the spheres [m]; determines their number.
+            count: or their max number; determines the accuracy.
 
         Raises:
             InvalidCommand: both or neither are given.
@@ -154,7 +154,7 @@ class SphereSet:
         raise InvalidCommand(f"{link}: give either the accuracy or the number of the spheres.")
 
     def coverage(self, link: str, geometry: LinkGeometry) -> Coverage:
-        """Return how well the spheres of a link stand for its geometry."""
+        """Return the coverage of a link's geometry by its spheres."""
         return measure(self.of(link), geometry)
 
     @classmethod
@@ -162,10 +162,10 @@ class SphereSet:
         """Read a spheres.yaml: link -> list of [x, y, z, radius] [m].
 
         Args:
-            file: that, or a robot's folder that holds ``spheres.yaml``.
+            file: the file, or a robot's folder that contains ``spheres.yaml``.
 
         Raises:
-            InvalidDescription: names file, link and what is wrong.
+            InvalidDescription: names file, link and problem.
         """
         path = Path(file).expanduser()
         if path.is_dir():
@@ -178,14 +178,14 @@ class SphereSet:
             raise InvalidDescription(f"{path}: {error}") from None
 
     def write(self, file: str | Path, heading: str = _HEADING) -> Path | None:
-        """Write a spheres.yaml as a whole; what stood there before is kept beside it.
+        """Write a spheres.yaml atomically; an existing file is kept as a backup.
 
         Args:
-            file: where to; nothing is changed unless all could be written.
+            file: path; nothing is changed if writing fails.
             heading: comment lines at its head.
 
         Returns:
-            Where the file that was there is kept now (``spheres.yaml.1`` and so on), or None.
+            Path of the backup (``spheres.yaml.1`` and so on), or None.
 
         Raises:
             InvalidDescription: the folder or file cannot be written.

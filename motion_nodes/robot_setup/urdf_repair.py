@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What foreign URDFs lack or say wrongly, mended where it can be, and told.
+"""Repair of incomplete or incorrect URDFs, with notes.
 
-Works on the XML, so that the copy in the robot's folder is the user's file with a few changes. What
-has no sensible guess (names that are missing or stand twice, loops) is refused with the line.
+Works on the XML, so that the copy in the robot's folder is the user's file with a few changes.
+Problems without a sensible repair (missing or duplicate names, loops) are rejected with their line.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from motion_nodes.robot_setup.notes import Notes, listed
 from motion_nodes.robot_setup.xacro_leftovers import put_in_variables
 
 VELOCITY = {"revolute": 1.0, "continuous": 1.0, "prismatic": 0.1}
-"""Where no joint of the robot says more [rad/s or m/s]."""
+"""Default velocity limits if no other joint of the robot has higher ones [rad/s or m/s]."""
 EFFORT = {"revolute": 50.0, "continuous": 50.0, "prismatic": 100.0}
-"""The same [N m or N]."""
+"""Default effort limits likewise [N m or N]."""
 _MOVING = ("revolute", "continuous", "prismatic")
 TOO_SMALL, TOO_LARGE = 1e-4, 100.0
-"""Extents that no part of a robot has [m]."""
+"""Implausible extents of a part [m]."""
 _TYPES = (*_MOVING, "fixed", "floating", "planar")
 
 
 def repair(root: Any, file: Path, findings: Notes) -> None:
-    """Mend a URDF in place.
+    """Repair a URDF in place.
 
     Args:
         root: the element ``<robot>``.
         file: for errors.
-        findings: what was changed or guessed is added.
+        findings: notes are added.
 
     Raises:
-        InvalidDescription: names file and line of what cannot be mended.
+        InvalidDescription: names file and line of a problem that cannot be repaired.
     """
     if not root.get("name"):
         root.set("name", file.name.split(".")[0])
@@ -74,7 +74,7 @@ def _check_names(elements: Iterable[Any], tag: str, file: Path) -> None:
 
 
 def _check_tree(root: Any, joints: Iterable[Any], file: Path) -> None:
-    """Refuse what is no tree: a URDF cannot describe a closed loop."""
+    """Reject URDFs that are not a tree: a URDF cannot describe a closed loop."""
     above: dict[str, str] = {}
     links = {link.get("name") for link in root.findall("link")}
     for joint in joints:
@@ -109,7 +109,7 @@ def _check_tree(root: Any, joints: Iterable[Any], file: Path) -> None:
 
 
 def _vectors(root: Any, file: Path, findings: Notes) -> None:
-    """Bring origins and axes to three numbers: zeros are added, what is too much is left out."""
+    """Make origins and axes three numbers: missing ones become zeros, surplus ones are dropped."""
     for element in [*root.iter("origin"), *root.iter("axis")]:
         for key in ("xyz", "rpy"):
             if key not in element.attrib:
@@ -141,7 +141,7 @@ def _joint_types(joints: Iterable[Any], file: Path, findings: Notes) -> None:
 
 
 def _mimics(joints: Iterable[Any], file: Path, findings: Notes) -> None:
-    """Let joints mimic what is moved, not what mimics."""
+    """Let joints mimic the actuated joint instead of another mimic joint."""
     by_name = {joint.get("name"): joint for joint in joints}
     for name, joint in by_name.items():
         mimic = joint.find("mimic")
@@ -207,9 +207,9 @@ def _limits(joints: Iterable[Any], file: Path, findings: Notes) -> None:
 
 
 def _twins(moving: Iterable[Any], file: Path, findings: Notes) -> None:
-    """Give an endless joint the limits that it states, if its twin on the same link keeps them.
+    """Set the stated limits of a continuous joint, if its twin on the same link has them.
 
-    Else of two steered wheels one would have stops and the other none.
+    Otherwise one of two steered wheels would have limits and the other none.
     """
     stated: dict[tuple[Any, ...], dict[str, list[Any]]] = {}
     for joint in moving:
@@ -232,7 +232,7 @@ def _twins(moving: Iterable[Any], file: Path, findings: Notes) -> None:
 
 
 def _positions(joint: Any, file: Path, findings: Notes) -> None:
-    """Give a joint limits of position that a motion can keep."""
+    """Set valid position limits of a joint."""
     name, kind = joint.get("name"), joint.get("type")
     limit = joint.find("limit")
     if limit is None:
@@ -278,7 +278,7 @@ def _inertial(link: Any, file: Path, findings: Notes) -> None:
         return
     if inertia is not None and _physical(inertia, file):
         return
-    # Of a ball of this mass with the density of water, which is about that of robots.
+    # Of a ball of this mass with the density of water, a typical density of robots.
     radius = (3.0 * mass / (4.0 * math.pi * 1000.0)) ** (1.0 / 3.0)
     moment = repr(float(f"{0.4 * mass * radius**2:.4g}"))
     if inertia is None:
@@ -305,7 +305,7 @@ def _physical(inertia: Any, file: Path) -> bool:
 
 
 def _shapes(link: Any, file: Path, findings: Notes) -> None:
-    """Take out shapes without a size."""
+    """Remove shapes without a size."""
     fields = {"box": ("size",), "sphere": ("radius",), "cylinder": ("radius", "length")}
     for shape in [*link.findall("collision"), *link.findall("visual")]:
         geometry = shape.find("geometry")
@@ -339,7 +339,7 @@ def _shapes(link: Any, file: Path, findings: Notes) -> None:
 
 
 def _colours(root: Any, findings: Notes) -> None:
-    """Bring colours into 0 to 1; those given in 0 to 255 are divided."""
+    """Scale colours to 0..1; those given in 0 to 255 are divided."""
     changed = 0
     for colour in root.iter("color"):
         try:

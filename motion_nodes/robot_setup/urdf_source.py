@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A foreign URDF or xacro as XML, and where the mesh files are that it names."""
+"""Reading of a URDF or xacro as XML, and location of its mesh files."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from motion_nodes.model.urdf.urdf import read_urdf_text
 from motion_nodes.robot_setup.xacro_leftovers import needs_xacro
 
 _PACKAGE_SCHEMES = ("package://", "model://")
-_ANCESTORS = 6  # folders above the URDF in which packages are looked for
+_ANCESTORS = 6  # max number of parent folders searched for packages
 
 
 @dataclass(frozen=True)
 class PackageSearch:
-    """Where the packages of ``package://`` names are looked for, best first."""
+    """Search path for ``package://`` names, in order of preference."""
 
     directory: Path
     """Folder of the URDF."""
@@ -34,7 +34,7 @@ class PackageSearch:
         """Return the file of a mesh's ``filename``.
 
         Raises:
-            InvalidDescription: there is none; tells the places that were looked at.
+            InvalidDescription: not found; lists the places that were searched.
         """
         tried: list[Path] = []
         for path in self._places(filename):
@@ -62,10 +62,10 @@ class PackageSearch:
                 "relative paths."
             )
         else:
-            yield self.directory / filename  # an absolute one stays what it is
+            yield self.directory / filename  # absolute paths are unchanged
 
     def package_folders(self, package: str) -> Iterator[Path]:
-        """Yield the folders that may be that of a package."""
+        """Yield the candidate folders of a package."""
         above = [self.directory, *self.directory.parents][:_ANCESTORS]
         for path in self.paths:
             if path.name == package:
@@ -87,10 +87,10 @@ def _entries(variable: str) -> Iterator[Path]:
 
 
 def read_source(file: str | Path, package_paths: Sequence[str | Path] = ()) -> tuple[Any, Path]:
-    """Return the root element of a URDF, or of a xacro after it was expanded, and its file.
+    """Return the root element of a URDF, or of an expanded xacro, and its file.
 
     Raises:
-        InvalidDescription: it cannot be read, is no URDF, or xacro is needed and not installed.
+        InvalidDescription: it cannot be read, is not a URDF, or xacro is needed and not installed.
     """
     path = Path(file).expanduser().absolute()
     if path.is_dir():
@@ -117,7 +117,7 @@ def _only_urdf(folder: Path) -> Path:
 
 
 def _expanded(path: Path, package_paths: Iterable[str | Path]) -> str:
-    """Return what the program xacro makes of a file."""
+    """Return the output of the program xacro for a file."""
     program = shutil.which("xacro")
     if program is None:
         raise InvalidDescription(
@@ -136,6 +136,6 @@ def _expanded(path: Path, package_paths: Iterable[str | Path]) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InvalidDescription(f"{path}: xacro could not be run: {error}") from None
     if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-3:] or ["it told no reason"]
+        last = done.stderr.strip().splitlines()[-3:] or ["no error message"]
         raise InvalidDescription(f"{path}: xacro failed: {' '.join(last)}")
     return done.stdout

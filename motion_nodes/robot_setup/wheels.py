@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wheels found in a robot's geometry, and the base that they make."""
+"""Detection of wheels from a robot's geometry, and of the kind of its base."""
 
 from __future__ import annotations
 
@@ -19,30 +19,31 @@ from motion_nodes.scene.robot_spheres import rigid_links
 
 Geometries = Mapping[str, LinkGeometry]
 
-_ROUND = 0.08  # by how much of its radius a wheel's outline may differ from a circle
-_GAPPY = 0.25  # the same for a rim of rollers, between which there may be gaps
-_LEVEL = 0.15  # sine of the angle by which axes may be askew
-_SPEED, _TURN = 0.5, 1.5  # [m/s], [rad/s] where the wheels' limits allow more
+_ROUND = 0.08  # max relative deviation of a wheel's outline from a circle
+_GAPPY = 0.25  # the same for a rim of rollers with gaps
+_LEVEL = 0.15  # max sine of the angle between axes
+_SPEED, _TURN = 0.5, 1.5  # [m/s], [rad/s] default limits if those of the wheels are higher
 _ACCELERATION, _TURN_ACCELERATION = 1.0, 3.0
 
 
 @dataclass(frozen=True)
 class Wheel:
-    """Something round that a joint turns and that stands on the floor."""
+    """A round link turned by a joint and in contact with the floor."""
 
     joint: str
     radius: float
-    """Of the rolling circle [m]."""
+    """Rolling radius [m]."""
     centre: Array
     """In the base frame, all joints at zero [m], shape (3,)."""
     axis: Array
     """Of the joint in the base frame, shape (3,)."""
     swivel: Joint | None
-    """Joint about an upright axis that carries the wheel, if there is one."""
+    """Vertical joint that carries the wheel, if there is one."""
     rollers: tuple[str, ...] = ()
-    """Joints of rollers on its rim, where the URDF has them."""
+    """Joints of rollers on its rim, if in the URDF."""
     roller_angle_deg: float | None = None
-    """From its axis to that of the roller on the floor, counter-clockwise from above [deg]."""
+    """From its axis to that of the roller in contact with the floor, counter-clockwise from above
+    [deg]."""
 
 
 @dataclass
@@ -56,14 +57,14 @@ class BaseGuess:
     """Joints of driven wheels."""
     steering: tuple[str, ...] = ()
     passive: tuple[str, ...] = ()
-    """Casters and wheels that nothing drives."""
+    """Casters and wheels without drive."""
     turned: tuple[str, ...] = ()
-    """Joints whose axes have to be turned round, so that forward is positive."""
+    """Joints whose axes must be inverted, so that forward is positive."""
     wheels: tuple[Wheel, ...] = ()
 
 
 def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple[Wheel, ...]:
-    """Return the wheels of a robot: endless joints about level axes, of round things on the floor.
+    """Return the wheels of a robot: continuous joints with horizontal axes and round links.
 
     Args:
         tree: the robot.
@@ -103,8 +104,8 @@ def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple
         upright = above is not None and abs((poses[above.child][:3, :3] @ above.axis)[2]) > 0.95
         swivel = above if upright else None
         names = tuple(roller.name for roller in rim)
-        told = joint.rollers.angle_deg if joint.rollers else None
-        angle = roller_angle_deg(rim, axis, centre, poses, geometries) if rim else told
+        stated = joint.rollers.angle_deg if joint.rollers else None
+        angle = roller_angle_deg(rim, axis, centre, poses, geometries) if rim else stated
         found.append(Wheel(joint.name, radius, centre, axis, swivel, names, angle))
     return tuple(found)
 
@@ -112,7 +113,7 @@ def find_wheels(tree: KinematicTree, geometries: Geometries, base: str) -> tuple
 def guess_base(
     wheels: Sequence[Wheel], tree: KinematicTree, findings: Notes, base: str
 ) -> BaseGuess:
-    """Return the base that wheels make; the guess of an arm if they make none that is known."""
+    """Return the kind of base given by wheels; that of an arm if it is unknown."""
     guess = BaseGuess(wheels=tuple(wheels))
     rolling = [wheel for wheel in wheels if wheel.swivel is None]
     swivels = [wheel for wheel in wheels if wheel.swivel is not None]
@@ -162,13 +163,13 @@ def _rollers(wheels: Sequence[Wheel]) -> tuple[str, ...]:
 
 
 def _in_several_directions(wheels: Sequence[Wheel]) -> bool:
-    """Return whether wheels' axes differ, so that together they can push any way."""
+    """Return whether wheels' axes differ, so that together they can move in any direction."""
     axes = np.array([wheel.axis for wheel in wheels])
     return bool(np.abs(axes @ axes.T).min() < 0.9)
 
 
 def _carriers(tree: KinematicTree, passive: Sequence[str]) -> tuple[str, ...]:
-    """Return further joints that carry nothing that moves but casters: those of a rocker."""
+    """Return further joints that only carry casters: those of a rocker."""
     found: list[str] = []
     for name in tree.joint_names:
         below = [j for j in tree.joint_names if j != name and _is_below(tree, j, name)]
@@ -255,7 +256,7 @@ def _ackermann(
 def _mecanum(
     guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, findings: Notes
 ) -> bool:
-    """Return whether these are four mecanum wheels; only their names can tell."""
+    """Return whether these are four mecanum wheels, which can only be detected by name."""
     words = [f"{w.joint} {tree.joints[w.joint].child}".lower() for w in rolling]
     if len(rolling) != 4 or not all("mecanum" in word for word in words):
         return False
@@ -263,7 +264,7 @@ def _mecanum(
     wheels = []
     for wheel in rolling:
         x, y = wheel.centre[:2] - middle[:2]
-        # The usual way to mount them: seen from above the rollers on top form an X.
+        # The usual mounting: seen from above the rollers on top form an X.
         wheels.append((wheel, 45.0 if x * y > 0.0 else 135.0))
     _holonomic(guess, wheels, "mecanum", findings)
     findings.add("guessed", "base.wheels", "rollers at 45 degrees that form an X from above")
@@ -273,18 +274,18 @@ def _mecanum(
 def _roller_wheels(
     guess: BaseGuess, rolling: Sequence[Wheel], tree: KinematicTree, findings: Notes
 ) -> None:
-    """Make a base of wheels whose rollers the URDF tells, as links or by ``<mecanum>``."""
+    """Make a base of wheels whose rollers are in the URDF, as links or by ``<mecanum>``."""
     wheels = []
     for wheel in rolling:
-        told = tree.joints[wheel.joint].rollers
-        if told is not None:
-            wheel = replace(wheel, radius=told.radius)
+        stated = tree.joints[wheel.joint].rollers
+        if stated is not None:
+            wheel = replace(wheel, radius=stated.radius)
         wheels.append((wheel, round(wheel.roller_angle_deg or 90.0, 1)))
     is_omni = all(abs(angle - 90.0) < 1.0 for _, angle in wheels)
     _holonomic(guess, wheels, "omni" if is_omni else "mecanum", findings)
     for entry, (wheel, _) in zip(guess.block["wheels"], wheels, strict=True):
         if tree.joints[wheel.joint].rollers is not None:
-            del entry["radius"], entry["roller_angle_deg"]  # one source of a number
+            del entry["radius"], entry["roller_angle_deg"]  # only one source of a number
     guess.passive += _rollers(rolling)
     angles = ", ".join(f"{angle:g}" for _, angle in wheels)
     findings.add("measured", "base.wheels", f"rollers at {angles} degrees to their wheels' axes")
@@ -345,12 +346,12 @@ def _limits(speed: float, turn: float, axes: str = "x") -> dict[str, Any]:
 
 
 def _radius(points: Array, axis: Array, uneven: float) -> float | None:
-    """Return the radius of what is round about an axis through the origin; None if it is not.
+    """Return the radius of a round link about an axis through the origin; None if not round.
 
     Args:
-        points: of the surface, seen from the axis [m], shape (k, 3).
+        points: of the surface, relative to the axis [m], shape (k, 3).
         axis: unit vector, shape (3,).
-        uneven: by how much of the radius the outline may differ from a circle.
+        uneven: max relative deviation of the outline from a circle.
     """
     across = points - np.outer(points @ axis, axis)
     distance = np.linalg.norm(across, axis=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expressions of xacro left in a URDF: environment variables are put in, the others are told."""
+"""Remaining xacro expressions in a URDF: environment variables are substituted, others reported."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VARIABLE = re.compile(r"\$\((env|optenv)\s+([^\s)]+)\s*([^)]*)\)")
 
 
 def needs_xacro(root: Any) -> bool:
-    """Return whether expressions are left that only xacro can work out."""
+    """Return whether there are expressions that require xacro."""
     return any(
         not _VARIABLE.fullmatch(found)
         for _, _, text in _texts(root)
@@ -26,15 +26,15 @@ def needs_xacro(root: Any) -> bool:
 
 
 def put_in_variables(root: Any, file: Path, findings: Notes) -> None:
-    """Replace ``$(optenv NAME value)`` and ``$(env NAME)`` by what the environment says.
+    """Replace ``$(optenv NAME value)`` and ``$(env NAME)`` by environment variables.
 
     Args:
         root: the element ``<robot>``; its attributes are changed.
         file: for errors.
-        findings: what was put in is added.
+        findings: notes are added.
 
     Raises:
-        InvalidDescription: a variable is not set, or another expression is left; names its line.
+        InvalidDescription: an undefined variable, or another expression; names its line.
     """
     refused: list[str] = []
     for element, key, text in list(_texts(root)):

@@ -54,13 +54,13 @@ class Obstacles:
             return self._refuse(f"there is an obstacle '{name}' already")
         if not isinstance(solid, Solid):
             return self._refuse(f"obstacles of type {type(solid).__name__} are not implemented")
-        told = pose if callable(pose) else None
+        pose_function = pose if callable(pose) else None
         try:
-            X = _pose(told() if told else pose, name)  # type: ignore[arg-type]
+            X = _pose(pose_function() if pose_function else pose, name)  # type: ignore[arg-type]
             self.world.add(world_object(name, solid, X))
         except (MotionError, ValueError, TypeError) as error:
             return self._refuse(str(error))
-        self._poses[name] = told
+        self._poses[name] = pose_function
         if static:
             self._static.add(name)
         return True
@@ -151,12 +151,12 @@ class Obstacles:
         done = True
         moved: dict[str, Array] = {}
         for name in list(self._poses) if updated_obstacles is None else updated_obstacles:
-            told = self._poses.get(name)
+            pose_function = self._poses.get(name)
             if name not in self._poses:
                 done = self._refuse(f"there is no obstacle '{name}'")
-            elif told is not None and (base_moved or name not in self._static):
+            elif pose_function is not None and (base_moved or name not in self._static):
                 try:
-                    moved[name] = _pose(told(), name)
+                    moved[name] = _pose(pose_function(), name)
                 except (MotionError, ValueError, TypeError) as error:
                     done = self._refuse(str(error))
         present = {name: X for name, X in moved.items() if name in self.world.scene.objects}

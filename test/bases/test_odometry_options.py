@@ -235,17 +235,17 @@ def test_wheels_that_agree_do_not_slip():
         for _ in range(20):
             twist = base.nearest_twist(Twist2(*rng.uniform(-1.0, 1.0, 3).tolist()))
             steering = base.steer(twist, np.zeros(len(base.steering_names)), 1e9)
-            watch.look(base.wheels_from_twist(twist) * 0.02, steering, 0.02)
+            watch.update(base.wheels_from_twist(twist) * 0.02, steering, 0.02)
         assert watch.worst < 1e-12
 
 
 def test_a_spinning_wheel_is_named_with_its_speed():
     watch = SlipWatch(FOUR_WHEELS)
     rolled = FOUR_WHEELS.wheels_from_twist(Twist2(0.4, 0.0, 0.3)) * 0.1
-    watch.look(rolled + np.array([0.0, 0.6, 0.0, 0.0]), np.zeros(0), 0.1)
+    watch.update(rolled + np.array([0.0, 0.6, 0.0, 0.0]), np.zeros(0), 0.1)
     # 6 rad/s too fast on 0.1 m, half of which the other wheel of the side is blamed for.
     assert (watch.wheel, watch.speed) in (("fl", pytest.approx(0.3)), ("rl", pytest.approx(0.3)))
-    watch.look(rolled, np.zeros(0), 0.1)
+    watch.update(rolled, np.zeros(0), 0.1)
     assert watch.speed == pytest.approx(0.0, abs=1e-12)
     assert watch.take_worst() == pytest.approx(0.3)
     assert watch.take_worst() == 0.0
@@ -256,7 +256,7 @@ def test_a_blocked_mecanum_wheel_shows():
     watch = SlipWatch(base)
     rolled = base.wheels_from_twist(Twist2(0.5)) * 0.02
     rolled[2] = 0.0
-    watch.look(rolled, np.zeros(0), 0.02)
+    watch.update(rolled, np.zeros(0), 0.02)
     # Of four wheels three suffice; the fourth's 0.5 m/s are shared out over all of them.
     assert watch.speed == pytest.approx(0.125)
 
@@ -271,5 +271,5 @@ def test_without_a_wheel_too_many_slip_is_not_seen():
         )
     )
     watch = SlipWatch(two)
-    watch.look(np.array([1.0, -7.0]), np.zeros(0), 0.1)
+    watch.update(np.array([1.0, -7.0]), np.zeros(0), 0.1)
     assert watch.worst == pytest.approx(0.0, abs=1e-12)

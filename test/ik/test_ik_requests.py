@@ -248,16 +248,16 @@ def test_full_turns_are_taken_only_where_the_limits_let_them():
     assert chain.turning == tuple(range(6))
     q = np.array([6.0, -6.0, 1.0, 3.2, -3.2, 0.0])
     np.testing.assert_allclose(
-        chain.turned_near(q.copy(), np.zeros(6)),
+        chain.unwrap_near(q.copy(), np.zeros(6)),
         [6.0 - 2 * np.pi, 2 * np.pi - 6.0, 1.0, 3.2 - 2 * np.pi, 2 * np.pi - 3.2, 0.0],
     )
-    far = chain.turned_near(np.full(6, 1.0), np.full(6, 100.0))
+    far = chain.unwrap_near(np.full(6, 1.0), np.full(6, 100.0))
     np.testing.assert_allclose(far[:2], 1.0)  # 1 + 2 pi is beyond the limit of 2 pi
     assert (far <= chain.upper).all()
     rng = np.random.default_rng(7)
     Q, to = rng.uniform(chain.lower, chain.upper, (200, 6)), rng.uniform(-20.0, 20.0, (200, 6))
-    singly = [chain.turned_near(row.copy(), near) for row, near in zip(Q, to, strict=True)]
-    chain.all_turned_near(Q, to)
+    singly = [chain.unwrap_near(row.copy(), near) for row, near in zip(Q, to, strict=True)]
+    chain.unwrap_all_near(Q, to)
     np.testing.assert_array_equal(Q, singly)
 
 

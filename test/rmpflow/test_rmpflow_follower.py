@@ -454,10 +454,10 @@ def test_a_bad_input_changes_nothing(order):
     robot = Robot()
     robot.follower.follow_pose(DOWN, 0.0)
     robot.run(0.3)
-    wish = robot.follower.wish
+    before = robot.follower.command
     with pytest.raises(InvalidCommand):
         order(robot.follower)
-    assert robot.follower.wish is wish
+    assert robot.follower.command is before
     assert robot.run(0.2) is Phase.FOLLOWING
 
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The small geometric problems that closed forms of inverse kinematics are made of.
+"""Geometric subproblems of closed-form inverse kinematics.
 
-Each asks which angles about an axis bring a point to where something is fulfilled. Vectors are
-tuples of three numbers, which the compiler keeps in registers; axes ``k`` have unit length.
+Each computes the angles about an axis that move a point to a given locus. Vectors are tuples of
+three numbers, which the compiler keeps in registers; axes ``k`` have unit length.
 
 Sources: R. Murray, Z. Li, S. Sastry, "A Mathematical Introduction to Robotic Manipulation", 1994,
 section 3.3 (problems 1 and 3); A. J. Elias, J. T. Wen, "IK-Geo: Unified robot inverse kinematics
 using subproblem decomposition", Mechanism and Machine Theory 209, 2025 (problem 4, and the idea to
-return what is nearest where there is no exact answer, and to check answers at the end).
+return least squares solutions where there is no exact one, and to verify solutions at the end).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Vector = tuple[float, float, float]
 
 _TURN = 2.0 * math.pi
 NOTHING = 1e-7
-"""A circle with so small a radius [m, or 1] is a point: every angle does. Rounding makes circles of
-some 1e-8 where an arm is stretched."""
+"""A circle with a smaller radius [m, or 1] counts as a point: the angle is undetermined. Rounding
+gives radii of some 1e-8 for a stretched arm."""
 
 
 @part
@@ -85,13 +85,13 @@ def back(R: Array, v: Vector) -> Vector:
 
 @part
 def turned(k: Vector, angle: float, v: Vector) -> Vector:
-    """Return a vector turned about an axis."""
+    """Return a vector rotated about an axis by an angle [rad]."""
     return turned_by(k, math.cos(angle), math.sin(angle), v)
 
 
 @part
 def turned_by(k: Vector, c: float, s: float, v: Vector) -> Vector:
-    """Return a vector turned by an angle with that cosine and sine: Rodrigues' formula."""
+    """Return a vector rotated by an angle with a given cosine and sine: Rodrigues' formula."""
     part = (1.0 - c) * dot(k, v)
     side = cross(k, v)
     return (
@@ -103,7 +103,7 @@ def turned_by(k: Vector, c: float, s: float, v: Vector) -> Vector:
 
 @part
 def across(k: Vector) -> Vector:
-    """Return a unit vector at right angles to another."""
+    """Return a unit vector perpendicular to another."""
     x, y, z = abs(k[0]), abs(k[1]), abs(k[2])
     if x <= y and x <= z:
         v = cross(k, (1.0, 0.0, 0.0))
@@ -117,9 +117,9 @@ def across(k: Vector) -> Vector:
 
 @part
 def angle_to(k: Vector, p: Vector, q: Vector, usual: float) -> float:
-    """Return the angle about k that brings p nearest to q (problem 1).
+    """Return the angle about k that moves p closest to q (problem 1) [rad].
 
-    Where both lie on the axis, every angle does; it is then ``usual``.
+    If both are on the axis, the angle is undetermined; the result is ``usual``.
     """
     s = dot(k, cross(p, q))
     c = dot(p, q) - dot(k, p) * dot(k, q)
@@ -135,17 +135,17 @@ def angles_to_plane(
     """Return the angles about k for which ``h . turned p = d`` (problem 4).
 
     Args:
-        h: direction that d is measured along.
+        h: direction along which d is measured.
         k: the axis.
         p: the point.
-        d: the height wanted.
-        usual: the angle where every angle does.
-        slack: a cosine so far beyond 1 counts as 1.
+        d: the required height.
+        usual: the result if the angle is undetermined [rad].
+        slack: tolerance by which a cosine may exceed 1.
 
     Returns:
-        How many there are, 0 to 2, and they. Where the plane is only touched, the two are equal;
-        where it is missed within the slack, as far apart as if it were cut by as much; where every
-        angle does, there is one: ``usual``.
+        Number of solutions, 0 to 2, and the angles [rad]. If the plane is tangent to the circle,
+        the two are equal; if it is missed within the tolerance, they are as far apart as if it were
+        cut by as much; if the angle is undetermined, the only one is ``usual``.
     """
     on_axis = dot(h, k) * dot(k, p)
     a = dot(h, p) - on_axis
@@ -165,18 +165,18 @@ def angles_to_plane(
 def angles_to_distance(
     k: Vector, p: Vector, q: Vector, d: float, usual: float, slack: float
 ) -> tuple[int, float, float]:
-    """Return the angles about k for which turned p is at distance d from q (problem 3).
+    """Return the angles about k for which the rotated p is at distance d from q (problem 3).
 
-    For the rest see :func:`angles_to_plane`.
+    For the other arguments see :func:`angles_to_plane`.
     """
     return angles_to_plane(q, k, p, 0.5 * (dot(p, p) + dot(q, q) - d * d), usual, slack)
 
 
 @part
 def common_normal(h1: Vector, p1: Vector, h2: Vector, p2: Vector) -> tuple[Vector, Vector]:
-    """Return the points of two lines that are nearest to each other.
+    """Return the closest points of two lines.
 
-    For parallel lines the first is the point that was given.
+    For parallel lines the first is the given point.
     """
     d = minus(p2, p1)
     c = dot(h1, h2)
@@ -189,24 +189,25 @@ def common_normal(h1: Vector, p1: Vector, h2: Vector, p2: Vector) -> tuple[Vecto
 
 @part
 def within(room: Array, i: int, angle: float) -> bool:
-    """Return whether an angle, perhaps with full turns, may be within the limits of a joint."""
+    """Return whether an angle, possibly plus full turns, can be within the limits of a joint."""
     x = (angle - room[0, i]) / _TURN
     return bool(_TURN * (x - math.floor(x)) <= room[1, i])
 
 
 @part
 def zeros_of_wave(f: Array, out: Array) -> int:
-    """Find where ``f0 + f1 cos x + f2 sin x + f3 cos 2x + f4 sin 2x`` is zero, or nearly.
+    """Find the approximate zeros of ``f0 + f1 cos x + f2 sin x + f3 cos 2x + f4 sin 2x``.
 
-    With ``z = exp(i x)`` this is a polynomial of degree four, whose zeros of length 1 are wanted.
-    Zeros that nearly meet, or that rounding just took apart, count as well: whoever asks checks.
+    With ``z = exp(i x)`` this is a polynomial of degree four, whose zeros on the unit circle are
+    required. Nearly double zeros, possibly separated by rounding, are included: the caller verifies
+    them.
 
     Args:
         f: coefficients, shape (5,).
-        out: the angles, shape (4,).
+        out: the angles [rad], shape (4,).
 
     Returns:
-        How many there are.
+        Number of zeros.
 
     Source: O. Aberth, "Iteration methods for finding all zeros of a polynomial simultaneously",
     Mathematics of Computation 27, 1973.

@@ -122,11 +122,11 @@ def target(
     offset = minus(goal, x)
     d = direction(tape, offset)
     pull = tape.divide(p["target.gain"], d.length + p["target.eps"])
-    wish = minus(scaled(pull, offset), scaled(p["target.damping"], xd))
+    desired = minus(scaled(pull, offset), scaled(p["target.damping"], xd))
     squared = dot(offset, offset)
     least = p["target.least_alpha"]
     alpha = (1.0 - least) * exponential(tape, -(squared * p["target.alpha_exponent"])) + least
     boost = boosted(tape, squared, p["target.boost_exponent"], p["target.boost"])
     near, far = boost * alpha * p["target.near"], boost * (1.0 - alpha) * p["target.far"]
     M = [[far * d.n[i] * d.n[j] + (near if i == j else 0.0) for j in range(3)] for i in range(3)]
-    return wish, M, squared
+    return desired, M, squared

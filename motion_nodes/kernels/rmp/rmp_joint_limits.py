@@ -22,8 +22,8 @@ from motion_nodes.kernels.kinematic_arrays import Array
 from motion_nodes.kernels.rmp.rmp_formulas import NumpyOps
 from motion_nodes.kernels.sources import source_digest
 
-INPUTS = ("q", "qd", "last", "wish", "lower", "upper", "speed", "acceleration", "jerk", "dt")
-"""Values per joint; ``last`` is the previous acceleration, ``wish`` the desired one."""
+INPUTS = ("q", "qd", "last", "desired", "lower", "upper", "speed", "acceleration", "jerk", "dt")
+"""Values per joint; ``last`` is the previous acceleration, ``desired`` the desired one."""
 _HALVINGS = 24
 _SLACK = 1e-12
 
@@ -90,7 +90,7 @@ def affordable(ops: Any, x: dict[str, Any]) -> Any:
     after = x["q"] + x["qd"] * dt
     up = _Brake(ops, x["upper"] - after, x["qd"], x["speed"], B, J, dt).greatest(low, high)
     down = -_Brake(ops, after - x["lower"], -x["qd"], x["speed"], B, J, dt).greatest(-high, -low)
-    return ops.maximum(ops.minimum(x["wish"], up), down)
+    return ops.maximum(ops.minimum(x["desired"], up), down)
 
 
 def generic_bound(rows: Array, out: Array) -> None:

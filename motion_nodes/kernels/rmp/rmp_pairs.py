@@ -66,8 +66,8 @@ def _pair_loop(
     per_radius = parameters[6]
     felt = tape.less(x * per_radius, 1.0)
     nearest = tape.minimum(x, sums[_SUMS])
-    wish, weight = collision(tape, x, d.rate, parameters)
-    force = weight * (wish - d.curvature)
+    desired, weight = collision(tape, x, d.rate, parameters)
+    force = weight * (desired - d.curvature)
     added = [s + weight * d.n[i] * d.n[j] for s, (i, j) in zip(sums[:6], UPPER, strict=True)]
     added += [s + force * n for s, n in zip(sums[6:9], d.n, strict=True)]
     near: tuple[Value, ...] = (felt, nearest)

@@ -204,7 +204,7 @@ class RmpTracer:
         p, tape, row = self.p, self.tape, self.model.tool_row
         x, v, bias = self._tool_point()
         wanted, oriented = self._in("has_goal", 0), self._in("has_goal", 1)
-        wish, M, squared = formulas.target(tape, x, v, self._vector("goal"), p)
+        desired, M, squared = formulas.target(tape, x, v, self._vector("goal"), p)
         speed = tape.root(dot(v, v))
         slow = p["damping.metric"] * speed
         total = [
@@ -212,7 +212,7 @@ class RmpTracer:
             for i in range(3)
         ]
         force = plus(
-            scaled(wanted, times_vector(M, wish)),
+            scaled(wanted, times_vector(M, desired)),
             scaled(-(slow * p["damping.gain"] * speed), v),
         )
         terms = rigid_terms(x, total, minus(force, times_vector(total, bias)))
@@ -245,9 +245,9 @@ class RmpTracer:
         threshold = p["cspace.threshold"]
         pull = p["cspace.gain"] * tape.divide(threshold, tape.maximum(length, threshold))
         for i in range(n):
-            wish = pull * offset[i] - p["cspace.damping"] * qd[i]
+            desired = pull * offset[i] - p["cspace.damping"] * qd[i]
             metric = p["cspace.metric"] + p["cspace.inertia"]
-            force = p["cspace.metric"] * wish
+            force = p["cspace.metric"] * desired
             low, high = self._in("lower", i), self._in("upper", i)
             per_range = tape.divide(1.0, high - low)
             for x, toward in (

@@ -101,7 +101,7 @@ def self_collision(
                 bend += nx * (p[6] - points[b, 6])
                 bend += ny * (p[7] - points[b, 7])
                 bend += nz * (p[8] - points[b, 8])
-                wish, weight = _leaf(x, rate, parameters)
+                desired, weight = _leaf(x, rate, parameters)
                 mx, my, mz = p[1] * nz - p[2] * ny, p[2] * nx - p[0] * nz, p[0] * ny - p[1] * nx
                 for k in range(k0, k1):
                     S = columns + 6 * paths[k, 0]
@@ -110,7 +110,7 @@ def self_collision(
                     u[k] = paths[k, 2] * (turn + slide)
                 for k in range(k0, k1):
                     row = at_M + n * paths[k, 1]
-                    memory[at_f + paths[k, 1]] += weight * (wish - bend) * u[k]
+                    memory[at_f + paths[k, 1]] += weight * (desired - bend) * u[k]
                     for other in range(k0, k1):
                         memory[row + paths[other, 1]] += weight * u[k] * u[other]
     memory[at_pivot] = _solve(

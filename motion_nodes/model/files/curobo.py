@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Robot files of cuRobo, of its first and its second version.
+"""Robot files of cuRobo, versions 1 and 2.
 
-They name their URDF and say much the same as an XRDF; they are read into one and written from one.
-Source: the files and their reader in github.com/NVlabs/curobo (version 1 and 2).
+They name their URDF and otherwise contain the same data as an XRDF; they are converted from and to
+one. Source: the files and their reader in github.com/NVlabs/curobo (version 1 and 2).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class CuroboRobot:
     """A robot file."""
 
     xrdf: Xrdf
-    """What it says, in the words of an XRDF."""
+    """Its content as an XRDF."""
     urdf_path: str
     """The URDF, in cuRobo's folder of assets."""
 
@@ -115,21 +115,21 @@ def is_curobo(data: Mapping[str, Any]) -> bool:
 
 
 def read_curobo(file: str | Path) -> CuroboRobot:
-    """Read a file, and the file of spheres that it may name.
+    """Read a file, and its file of spheres, if any.
 
     Raises:
-        InvalidDescription: names the file, the place in it, what is given and what is allowed.
+        InvalidDescription: names the file, the field, its value and the allowed values.
     """
     path = Path(file)
     return parse_curobo(read_yaml(path), path)
 
 
 def parse_curobo(data: Mapping[str, Any], file: Path) -> CuroboRobot:
-    """Return what a file says.
+    """Return the content of a file.
 
     Args:
         data: of the file.
-        file: for errors, and as the place of the file of spheres.
+        file: for errors, and to locate the file of spheres.
 
     Raises:
         InvalidDescription: as :func:`read_curobo`.
@@ -155,11 +155,11 @@ def parse_curobo(data: Mapping[str, Any], file: Path) -> CuroboRobot:
 
 
 def curobo_text(xrdf: Xrdf, urdf_path: str, root_link: str, comment: str = "") -> str:
-    """Return the text of a file, of cuRobo's second version.
+    """Return the text of a file, in cuRobo's version 2.
 
     Args:
-        xrdf: what it says.
-        urdf_path: of the URDF, as cuRobo will look for it.
+        xrdf: the content.
+        urdf_path: of the URDF, as cuRobo looks it up.
         root_link: of the URDF.
         comment: put above it.
     """
@@ -206,7 +206,7 @@ def curobo_text(xrdf: Xrdf, urdf_path: str, root_link: str, comment: str = "") -
 
 
 def _fields(data: dict[str, Any], kind: type, unused: frozenset[str], place: str) -> dict[str, Any]:
-    """Return the fields that mean something here; tell of those that nobody knows."""
+    """Return the supported fields; warn about unknown ones."""
     names = list(kind.__dataclass_fields__)  # type: ignore[attr-defined]
     for key in data:
         if key not in names and key not in unused:
@@ -216,7 +216,7 @@ def _fields(data: dict[str, Any], kind: type, unused: frozenset[str], place: str
 
 
 def _refuse_moving_links(links: Any, place: str) -> None:
-    """Refuse added links that move, such as the joints of a base that floats."""
+    """Reject added links that move, such as the joints of a floating base."""
     for name, link in links.items() if isinstance(links, dict) else ():
         kind = link.get("joint_type", "FIXED") if isinstance(link, dict) else "FIXED"
         if str(kind).upper() != "FIXED":
@@ -227,7 +227,7 @@ def _refuse_moving_links(links: Any, place: str) -> None:
 
 
 def _spheres_of_file(file: Path, name: str, place: str) -> Any:
-    """Return what stands in the file of spheres, which lies by the robot's or in its folder."""
+    """Return the content of the file of spheres, next to the robot's or in its folder."""
     for candidate in (file.parent / name, file.parent / Path(name).name):
         if candidate.is_file() and candidate != file:
             return without_empty(read_yaml(candidate)).get("collision_spheres", {})

@@ -32,7 +32,7 @@ from motion_nodes.model.yaml_schema import decode
 
 SUFFIX = ".kinematic.json"
 WORLD = "world"
-"""Frame that is put above a root which has a motor of its own."""
+"""Frame above a root with a motor of its own."""
 
 _Two = tuple[float, float]
 _Three = tuple[float, float, float]
@@ -82,13 +82,13 @@ class _Pose:
 
 
 def read_kinematic_file(file: str | Path) -> KinematicTree:
-    """Return the tree that a ``.kinematic.json`` file describes; it is named after the file.
+    """Return the tree described by a ``.kinematic.json`` file, named after the file.
 
-    A root whose motor moves it or puts it elsewhere gets a frame ``world`` above it, so that all
-    poses are relative to where the file's numbers start.
+    A root with a motor or an offset gets a frame ``world`` above it, so that all poses are relative
+    to the origin of the file.
 
     Raises:
-        InvalidDescription: names the file, the place in it, and what is allowed there.
+        InvalidDescription: names the file, the field, and the allowed values.
     """
     path = Path(file)
     try:
@@ -101,7 +101,7 @@ def read_kinematic_file(file: str | Path) -> KinematicTree:
 
 
 def read_kinematic_text(text: str, name: str, where: str) -> KinematicTree:
-    """Return the tree that a text describes.
+    """Return the tree described by a text.
 
     Args:
         text: JSON.
@@ -142,7 +142,7 @@ def _block(pairs: list[tuple[str, Any]], where: str) -> dict[str, Any]:
 
 
 def _check_links(links: list[_Link], where: str) -> None:
-    """Check names and parents; loops are found when the tree is made."""
+    """Validate names and parents; loops are detected when the tree is built."""
     first: dict[str, int] = {}
     for index, link in enumerate(links):
         if not link.name:
@@ -189,7 +189,7 @@ def _check_loops(links: list[_Link], where: str) -> None:
 
 
 def _joint(link: _Link, path: str, where: str) -> Joint | None:
-    """Return the joint between a link and its parent; None for a root that stands at the origin."""
+    """Return the joint between a link and its parent; None for a root at the origin."""
     motor = link.motor or _Motor("constant", {"pose": {}})
     kind, X, axis, limits = _motion(motor, path, where)
     parent = link.parent
@@ -265,7 +265,7 @@ def _rotation(rotation: _Rotation, path: str, where: str) -> Array:
 
 
 def _unit(axis: _Three, path: str, where: str) -> Array:
-    """Return the axis with unit length; files hold rounded ones such as (0.7071, 0.7071, 0)."""
+    """Return the normalized axis; files contain rounded ones such as (0.7071, 0.7071, 0)."""
     length = math.hypot(*axis)
     if length < 1e-9:
         raise InvalidDescription(f"{where}: {path} is zero; give a direction such as [0, 0, 1].")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Robot descriptions of Lula, the motion generation of Isaac Sim up to version 5.
 
-They say the same as an XRDF with one group of spheres and without self-collision, so they are read
-into one and written from one. Source: the files and the description editor of Isaac Sim
+They contain the same data as an XRDF with one group of spheres and without self-collision, so they
+are converted from and to one. Source: the files and the description editor of Isaac Sim
 (docs.isaacsim.omniverse.nvidia.com, "Lula Robot Description and XRDF Editor").
 """
 
@@ -72,14 +72,14 @@ def read_lula(file: str | Path) -> Xrdf:
     """Read a file.
 
     Raises:
-        InvalidDescription: names the file, the place in it, what is given and what is allowed.
+        InvalidDescription: names the file, the field, its value and the allowed values.
     """
     path = Path(file)
     return parse_lula(read_yaml(path), str(path))
 
 
 def parse_lula(data: Mapping[str, Any], where: str) -> Xrdf:
-    """Return what a file says.
+    """Return the content of a file.
 
     Args:
         data: of the file.
@@ -130,16 +130,16 @@ def parse_lula(data: Mapping[str, Any], where: str) -> Xrdf:
 def lula_text(xrdf: Xrdf, root_link: str, comment: str = "") -> str:
     """Return the text of a file.
 
-    It has no place for self-collision, tool frames and added frames; buffers become part of the
-    radii.
+    Self-collision, tool frames and added frames are not supported by the format; buffers are added
+    to the radii.
 
     Args:
-        xrdf: what it says.
+        xrdf: the content.
         root_link: of the URDF.
         comment: put above it.
 
     Raises:
-        InvalidDescription: a frame is added, which the URDF would have to have.
+        InvalidDescription: an added frame, which would have to be in the URDF.
     """
     added = [m.add_frame.frame_name for m in xrdf.modifiers if m.add_frame is not None]
     if added:

@@ -68,14 +68,14 @@ class TranslationEntry:
 
 @dataclass(frozen=True)
 class RotationEntry:
-    """A turn on the spot."""
+    """A rotation on the spot."""
 
     quat_xyzw: _Four
 
 
 @dataclass(frozen=True)
 class TangentArcEntry:
-    """An arc that goes on in the direction of the piece before it."""
+    """An arc tangent to the previous segment."""
 
     target: _Three
     orientation: Literal["constant", "tangent", "target"] = "constant"
@@ -94,7 +94,7 @@ class ThreePointArcEntry:
 
 @dataclass(frozen=True)
 class PieceEntry:
-    """One piece of a tool's path: one of these is given."""
+    """One segment of a tool path: exactly one of these is given."""
 
     linear: LinearEntry | None = None
     translation: TranslationEntry | None = None
@@ -121,7 +121,7 @@ class CSpaceEntry:
 
 @dataclass(frozen=True)
 class PartEntry:
-    """A part of a composite path: one of the two is given."""
+    """A part of a composite path: exactly one of the two is given."""
 
     mode: Literal["skip", "free", "linear_task_space"]
     task_space: TaskSpaceEntry | None = None
@@ -130,7 +130,7 @@ class PartEntry:
 
 @dataclass(frozen=True)
 class CompositeEntry:
-    """Parts one after the other."""
+    """Consecutive parts."""
 
     start: list[float]
     parts: list[PartEntry] = dataclasses.field(default_factory=list)
@@ -138,7 +138,7 @@ class CompositeEntry:
 
 @dataclass(frozen=True)
 class PathSpecEntry:
-    """A whole file: one of these is given."""
+    """A complete file: exactly one of these is given."""
 
     task_space: TaskSpaceEntry | None = None
     c_space: CSpaceEntry | None = None
@@ -149,8 +149,8 @@ def read_path_spec(file: Path | str) -> PathSpecEntry:
     """Read a path from a file.
 
     Raises:
-        InvalidDescription: it cannot be read, is no YAML, or something in it is missing, unknown
-            or of a wrong form; the text names file and place.
+        InvalidDescription: it cannot be read, is not YAML, or something in it is missing, unknown
+            or malformed; names file and field.
     """
     return _checked(read_yaml(Path(file)), str(file))
 
@@ -177,11 +177,11 @@ def _checked(data: object, where: str) -> PathSpecEntry:
 
 
 def pieces_of(entry: TaskSpaceEntry, where: str = "path") -> list[tuple[str, object]]:
-    """Return the kind and the content of each piece.
+    """Return the kind and the content of each segment.
 
     Raises:
-        InvalidDescription: a piece is none or several, or an arc's quaternion is missing or too
-            much.
+        InvalidDescription: a segment has no kind or several, or an arc's quaternion is missing or
+            not allowed.
     """
     found = []
     for i, piece in enumerate(entry.pieces):

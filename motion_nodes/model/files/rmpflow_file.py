@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read RMPflow configuration files as they are used with Isaac Sim, unchanged."""
+"""Reader of RMPflow configuration files of Isaac Sim."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from motion_nodes.model.rmpflow_settings import (
 _LOG = logging.getLogger(__name__)
 
 RMPFLOW_FILE = "rmpflow.yaml"
-"""Where a robot's folder keeps its settings."""
+"""File name of the settings in a robot's folder."""
 
 _UNUSED_LEAVES = ("cspace_trajectory_rmp", "cspace_affine_rmp")
 _UNUSED_PARAMETERS = ("xi_estimator_gate_std_dev", "accept_user_weights")
@@ -36,14 +36,14 @@ _TOP = (
 def read_rmpflow(file: str | Path) -> RmpflowSettings:
     """Read a configuration file.
 
-    Names that are not known are told in a warning and have no effect; so have the two leaves of
-    trajectories, which nothing uses. Everything else has to be there.
+    Unknown names are reported in a warning and ignored; so are the two RMPs of trajectories, which
+    are not used. All other fields are required.
 
     Args:
-        file: YAML, or a robot's folder that holds ``rmpflow.yaml``.
+        file: YAML, or a robot's folder that contains ``rmpflow.yaml``.
 
     Raises:
-        InvalidDescription: names the file, and the field that is missing or cannot be used.
+        InvalidDescription: names the file, and the missing or invalid field.
     """
     path = Path(file).expanduser()
     if path.is_dir():
@@ -145,7 +145,7 @@ def _numbers(data: dict[str, Any], name: str, where: str) -> tuple[float, ...]:
 
 
 def _state(data: dict[str, Any]) -> str:
-    """Return the name of the default posture, which files of Isaac Sim have not."""
+    """Return the name of the default posture, which files of Isaac Sim do not contain."""
     name = data.get("default_posture", RmpflowSettings.default_posture)
     if not isinstance(name, str):
         raise InvalidConfig(f"default_posture is {name!r}; it must be the name of a state.")

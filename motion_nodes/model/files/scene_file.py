@@ -72,7 +72,7 @@ SHAPES = tuple(field.name for field in fields(ObjectEntry))[:6]
 
 @dataclass(frozen=True)
 class SceneEntry:
-    """A whole file."""
+    """A complete file."""
 
     objects: Annotated[dict[Name, ObjectEntry], Meta(min_length=0)]
 
@@ -81,8 +81,8 @@ def read_scene_file(file: Path | str) -> SceneEntry:
     """Read a file.
 
     Raises:
-        InvalidDescription: it cannot be read, is no YAML, or something in it is missing, unknown
-            or out of bounds; the text names file and place.
+        InvalidDescription: it cannot be read, is not YAML, or something in it is missing, unknown
+            or out of range; names file and field.
     """
     scene = decode(read_yaml(Path(file)), SceneEntry, str(file))
     for name, entry in scene.objects.items():

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SRDF, MoveIt's description of what a robot's joints are for: read, checked and written.
+"""SRDF, MoveIt's semantic robot description: reading, validation and writing.
 
-Source: the SRDF specification (wiki.ros.org/srdf) and what MoveIt 2 reads beyond it.
+Source: the SRDF specification (wiki.ros.org/srdf) and the extensions read by MoveIt 2.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from motion_nodes.model.urdf.robot_xml import robot_root
 
 @dataclass(frozen=True)
 class SrdfGroup:
-    """Joints that are planned for together, told in any of four ways or in several."""
+    """Joints that are planned for together, given in any of four ways or several."""
 
     name: str
     chains: tuple[tuple[str, str], ...] = ()
     """Base and tip links."""
     joints: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
-    """Links that stand for the joint above them."""
+    """Links that represent the joint above them."""
     groups: tuple[str, ...] = ()
-    """Groups that are part of it."""
+    """Subgroups."""
 
 
 @dataclass(frozen=True)
 class SrdfState:
-    """A configuration of a group that has a name."""
+    """A named configuration of a group."""
 
     name: str
     group: str
@@ -45,7 +45,7 @@ class SrdfState:
 
 @dataclass(frozen=True)
 class SrdfEndEffector:
-    """A group that hangs on another one."""
+    """A group attached to another one."""
 
     name: str
     parent_link: str
@@ -55,7 +55,7 @@ class SrdfEndEffector:
 
 @dataclass(frozen=True)
 class SrdfVirtualJoint:
-    """How the robot's root stands in the world."""
+    """Connection of the robot's root to the world."""
 
     name: str
     type: str
@@ -66,7 +66,7 @@ class SrdfVirtualJoint:
 
 @dataclass(frozen=True)
 class SrdfPair:
-    """Two links that are not checked for collision."""
+    """A pair of links excluded from collision checks."""
 
     link1: str
     link2: str
@@ -75,10 +75,10 @@ class SrdfPair:
 
 @dataclass(frozen=True)
 class Srdf:
-    """A whole file."""
+    """A complete file."""
 
     name: str
-    """That of the URDF's robot; MoveIt wants them to be equal."""
+    """Name of the URDF's robot; MoveIt requires them to be equal."""
     groups: tuple[SrdfGroup, ...] = ()
     states: tuple[SrdfState, ...] = ()
     end_effectors: tuple[SrdfEndEffector, ...] = ()
@@ -86,10 +86,10 @@ class Srdf:
     passive_joints: tuple[str, ...] = ()
     disabled: tuple[SrdfPair, ...] = ()
     spheres: tuple[tuple[str, tuple[Sphere, ...]], ...] = ()
-    """Spheres that stand for a link: x, y, z, radius [m]."""
+    """Spheres that represent a link: x, y, z, radius [m]."""
 
     def group_joints(self, name: str, tree: KinematicTree) -> tuple[str, ...]:
-        """Return the joints of a group that move, in the tree's order; mimicking ones too."""
+        """Return the moving joints of a group, in the tree's order; including mimic joints."""
         found: set[str] = set()
         for group in self._with_parts(name):
             for base, tip in group.chains:
@@ -107,10 +107,10 @@ class Srdf:
 
 
 def read_srdf(file: str | Path, tree: KinematicTree) -> Srdf:
-    """Read a file and check that it goes with a URDF.
+    """Read a file and check its consistency with a URDF.
 
     Raises:
-        InvalidDescription: names the file and the line, what is given and what is allowed.
+        InvalidDescription: names the file and the line, the value and the allowed values.
     """
     path = Path(file)
     try:
@@ -120,7 +120,7 @@ def read_srdf(file: str | Path, tree: KinematicTree) -> Srdf:
 
 
 def parse_srdf(text: str | bytes, tree: KinematicTree, where: str) -> Srdf:
-    """Return what a text says.
+    """Return the content of a text.
 
     Args:
         text: XML.
@@ -221,7 +221,7 @@ class _Reader:
             centre, radius = self._numbers(sphere, "center"), self._numbers(sphere, "radius")
             if len(centre) != 3 or len(radius) != 1:
                 raise self._fail(sphere, "needs a center of three numbers and a radius [m].")
-            # MoveIt's way to say that a link has none.
+            # MoveIt's convention for a link without spheres.
             if radius[0] > 0.0:
                 found.append((*centre, radius[0]))
         return self._known(element, "link", self.tree.links), tuple(found)  # type: ignore[return-value]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot's semantics as SRDF, the form in which MoveIt's clients want groups and states."""
+"""A robot's semantics as SRDF, the format of groups and states for MoveIt clients."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def srdf(robot: Robot, never_checked: Collection[tuple[str, str]]) -> str:
     There is no virtual joint: the planning frame is the root link.
 
     Args:
-        robot: its groups, also under their aliases, its states, and its passive joints are told.
-        never_checked: pairs of links that are not checked for collision.
+        robot: provides groups (also under their aliases), states and passive joints.
+        never_checked: pairs of links excluded from collision checks.
     """
     return srdf_text(srdf_of(robot, never_checked))
 
@@ -63,7 +63,7 @@ def _states(robot: Robot, group: Group) -> Iterator[SrdfState]:
 
 
 def _end_effector(robot: Robot, group: Group) -> SrdfEndEffector | None:
-    """Return what a group is that is no chain and hangs on one: a gripper on its arm."""
+    """Return the end effector of a group that is no chain but attached to one, e.g. a gripper."""
     if group.tip is not None:
         return None
     ways = [robot.tree.path(robot.tree.root, robot.tree.joint(j).child) for j in group.joints]
@@ -77,7 +77,7 @@ def _end_effector(robot: Robot, group: Group) -> SrdfEndEffector | None:
 
 
 def _adjacent(robot: Robot, a: str, b: str) -> bool:
-    """Return whether a joint, or fixed ones on the way to it, joins two links directly."""
+    """Return whether two links are connected by one joint, or additional fixed ones."""
     for upper, lower in ((a, b), (b, a)):
         way = []
         joint = robot.tree.parent_joint.get(lower)

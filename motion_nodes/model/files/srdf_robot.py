@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an SRDF and a URDF to what a robot.yaml would say."""
+"""From SRDF and URDF to the content of a robot.yaml."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _LOG = logging.getLogger(__name__)
 def describe_srdf(
     srdf: Srdf, tree: KinematicTree, *, name: str, urdf: str, where: str
 ) -> DescribedRobot:
-    """Return what a robot.yaml would say.
+    """Return the content of a robot.yaml.
 
-    A group that consists of another one alone is another name of it. Virtual joints have no
-    counterpart: a robot stands where its root link is.
+    A group that consists of one other group is an alias of it. Virtual joints have no counterpart:
+    the pose of a robot is that of its root link.
 
     Args:
-        srdf: what is to be said.
+        srdf: the semantics.
         tree: of the URDF.
         name: of the robot.
         urdf: name of the URDF's file.
@@ -79,7 +79,7 @@ def _groups(
             _LOG.warning("%s: group '%s' is left out: none of its joints moves", where, group.name)
             continue
         alone = len(group.chains) == 1 and not (group.joints or group.links or group.groups)
-        # A chain with joints that mimic or are passive has no inverse kinematics of its own.
+        # A chain with mimic or passive joints has no inverse kinematics of its own.
         base, tip = group.chains[0] if alone and joints == moving else (None, None)
         found[group.name] = GroupDescription(joints, base, tip)
     return {
@@ -93,7 +93,7 @@ def _tool(groups: dict[str, GroupDescription]) -> str | None:
 
 
 def _states(srdf: Srdf, tree: KinematicTree, where: str) -> dict[str, dict[str, float]]:
-    """Return the states by name; those of several groups that have one name are one."""
+    """Return the states by name; states of several groups with the same name are merged."""
     found: dict[str, dict[str, float]] = {}
     for state in srdf.states:
         values = found.setdefault(state.name, {})

@@ -19,17 +19,17 @@ VERSIONS = (1.0, 2.0)
 
 
 def read_xrdf(file: str | Path) -> Xrdf:
-    """Read a file and check that it agrees with itself.
+    """Read a file and check its consistency.
 
     Raises:
-        InvalidDescription: names the file, the place in it, what is given and what is allowed.
+        InvalidDescription: names the file, the field, its value and the allowed values.
     """
     path = Path(file)
     return parse_xrdf(read_yaml(path), str(path))
 
 
 def parse_xrdf(data: dict[str, Any], where: str) -> Xrdf:
-    """Return what a file says.
+    """Return the content of a file.
 
     Args:
         data: of the file.
@@ -50,7 +50,7 @@ def parse_xrdf(data: dict[str, Any], where: str) -> Xrdf:
         _LOG.warning("%s: dynamics has no effect: masses and inertias are those of the URDF", where)
     if ours in fields:
         fields["world_collision"] = fields.pop(ours)
-    # A c-space without joints, and a group without spheres, are written as fields left empty.
+    # A c-space without joints, and a group without spheres, are written as empty fields.
     if isinstance(data.get("cspace"), dict) and "joint_names" in data["cspace"]:
         fields["cspace"] = {"joint_names": [], **fields["cspace"]}
     if isinstance(data.get("geometry"), dict):
@@ -63,16 +63,15 @@ def parse_xrdf(data: dict[str, Any], where: str) -> Xrdf:
 
 
 def xrdf_text(xrdf: Xrdf, version: float = 2.0, comment: str = "") -> str:
-    """Return a file's text.
+    """Return the text of a file.
 
     Args:
-        xrdf: what it says.
+        xrdf: the content.
         version: 1.0 or 2.0.
         comment: put above it.
 
     Raises:
-        InvalidDescription: a limit is missing, which the format requires; or there is no such
-            version.
+        InvalidDescription: a missing limit, which the format requires; or an unknown version.
     """
     if version not in VERSIONS:
         raise InvalidDescription(f"XRDF {version} cannot be written; allowed: 1.0, 2.0.")
@@ -117,7 +116,7 @@ def _version(data: dict[str, Any], where: str) -> float:
 
 
 def _group(group: Any, name: str, where: str) -> Any:
-    """Return a group of geometry without spheres that have no size."""
+    """Return a group of geometry without spheres of zero size."""
     if not isinstance(group, dict) or "spheres" not in group:
         return group
     spheres = real_spheres(group["spheres"], f"{where}: geometry.{name}.spheres")
@@ -125,11 +124,12 @@ def _group(group: Any, name: str, where: str) -> Any:
 
 
 def real_spheres(spheres: Any, path: str) -> Any:
-    """Return spheres by link without those that have no size, placeholders in cuRobo's files.
+    """Return spheres by link without those of zero size, which are placeholders in cuRobo's files.
 
     Args:
-        spheres: as read from a file, not checked yet; what is no mapping is returned as it is.
-        path: file and place in it, for the warning.
+        spheres: as read from a file, not validated yet; anything but a mapping is returned as it
+            is.
+        path: file and field, for the warning.
     """
     if not isinstance(spheres, dict):
         return spheres
@@ -151,7 +151,7 @@ def _has_no_size(entry: Any) -> bool:
 
 
 def _complaints(xrdf: Xrdf, world: str) -> Iterator[tuple[str, str]]:
-    """Yield what does not agree: place, and what is wrong there."""
+    """Yield inconsistencies: field, and description."""
     cspace = xrdf.cspace
     count = len(cspace.joint_names)
     for name in ("acceleration_limits", "jerk_limits"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an XRDF and a URDF to what a robot.yaml would say, and back from a robot to an XRDF."""
+"""Conversion between XRDF with URDF and the content of a robot.yaml."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SPHERES_FILE = "spheres.yaml"
 
 @dataclass(frozen=True)
 class DescribedRobot:
-    """What a robot's folder holds beside the URDF."""
+    """Contents of a robot's folder besides the URDF."""
 
     description: RobotDescription
     spheres: Spheres
@@ -54,23 +54,23 @@ def describe(
     where: str,
     names: FieldNames | None = None,
 ) -> DescribedRobot:
-    """Return what a robot.yaml would say.
+    """Return the content of a robot.yaml.
 
-    Buffers for the world become part of the spheres; those for self-collision have no counterpart.
-    A link that has spheres for self-collision only is checked against the world with them, too. A
-    file that says nothing of self-collision gives a robot that is not checked against itself.
+    Buffers for the world are added to the spheres; those for self-collision have no counterpart. A
+    link with spheres for self-collision only is checked against the world with them, too. Without
+    self-collision in the file, the robot is not checked against itself.
 
     Args:
-        xrdf: what is to be said.
-        tree: of the URDF, with the modifiers carried out.
+        xrdf: the content of the XRDF.
+        tree: of the URDF, with the modifiers applied.
         name: of the robot.
         urdf: name of the URDF's file.
         where: the file, for errors and warnings.
-        names: what the fields are called there; None: as in an XRDF.
+        names: names of the fields in that file; None: as in an XRDF.
 
     Raises:
         InvalidDescription: a joint or link that the URDF does not have; a default position outside
-            of its limits.
+            its limits.
     """
     names = names or FieldNames()
     _check_names(xrdf, tree, where, names)
@@ -102,12 +102,12 @@ def describe(
 def xrdf_of(
     robot: Robot, never_checked: Collection[tuple[str, str]], group: str | None = None
 ) -> Xrdf:
-    """Return what an XRDF says of a robot.
+    """Return a robot as XRDF.
 
     Args:
-        robot: its joints outside of the group stand as in ``home``.
-        never_checked: pairs of links that are not checked for collision.
-        group: whose joints planners move; None: the first that is a chain.
+        robot: its joints outside of the group are fixed as in ``home``.
+        never_checked: pairs of links excluded from collision checks.
+        group: planning group; None: the first that is a chain.
 
     Raises:
         UnknownGroup: lists the groups.
@@ -141,7 +141,7 @@ def xrdf_of(
 
 
 def _finite(values: list[float]) -> tuple[float, ...]:
-    """Return limits, or none where one is missing."""
+    """Return limits, or none if any is missing."""
     return tuple(values) if all(map(math.isfinite, values)) else ()
 
 
@@ -156,7 +156,7 @@ def _main_group(robot: Robot) -> Group:
 
 
 def _check_names(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames) -> None:
-    """Refuse joints and links that there are not."""
+    """Reject unknown joints and links."""
     for name in xrdf.cspace.joint_names:
         if name not in tree.joint_names:
             why = "is no joint of the URDF that can be moved by itself"
@@ -199,7 +199,7 @@ def _home(xrdf: Xrdf, tree: KinematicTree, where: str, names: FieldNames) -> dic
 def _groups(
     tools: tuple[str, ...], tree: KinematicTree, joints: tuple[str, ...]
 ) -> tuple[dict[str, GroupDescription], str | None]:
-    """Return the groups that can be told, and the tool's frame."""
+    """Return the groups that can be derived, and the tool's frame."""
     groups: dict[str, GroupDescription] = {}
     if not joints:
         return groups, tools[0] if tools else None
@@ -222,7 +222,7 @@ def _groups(
 
 
 def _last_link(tree: KinematicTree, tool: str, joints: tuple[str, ...], where: str) -> str:
-    """Return a tool's frame, or the last link before a joint that stands still, if one leads to it.
+    """Return a tool's frame, or the last link before a fixed joint of the chain, if any.
 
     A group's chain has no other joints than the group's.
     """
@@ -261,7 +261,7 @@ def _is_below(tree: KinematicTree, link: str, above: str) -> bool:
 
 
 def _spheres(xrdf: Xrdf, where: str) -> Spheres:
-    """Return the spheres that the robot is checked with."""
+    """Return the spheres for collision checks."""
     found: Spheres = {}
     world, own = xrdf.world_collision, xrdf.self_collision
     if world is not None:
@@ -288,7 +288,7 @@ def _spheres(xrdf: Xrdf, where: str) -> Spheres:
 def _ignored(
     xrdf: Xrdf, tree: KinematicTree, spheres: Spheres, where: str
 ) -> tuple[tuple[str, str], ...]:
-    """Return the pairs of links that are never checked."""
+    """Return the pairs of links excluded from collision checks."""
     if xrdf.self_collision is None:
         bodies = [n for n in tree.frame_names if n in spheres or tree.links[n].collisions]
         if len(bodies) > 1:

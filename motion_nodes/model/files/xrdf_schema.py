@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XRDF, the Extended Robot Description Format: what planners want to know beside a URDF.
+"""XRDF, the Extended Robot Description Format: planning data in addition to a URDF.
 
-An :class:`Xrdf` is also the middle of all conversions: Lula and cuRobo files become one
-(:mod:`~motion_nodes.model.files.lula`, :mod:`~motion_nodes.model.files.curobo`), and with a URDF it
-becomes a robot (:mod:`~motion_nodes.model.import_robot`).
+An :class:`Xrdf` is also the common format of all conversions: Lula and cuRobo files are converted
+to one (:mod:`~motion_nodes.model.files.lula`, :mod:`~motion_nodes.model.files.curobo`), and with a
+URDF it becomes a robot (:mod:`~motion_nodes.model.import_robot`).
 
 Source: the specification of the Extended Robot Description Format
 (nvidia-isaac-ros.github.io/concepts/manipulation/xrdf.html) and, for 2.0, the files that come with
@@ -23,14 +23,14 @@ from motion_nodes.model.robot import Sphere
 _Three = tuple[float, float, float]
 _Positive = Annotated[float, Meta(gt=0.0)]
 SPHERES_GROUP = "collision_spheres"
-"""Name of the group of spheres where an XRDF is made of a file that has but one."""
+"""Name of the sphere group of an XRDF converted from a file with only one."""
 
 Spheres = dict[str, tuple[Sphere, ...]]
 
 
 @dataclass(frozen=True)
 class Orientation:
-    """A quaternion; need not be of unit length, but not zero."""
+    """A quaternion; need not be normalized, but not zero."""
 
     w: float = 1.0
     xyz: _Three = (0.0, 0.0, 0.0)
@@ -59,7 +59,7 @@ class AddFrame:
 
 @dataclass(frozen=True)
 class RemoveMimic:
-    """A joint that mimics another in the URDF, and from now on moves by itself."""
+    """A mimic joint of the URDF that becomes independent."""
 
     joint_name: Name
     position_limits: tuple[float, float]
@@ -70,28 +70,28 @@ class RemoveMimic:
 
 @dataclass(frozen=True)
 class Modifier:
-    """One change of the URDF: exactly one of these is given."""
+    """One modification of the URDF: exactly one of these is given."""
 
     add_frame: AddFrame | None = None
     set_base_frame: Name | None = None
-    """The link that is the root from now on; what is not below it is left away."""
+    """The new root link; links that are not below it are removed."""
     remove_mimic_attributes: RemoveMimic | None = None
 
 
 @dataclass(frozen=True)
 class CSpace:
-    """The joints that planners move; all others stand at their default positions."""
+    """Planning joints; all others are fixed at their default positions."""
 
     joint_names: tuple[Name, ...]
     acceleration_limits: tuple[_Positive, ...]
-    """One for each joint [rad/s^2 or m/s^2]; empty where a file of another format has none."""
+    """One per joint [rad/s^2 or m/s^2]; empty if a file of another format has none."""
     jerk_limits: tuple[_Positive, ...]
-    """One for each joint [rad/s^3 or m/s^3]; empty where a file of another format has none."""
+    """One per joint [rad/s^3 or m/s^3]; empty if a file of another format has none."""
 
 
 @dataclass(frozen=True)
 class WorldCollision:
-    """How the robot is seen when it is checked against the world."""
+    """Geometry for collision checks with the world."""
 
     geometry: Name
     """Group of spheres."""
@@ -101,12 +101,12 @@ class WorldCollision:
 
 @dataclass(frozen=True)
 class XrdfSelfCollision:
-    """How the robot is seen when it is checked against itself."""
+    """Geometry for self-collision checks."""
 
     geometry: Name
     buffer_distance: dict[Name, float] = field(default_factory=dict)
     ignore: dict[Name, tuple[Name, ...]] = field(default_factory=dict)
-    """Pairs of links that are not checked: link -> others."""
+    """Pairs of links excluded from the checks: link -> others."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class SphereEntry:
 
 @dataclass(frozen=True)
 class GeometryGroup:
-    """Spheres by link, and other groups whose spheres belong to it too."""
+    """Spheres by link, and other groups whose spheres are included."""
 
     spheres: dict[Name, tuple[SphereEntry, ...]] = field(default_factory=dict)
     clone: tuple[Name, ...] = ()
@@ -129,12 +129,12 @@ class GeometryGroup:
 
 @dataclass(frozen=True)
 class Xrdf:
-    """A whole file."""
+    """A complete file."""
 
     cspace: CSpace
     modifiers: tuple[Modifier, ...] = ()
     default_joint_positions: dict[Name, float] = field(default_factory=dict)
-    """[rad or m]; 0 for joints that are left out, or the limit that is nearest to it."""
+    """[rad or m]; default: 0, or the closest limit."""
     tool_frames: tuple[Name, ...] = ()
     world_collision: WorldCollision | None = None
     self_collision: XrdfSelfCollision | None = None
@@ -142,7 +142,7 @@ class Xrdf:
     geometry: dict[Name, GeometryGroup] = field(default_factory=dict)
 
     def spheres(self, group: str) -> Spheres:
-        """Return the spheres of a group by link, those of the groups that it clones too."""
+        """Return the spheres of a group by link, including those of cloned groups."""
         found: Spheres = {}
         for name in with_clones(self.geometry, group):
             for link, entries in self.geometry[name].spheres.items():
@@ -151,7 +151,7 @@ class Xrdf:
         return found
 
     def ignored_pairs(self) -> tuple[tuple[str, str], ...]:
-        """Return the pairs of links that are not checked, each once, in the file's order."""
+        """Return the excluded pairs of links, each once, in the file's order."""
         ignore = {} if self.self_collision is None else self.self_collision.ignore
         found: dict[frozenset[str], tuple[str, str]] = {}
         for a, others in ignore.items():
@@ -163,7 +163,7 @@ class Xrdf:
 
 @dataclass(frozen=True)
 class FieldNames:
-    """What the fields are called in the file that an :class:`Xrdf` was read from, for errors."""
+    """Names of the fields in the file that an :class:`Xrdf` was read from, for errors."""
 
     joints: str = "cspace.joint_names"
     home: str = "default_joint_positions"

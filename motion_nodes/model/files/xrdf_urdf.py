@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carry out the modifiers of an XRDF on the text of a URDF."""
+"""Apply the modifiers of an XRDF to the text of a URDF."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from motion_nodes.model.urdf.urdf import parse_xml
 def modified_urdf(
     urdf: str, modifiers: Sequence[Modifier], where: str, names: FieldNames | None = None
 ) -> str:
-    """Return a URDF with frames added, another root, and joints that no longer mimic.
+    """Return a URDF with added frames, another root, and independent mimic joints.
 
-    They are carried out one after the other, as they stand in the file.
+    They are applied in the order of the file.
 
     Args:
         urdf: text of the URDF.
         modifiers: of an XRDF.
         where: the file, for errors.
-        names: what the modifiers are called there; None: as in an XRDF.
+        names: names of the modifiers in that file; None: as in an XRDF.
 
     Raises:
-        InvalidDescription: a link or joint that there is not, or one that there is already.
+        InvalidDescription: an unknown link or joint, or one that already exists.
     """
     if not modifiers:
         return urdf
@@ -51,7 +51,7 @@ def _named(root: Any, tag: str) -> dict[str, Any]:
 
 
 def _add_frame(root: Any, frame: AddFrame, path: str) -> None:
-    """Add a link and the fixed joint that it hangs on."""
+    """Add a link with its fixed joint."""
     links, joints = _named(root, "link"), _named(root, "joint")
     if frame.parent_frame_name not in links:
         raise InvalidDescription(
@@ -74,7 +74,7 @@ def _add_frame(root: Any, frame: AddFrame, path: str) -> None:
 
 
 def _set_base(root: Any, base: str, path: str) -> None:
-    """Keep what is below a link."""
+    """Keep only the subtree of a link."""
     links = _named(root, "link")
     if base not in links:
         raise InvalidDescription(
@@ -102,7 +102,7 @@ def _end(joint: Any, tag: str) -> str:
 
 
 def _let_move(root: Any, change: RemoveMimic, path: str) -> None:
-    """Take what a joint mimics from it, and give it limits of its own."""
+    """Make a mimic joint independent, with its own limits."""
     joints = _named(root, "joint")
     mimics = [name for name, joint in joints.items() if joint.find("mimic") is not None]
     if change.joint_name not in mimics:

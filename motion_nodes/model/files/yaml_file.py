@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML in and out: strict to read, and written as a person would write it."""
+"""YAML reading (strict) and writing (readable)."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ import yaml
 from motion_nodes.errors import InvalidDescription
 
 MAX_CHARACTERS = 10_000_000
-"""Of a text."""
+"""Max number of characters of a text."""
 MAX_DEPTH = 64
-"""Blocks in blocks, where an alias counts as what it stands for."""
+"""Max nesting depth; an alias counts as its target."""
 MAX_VALUES = 1_000_000
-"""Values in a text, where an alias counts as what it stands for: a few lines can stand for 10^9."""
+"""Max number of values in a text; an alias counts as its target: a few lines can expand to 10^9."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Safe YAML that refuses a key given twice and reads 1e-3 as the number it looks like.
+    """Safe YAML that rejects duplicate keys and reads 1e-3 as a number.
 
-    What is nested too deeply, refers to itself, or grows by aliases is refused.
+    Excessive nesting, self-references and alias expansion are rejected.
     """
 
     def __init__(self, text: str) -> None:
@@ -34,7 +34,7 @@ class _Loader(yaml.SafeLoader):
         self._measured: dict[int, tuple[int, int]] = {}
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Read one value with all in it, and count how much and how deep that is."""
+        """Compose one value with its contents, and count values and depth."""
         event = self.peek_event()  # type: ignore[no-untyped-call]
         mark, alias = event.start_mark, isinstance(event, yaml.AliasEvent)
         if len(self._open) >= MAX_DEPTH:
@@ -75,7 +75,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-# YAML 1.1, which PyYAML speaks, wants a point in every float; YAML 1.2 and people do not.
+# YAML 1.1 (PyYAML) requires a point in every float; YAML 1.2 does not.
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
 )
@@ -86,10 +86,10 @@ def _too_much(text: str, mark: Any) -> yaml.MarkedYAMLError:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Blocks for fields, one line for numbers that belong together."""
+    """Block style for fields, flow style for short lists of numbers."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Write everything out: people do not read references."""
+        """Expand aliases, for readability."""
         return True
 
 
@@ -102,7 +102,7 @@ def _shortest_float(dumper: _Dumper, value: float) -> yaml.Node:
     if not math.isfinite(value):
         raise ValueError(f"{value} has no place in a file")
     text = repr(value)
-    # YAML 1.1 takes a number for text if it has no point.
+    # YAML 1.1 reads a number without a point as text.
     if "e" in text and "." not in text:
         text = text.replace("e", ".0e")
     return dumper.represent_scalar("tag:yaml.org,2002:float", text)
@@ -117,7 +117,7 @@ def read_yaml(file: Path) -> Any:
     """Return the mapping in a YAML file.
 
     Raises:
-        InvalidDescription: names the file and the place where it is not YAML, or no mapping.
+        InvalidDescription: names the file and the place of a syntax error, or it is no mapping.
     """
     try:
         text = file.read_text(encoding="utf-8")
@@ -160,7 +160,7 @@ def parse_yaml(text: str, where: str) -> Any:
 
 
 def yaml_text(data: Mapping[str, Any], comment: str = "") -> str:
-    """Return data as YAML, fields in the order given, every number with all its digits.
+    """Return data as YAML, fields in the order given, numbers with full precision.
 
     Args:
         data: text, numbers, lists and mappings.
@@ -173,7 +173,7 @@ def yaml_text(data: Mapping[str, Any], comment: str = "") -> str:
 
 
 def without_empty(data: Any) -> Any:
-    """Return data without the fields that were left empty, which so take their defaults."""
+    """Return data without empty fields, which then take their defaults."""
     if isinstance(data, dict):
         return {key: without_empty(value) for key, value in data.items() if value is not None}
     return [without_empty(item) for item in data] if isinstance(data, list) else data

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The XML of URDF and SRDF files, read without anything that a file could reach out with."""
+"""Safe XML reading of URDF and SRDF files, without external entities."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def robot_root(text: str | bytes, where: str, kind: str = "a URDF") -> Any:
         kind: what the file is, for errors.
 
     Raises:
-        InvalidDescription: it is no XML, or starts with another element.
+        InvalidDescription: it is not XML, or has another root element.
     """
     parser = etree.XMLParser(
         resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a URDF into a checked :class:`~motion_nodes.model.tree.KinematicTree`.
+"""Read a URDF into a validated :class:`~motion_nodes.model.tree.KinematicTree`.
 
-urdf_parser_py reads the XML; this module hands it only the elements that describe the robot,
-turns its failures into readable errors and adds the checks that it does not make. Joints are
-checked in :mod:`motion_nodes.model.urdf.urdf_joints`, links in
-:mod:`motion_nodes.model.urdf.urdf_links`;
-:mod:`motion_nodes.model.urdf.urdf_rollers` reads our one addition to the format, ``<mecanum>``.
+urdf_parser_py reads the XML; this module passes only the elements that describe the robot, converts
+its failures to readable errors and adds further checks. Joints are validated in
+:mod:`motion_nodes.model.urdf.urdf_joints`, links in :mod:`motion_nodes.model.urdf.urdf_links`;
+:mod:`motion_nodes.model.urdf.urdf_rollers` reads our extension of the format, ``<mecanum>``.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ def read_urdf(source: str | Path, where: str = "") -> KinematicTree:
 
     Args:
         source: a path, or the text itself (anything with a ``<`` in it).
-        where: what to call the text in errors; a path names itself.
+        where: name of the text in errors; default: the path.
 
     Returns:
-        The tree; axes are of unit length, missing origins are the identity.
+        The tree; axes are normalized, missing origins are the identity.
 
     Raises:
-        InvalidDescription: names the file and the element, what is wrong and what is allowed.
+        InvalidDescription: names the file and the element, the problem and the allowed values.
     """
     text, where = _text_of(source, where)
     root = parse_xml(text, where)
@@ -75,7 +74,7 @@ def read_urdf_text(path: Path) -> str:
     """Return the text of a URDF file.
 
     Raises:
-        InvalidDescription: when there is no such file or it is not text.
+        InvalidDescription: no such file, or it is not text.
     """
     try:
         return path.read_text(encoding="utf-8")
@@ -86,7 +85,7 @@ def read_urdf_text(path: Path) -> str:
 
 
 def _text_of(source: str | Path, where: str) -> tuple[str, str]:
-    """Return the XML text and what to call it."""
+    """Return the XML text and its name in errors."""
     if isinstance(source, str) and "<" in source:
         return source, where or "URDF text"
     path = Path(source)
@@ -106,13 +105,13 @@ def _parse(root: Any, where: str) -> Any:
             text = f"{_place(error.path)}: {error.e}. {_hint(str(error.e))}"
             raise InvalidDescription(f"{where}: {text}".rstrip()) from None
         except Exception as error:
-            # The library asserts and raises plain exceptions; all of them mean a bad file.
+            # The library asserts and raises plain exceptions; all of them mean an invalid file.
             text = f"{_guilty_element(root)}: {error}. {_hint(str(error))}"
             raise InvalidDescription(f"{where}: {text}".rstrip()) from None
 
 
 def _guilty_element(root: Any) -> str:
-    """Return which element the library cannot read, for the failures that do not say."""
+    """Return the element that the library cannot read, for failures that do not name it."""
     readers = {
         "link": urdf_parser.Link,
         "joint": urdf_parser.Joint,
@@ -139,7 +138,7 @@ def parse_xml(text: str, where: str) -> Any:
 
 @contextlib.contextmanager
 def _quiet_parser(where: str) -> Iterator[None]:
-    """Send what the library would print to the log, at debug level."""
+    """Redirect output of the library to the log, at debug level."""
     with _parser_lock:
         before = xml_reflection.on_error
         xml_reflection.on_error = lambda message: _log.debug("%s: %s", where, message)
@@ -155,7 +154,7 @@ def _place(path: object) -> str:
 
 
 def _hint(text: str) -> str:
-    """Return what is allowed, for the failures that the library words badly."""
+    """Return the allowed values, for failures with unclear messages."""
     if "could not convert" in text:
         return "A number is needed."
     if "vector length" in text:
@@ -170,7 +169,7 @@ def _hint(text: str) -> str:
 
 
 def _check_unique(names: Iterable[str], kind: str, where: str) -> None:
-    """Refuse two elements of one name, and empty names."""
+    """Reject duplicate and empty names."""
     seen: set[str] = set()
     for name in names:
         if not name:
@@ -183,7 +182,7 @@ def _check_unique(names: Iterable[str], kind: str, where: str) -> None:
 
 
 def _resolve_mimics(joints: dict[str, Any], where: str) -> None:
-    """Refuse a joint that mimics one that mimics, or that does not exist."""
+    """Reject mimic joints of mimic joints, or of unknown joints."""
     for joint in joints.values():
         if joint.mimic is None:
             continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a URDF joint, as urdf_parser_py gives it, to a checked :class:`Joint`."""
+"""Conversion of a URDF joint (urdf_parser_py) to a validated :class:`Joint`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _KINDS = {
 def read_joint(
     joint: Any, links: Mapping[str, Link], where: str, rollers: Rollers | None = None
 ) -> Joint:
-    """Return a joint with its checks made.
+    """Return a validated joint.
 
     Args:
         joint: ``urdf_parser_py.urdf.Joint``.
         links: the links of the robot by name.
         where: the file, for errors.
-        rollers: on the rim of the wheel that the joint turns, if it does.
+        rollers: on the rim of the joint's wheel, if any.
 
     Raises:
         InvalidDescription: names file, joint and attribute.
@@ -85,7 +85,7 @@ def read_origin(origin: Any, where: str) -> Array:
 
 
 def finite_vector(values: Any, length: int, where: str) -> tuple[float, ...]:
-    """Return ``length`` finite numbers or say why not."""
+    """Return ``length`` finite numbers or raise an error."""
     numbers = tuple(float(value) for value in values)
     if len(numbers) != length or not all(map(math.isfinite, numbers)):
         raise InvalidDescription(f"{where} is {list(numbers)}; {length} finite numbers are needed.")
@@ -107,7 +107,7 @@ def _kind(joint: Any, where: str) -> JointKind:
 
 
 def _axis(joint: Any, kind: JointKind, where: str) -> Array:
-    """Return the unit axis; a URDF without one means x."""
+    """Return the unit axis; the default of URDF is x."""
     if kind is JointKind.FIXED:
         return frozen(np.zeros(3))
     axis = np.array(finite_vector(joint.axis or (1.0, 0.0, 0.0), 3, f"{where}: axis xyz"))
@@ -174,7 +174,7 @@ def _dynamics(joint: Any, where: str) -> tuple[float, float]:
 
 
 def _mimic(joint: Any, kind: JointKind, where: str) -> Mimic | None:
-    """Return what the joint follows, if anything."""
+    """Return the mimicked joint, if any."""
     if joint.mimic is None or kind is JointKind.FIXED:
         return None
     if joint.mimic.joint == joint.name:

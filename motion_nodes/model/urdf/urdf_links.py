@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a URDF link, as urdf_parser_py gives it, to a checked :class:`Link`."""
+"""Conversion of a URDF link (urdf_parser_py) to a validated :class:`Link`."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Colour = tuple[float, float, float, float]
 
 
 def read_link(link: Any, colours: Mapping[str, Any], where: str) -> Link:
-    """Return a link with its checks made.
+    """Return a validated link.
 
     Args:
         link: ``urdf_parser_py.urdf.Link``.
-        colours: rgba of the materials that stand at the robot's top level.
+        colours: rgba of the materials at the robot's top level.
         where: the file, for errors.
 
     Raises:
@@ -54,7 +54,7 @@ def read_link(link: Any, colours: Mapping[str, Any], where: str) -> Link:
 
 
 def _inertial(inertial: Any, where: str) -> Inertial | None:
-    """Return mass and inertia, checked to be those of a real body."""
+    """Return mass and inertia, checked to be physical."""
     if inertial is None:
         return None
     mass = float(inertial.mass)
@@ -72,7 +72,7 @@ def _inertial(inertial: Any, where: str) -> Inertial | None:
 
 
 def _check_inertia(inertia: Any, where: str) -> None:
-    """Refuse an inertia that no distribution of mass can have."""
+    """Reject an inertia that no mass distribution can have."""
     principal = np.linalg.eigvalsh(inertia)
     shown = ", ".join(f"{value:.6g}" for value in principal)
     if principal[0] <= 0.0:
@@ -116,7 +116,7 @@ def _geometry(geometry: Any, where: str) -> Geometry:
 
 
 def _sizes(values: Any, length: int, where: str) -> tuple[float, ...]:
-    """Return ``length`` positive numbers or say why not."""
+    """Return ``length`` positive numbers or raise an error."""
     numbers = finite_vector(values, length, where)
     if min(numbers) <= 0.0:
         raise InvalidDescription(f"{where} is {list(numbers)}; sizes must be positive.")
@@ -124,7 +124,7 @@ def _sizes(values: Any, length: int, where: str) -> tuple[float, ...]:
 
 
 def _colour(visual: Any, colours: Mapping[str, Any], where: str) -> Colour | None:
-    """Return the colour of a visual: its own, or that of the material it names."""
+    """Return the colour of a visual: its own, or that of its material."""
     material = visual.material
     if material is None:
         return None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The element ``<mecanum radius="0.04" angle_deg="45"/>`` in a URDF's wheel joint.
 
-It says what a URDF cannot: that rollers stand on the rim of the wheel, and how. Isaac Sim keeps
-the same two numbers as attributes of the joint. Other readers of URDF pass over it.
+It defines the rollers on the rim of the wheel, which are not part of the URDF format. Isaac Sim
+stores the same two numbers as attributes of the joint. Other readers of URDF ignore it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,7 @@ _ATTRIBUTES = ("radius", "angle_deg")
 
 
 def read_rollers(root: Any, where: str) -> dict[str, Rollers]:
-    """Take the rollers out of the joints, and return them by joint.
-
-    Args:
-        root: the XML element ``robot``; loses its ``<mecanum>`` elements.
-        where: the file, for errors.
-
-    Raises:
-        InvalidDescription: names file, joint and attribute.
-    """
+    """Remove the rollers from the joints, and return them by joint."""
     found: dict[str, Rollers] = {}
     for joint in root.findall("joint"):
         elements = joint.findall(ELEMENT)

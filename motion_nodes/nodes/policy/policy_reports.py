@@ -22,7 +22,7 @@ from motion_nodes.nodes.policy.policy_snapshot import PolicyNews
 from motion_nodes.rmpflow.follower_settings import Phase
 from motion_nodes.rmpflow.policy_inspection import PolicyInspector
 from motion_nodes.rmpflow.policy_view import PolicyView
-from motion_nodes.rmpflow.targets import Wish
+from motion_nodes.rmpflow.targets import FollowerCommand
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.markers import Markers
 from motion_nodes.ros.node import MotionNode
@@ -76,7 +76,7 @@ class PolicyReports:
         )
         # A look costs as much as all steps in that time, so it is taken only where it is told of.
         if view is not None and (status or markers or metrics):
-            self._onlooker.look(view)
+            self._onlooker.set_view(view)
         if status:
             self._told = word
             self._tell_status(news, view)
@@ -143,7 +143,7 @@ class PolicyReports:
             message.code, message.message = self._held_by(news.servo, news.view)
         self._servo.publish(message)
 
-    def _held_by(self, wish: Wish, view: PolicyView) -> tuple[int, str]:
+    def _held_by(self, wish: FollowerCommand, view: PolicyView) -> tuple[int, str]:
         """Return what holds a servo command up."""
         reached = self._onlooker.share_of_speed(wish)
         if reached > SLOWED:

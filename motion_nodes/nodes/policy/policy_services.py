@@ -60,7 +60,7 @@ class PolicyServices:
         return "targets and posture are forgotten; obstacles and parameters stay"
 
     def _clear(self) -> str:
-        had = self._follower.wish is not None
+        had = self._follower.command is not None
         self._follower.clear()
         self._inputs.count_again()
         return "coming to rest" if had else "there was no target"

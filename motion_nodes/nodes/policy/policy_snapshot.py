@@ -8,7 +8,7 @@ from typing import NamedTuple
 from motion_nodes.rmpflow.follower_settings import Phase
 from motion_nodes.rmpflow.policy_view import PolicyView
 from motion_nodes.rmpflow.status import Errors
-from motion_nodes.rmpflow.targets import Wish
+from motion_nodes.rmpflow.targets import FollowerCommand
 
 
 class PolicyNews(NamedTuple):
@@ -17,7 +17,7 @@ class PolicyNews(NamedTuple):
     phase: Phase
     text: str
     errors: Errors
-    servo: Wish | None
+    servo: FollowerCommand | None
     """The speed that is followed, if it is one."""
     view: PolicyView | None
     """Of the last step; None while nothing is told to the robot."""
