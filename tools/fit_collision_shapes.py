@@ -112,7 +112,8 @@ def directions() -> np.ndarray:
 def extreme_points(points: np.ndarray) -> list[list[float]]:
     """Return the point that is farthest in each direction [m], to a hundredth of a millimetre."""
     farthest = points[(points @ directions().T).argmax(axis=0)]
-    return (farthest.round(5) + 0.0).tolist()
+    rows: list[list[float]] = (farthest.round(5) + 0.0).tolist()
+    return rows
 
 
 def write_extremes(

@@ -202,7 +202,7 @@ def test_the_elbow_goes_round_an_obstacle(scene):
     assert contact.contact_body_2 == "post"
     assert contact.body_type_2 == ContactInformation.WORLD_OBJECT
     assert contact.header.frame_id == "panda_link0"
-    (best,) = [c for c in checker.explain(READY) if c.pair[0] == contact.contact_body_1]
+    (best,) = [c for c in checker.exact.explain(READY) if c.pair[0] == contact.contact_body_1]
     assert contact.depth == pytest.approx(best.depth, abs=1e-4)
     p = contact.position
     np.testing.assert_allclose((p.x, p.y, p.z), best.position, atol=1e-3)
