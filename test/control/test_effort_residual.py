@@ -69,6 +69,6 @@ def test_a_joint_that_does_not_push_may_be_late(push, patience):
     steps, blocked = 0, None
     while blocked is None:
         guard.note(0.3 + 0.01 * steps * one, one, PERIOD)
-        blocked = guard.look(q, guard.settings.tolerance, free, push * one)
+        blocked = guard.check(q, guard.settings.tolerance, free, push * one)
         steps += 1
     assert steps == pytest.approx(patience / PERIOD, abs=2)

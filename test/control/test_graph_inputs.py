@@ -29,7 +29,7 @@ def test_the_path_wins_over_the_prim():
         InvalidCommand, match="robot_path '/lift' is no robot .* Did you mean '/left'"
     ):
         GraphInputs(robot_path="/lift", target_prim="/right").target(robots)
-    with pytest.raises(InvalidCommand, match="neither robot_path nor target_prim"):
+    with pytest.raises(InvalidCommand, match="robot_path or target_prim"):
         GraphInputs().target(robots)
 
 

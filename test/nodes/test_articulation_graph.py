@@ -155,7 +155,7 @@ def test_a_stop_and_a_reset_clear_the_inputs(graph):
     assert graph.sends_nothing()
     graph.give(joint_indices=[0], position_command=[0.1])
     assert graph.client.call(Trigger, f"{GRAPH}/reset").success
-    graph.refused("neither robot_path nor target_prim")
+    graph.refused("robot_path or target_prim")
 
 
 def test_parameters_are_inputs_too(graph):
