@@ -213,7 +213,10 @@ class StreamResampler:
         A Hermite cubic closes an offset d within T at a peak rate of 1.5 d / T. Where d is what the
         stream moved while messages were missing, T is several times as long.
         """
-        span = max(self.settings.blending, CATCH_UP * missing_ns * 1e-9)
+        # Wheels and the steering beside them must stay in step: they catch up at once.
+        wheels = bool((np.isnan(after.position) & ~np.isnan(after.velocity)).any())
+        share = 0.0 if wheels else CATCH_UP
+        span = max(self.settings.blending, share * missing_ns * 1e-9)
         if self._blend is not None:
             span = max(span, self._blend.span - (at - self._blend.begin_ns) * 1e-9)
         self._blend = None
