@@ -6,7 +6,6 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from mujoco_urdf import imported
 
 from motion_nodes.errors import UnknownGroup, UnknownState
 from motion_nodes.model.loader import load_robot
@@ -107,7 +106,8 @@ def test_named_states_of_the_franka_touch_nothing(franka: Robot) -> None:
 
 def _contact_model(robot: Robot) -> tuple[mujoco.MjModel, mujoco.MjData]:
     """Let MuJoCo import the collision shapes."""
-    model = imported(robot)
+    keep = '<mujoco><compiler fusestatic="false" discardvisual="true"/></mujoco></robot>'
+    model = mujoco.MjModel.from_xml_string(robot.urdf.replace("</robot>", keep))
     return model, mujoco.MjData(model)
 
 
