@@ -26,11 +26,6 @@ from motion_nodes.errors import InvalidConfig
 
 Array = NDArray[np.float64]
 
-CATCH_UP = 5.0
-"""Duration of catching up, as a multiple of the time during which messages were missing."""
-MAX_CATCH_UP = 2.0
-"""Max duration of catching up [s]."""
-
 
 class StreamSample(NamedTuple):
     """One value per joint and channel, NaN where there is none."""
@@ -59,7 +54,7 @@ class ResamplerSettings:
     longest_gap: float = 0.05
     """[s] Max distance of stamps that are connected by a cubic."""
     blending: float = 0.05
-    """[s] Min duration in which the reference returns to the stream after missing messages."""
+    """[s] Duration in which the reference returns to the stream after missing messages."""
 
     def __post_init__(self) -> None:
         """Validate the times."""
@@ -98,8 +93,6 @@ class _Blend:
     """Offset to the stream that decays after missing messages."""
 
     begin_ns: int
-    span: float
-    """Duration [s]."""
     position: Array
     velocity: Array
 
@@ -143,8 +136,8 @@ class StreamResampler:
         piece = self._joined(self._knots[-1], stamp_ns, sample) if self._knots else None
         self._knots.append(_Knot(stamp_ns, sample, piece))
         if before is not None and played is not None and self._knots[0].stamp_ns <= played:
-            missing = played - newest if newest is not None else 0
-            self._blend_from(before, self._curve(played), played, missing)
+            self._blend = None
+            self._blend_from(before, self._curve(played), played)
         return True
 
     def sample(self, time_ns: int) -> StreamSample | None:
@@ -160,7 +153,8 @@ class StreamResampler:
                 # Messages were missing: blend from the extrapolated reference back to the stream.
                 at = knots[0].stamp_ns
                 before = self._blended(self._tail(left, at), at)
-                self._blend_from(before, knots[0].sample, at, at - left.stamp_ns)
+                self._blend = None
+                self._blend_from(before, knots[0].sample, at)
         self._played = play
         self.extrapolated += len(knots) == 1 and play > knots[0].stamp_ns
         return self._value(play)
@@ -194,10 +188,10 @@ class StreamResampler:
         braking = min(max(away - held, 0.0), held)
         share = 1.0 - braking / held if held > 0.0 else 0.0
         length = min(away, held) + braking * (1.0 - 0.5 * braking / held if held > 0.0 else 0.0)
-        has_position = ~np.isnan(position)
+        led = ~np.isnan(position)
         return StreamSample(
             position + np.nan_to_num(velocity) * length,
-            np.where(has_position, velocity * share, velocity),
+            np.where(led, velocity * share, velocity),
             effort,
         )
 
@@ -205,32 +199,18 @@ class StreamResampler:
         h = (stamp_ns - last.stamp_ns) * 1e-9
         return _hermite(last, sample, h) if 0.0 < h <= self.settings.longest_gap else None
 
-    def _blend_from(
-        self, before: StreamSample, after: StreamSample, at: int, missing_ns: int
-    ) -> None:
-        """Let the difference of two references at a time [ns] decay.
-
-        A Hermite cubic closes an offset d within T at a peak rate of 1.5 d / T. Where d is what the
-        stream moved while messages were missing, T is several times as long.
-        """
-        # Wheels and the steering beside them must stay in step: they catch up at once.
-        wheels = bool((np.isnan(after.position) & ~np.isnan(after.velocity)).any())
-        share = 0.0 if wheels else CATCH_UP
-        span = max(self.settings.blending, share * missing_ns * 1e-9)
-        if self._blend is not None:
-            span = max(span, self._blend.span - (at - self._blend.begin_ns) * 1e-9)
-        self._blend = None
+    def _blend_from(self, before: StreamSample, after: StreamSample, at: int) -> None:
+        """Let the difference of two references at a time [ns] decay."""
         apart = np.nan_to_num(before.position - after.position)
         faster = np.where(np.isnan(after.position), 0.0, before.velocity - after.velocity)
         faster = np.nan_to_num(faster)
         if self.settings.blending > 0.0 and (apart.any() or faster.any()):
-            self._blend = _Blend(at, min(span, MAX_CATCH_UP), apart, faster)
+            self._blend = _Blend(at, apart, faster)
 
     def _blended(self, sample: StreamSample, play: int) -> StreamSample:
-        blend = self._blend
+        blend, span = self._blend, self.settings.blending
         if blend is None:
             return sample
-        span = blend.span
         u = (play - blend.begin_ns) * 1e-9 / span
         if u >= 1.0:
             self._blend = None

@@ -144,36 +144,12 @@ def test_a_gap_is_not_bridged_by_a_cubic_but_blended():
     resampler = StreamResampler(ResamplerSettings(latency=0.0, longest_gap=0.05))
     still = np.zeros(1)
     resampler.push(0, StreamSample(np.zeros(1), still, still))
-    for stamp in np.arange(0.1, 0.7, 0.04):
-        resampler.push(ns(stamp), StreamSample(np.ones(1), still, still))
-    found = [resampler.sample(ns(t)) for t in (0.05, 0.0999, 0.1, 0.35, 0.6, 0.62)]
-    # Five times the gap of 0.1 s; half of the way after half of that.
+    resampler.push(ns(1.0), StreamSample(np.ones(1), still, still))
+    resampler.push(ns(1.01), StreamSample(np.ones(1), still, still))
+    resampler.push(ns(1.05), StreamSample(np.ones(1), still, still))
+    resampler.push(ns(1.1), StreamSample(np.ones(1), still, still))
+    found = [resampler.sample(ns(t)) for t in (0.5, 0.999, 1.0, 1.025, 1.05, 1.08)]
     assert [float(s.position[0]) for s in found if s] == pytest.approx([0, 0, 0, 0.5, 1, 1])
-
-
-@pytest.mark.parametrize("stall", [0.05, 0.1, 0.2, 0.3])
-@pytest.mark.parametrize("bunch", [True, False], ids=["all arrive late", "some are lost"])
-def test_after_a_stall_the_stream_is_caught_up_with_at_a_moderate_speed(stall, bunch):
-    speed, begin = 2.0, 1.0
-
-    def steady(t: float) -> StreamSample:
-        return StreamSample(np.full(2, speed * t), np.full(2, speed), NAN)
-
-    count = round(3.5 / T)
-    late = [k for k in range(count) if begin <= k * T < begin + stall]
-    arrivals = [(k * T, k) for k in range(count) if k not in late]
-    if bunch:
-        arrivals += [(begin + stall, k) for k in late]
-    times = np.arange(0.1, 3.4, FINE)
-    resampler = StreamResampler()
-    found = play(resampler, arrivals, times, steady)
-    positions = np.array([sample.position[0] for sample in found if sample])
-    speeds = np.diff(positions) / FINE
-    assert speeds.max() < 1.6 * speed
-    assert speeds.min() > -1e-6
-    settled = times > begin + stall + 5.2 * stall + 0.1
-    expected = speed * (times - resampler.settings.latency)
-    np.testing.assert_allclose(positions[settled], expected[settled], atol=1e-9)
 
 
 def test_channels_without_a_value_stay_so():
