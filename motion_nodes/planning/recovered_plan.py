@@ -26,6 +26,10 @@ RECOVERABLE = (PlanStatus.START_IN_COLLISION, PlanStatus.START_OUTSIDE_LIMITS)
 """Start states that can be recovered."""
 
 
+MIN_SEARCH = 0.25
+"""Time for the recovery search even if planning has used all of the request's time [s]."""
+
+
 @dataclass(frozen=True, eq=False)
 class RecoveredPlan:
     """A plan, with a preceding slow recovery motion."""
@@ -57,7 +61,7 @@ def plan_with_recovery(
     if settings is None or found.status not in RECOVERABLE:
         return RecoveredPlan(found)
     left = request.timeout - (time.perf_counter() - began)
-    limited = replace(settings, timeout=max(1e-3, min(settings.timeout, left)))
+    limited = replace(settings, timeout=min(settings.timeout, max(left, MIN_SEARCH)))
     out = recover(
         request.checker,
         request.start,
