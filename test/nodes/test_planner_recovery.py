@@ -96,7 +96,8 @@ def test_a_goal_leaves_the_collision_slowly_and_arrives(planner):
     columns = [list(executed.joint_names).index(name) for name in ARM]
     Q = np.array([point.positions for point in executed.points])[:, columns]
     depths = [bottom(checker, q, size, at) for q in Q]
-    assert depths[0] == pytest.approx(DEPTH, abs=1e-3)
+    # The arm may come to rest a little off the goal that the block was placed by.
+    assert depths[0] == pytest.approx(DEPTH, abs=2e-3)
     # What is measured follows what is commanded within drives' tolerance.
     assert (np.array(depths) <= np.minimum.accumulate(depths) + 1e-3).all()
     assert depths[-1] == 0.0
