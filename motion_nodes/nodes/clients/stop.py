@@ -110,16 +110,17 @@ def _name(node: Node) -> str:
 
 def _unheard(node: Node, latch: StopLatch) -> dict[str, str]:
     """Return the nodes that take part in the stop and have not told their state yet."""
+    return dict.fromkeys(_present(node) - latch.heard.keys(), "nothing was heard of it")
+
+
+def _present(node: Node) -> set[str]:
+    """Return the names of the nodes that take part in the stop, by the ROS graph."""
     known = node.get_publishers_info_by_topic(STOP_STATE_TOPIC)
-    names = {f"{info.node_namespace}/{info.node_name}".strip("/") for info in known}
-    return dict.fromkeys(names - latch.heard.keys(), "nothing was heard of it")
+    return {f"{info.node_namespace}/{info.node_name}".strip("/") for info in known}
 
 
 def _values(latch: StopLatch, node: Node) -> Iterator[tuple[str, dict[str, str]]]:
-    present = {
-        f"{info.node_namespace}/{info.node_name}".strip("/")
-        for info in node.get_publishers_info_by_topic(STOP_STATE_TOPIC)
-    }
+    present = _present(node)
     for name, status in list(latch.heard.items()):
         if name in present and name != _name(node):
             yield name, {pair.key: pair.value for pair in status.values}
