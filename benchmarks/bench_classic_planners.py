@@ -28,7 +28,7 @@ PLANNERS = ("RRTConnect", "RRT", "RRTstar")
 
 
 def evenly(problems: Sequence[Problem]) -> list[Problem]:
-    """Return so many of the problems, evenly chosen."""
+    """Return a number of the problems, evenly chosen."""
     return [problems[i] for i in np.linspace(0, len(problems) - 1, COUNT).round().astype(int)]
 
 

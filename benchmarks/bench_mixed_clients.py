@@ -115,7 +115,7 @@ class Clients:
         self._client.wait(lambda: len(self._q) > 8 and self._policy, "the arm and its policy")
 
     def run(self, seconds: float) -> None:
-        """Send goals for so long."""
+        """Send goals for a duration [s]."""
         kinds = (
             (self._plan, 4), (self._trajectory, 4), (self._cleared, 4), (self._grip, 2),
             (self._change_scene, 1), (self._preempted_plan, 1),

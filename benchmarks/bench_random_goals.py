@@ -62,7 +62,7 @@ class Findings:
     refused: collections.Counter[str] = field(default_factory=collections.Counter)
     """How often each reason was given."""
     peak_ratio: float = 0.0
-    """Greatest measured joint speed by its limit."""
+    """Max measured joint speed as a multiple of its limit."""
     peak_joint: str = ""
     contacts: int = 0
     depth: float = 0.0

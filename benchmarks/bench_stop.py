@@ -40,11 +40,11 @@ LONGEST = 10.0
 
 
 def stopped_arm(robot: Robot, moment: float) -> tuple[float, float, float, float]:
-    """Stop an arm so long after it set off [s].
+    """Stop an arm at a given time after the start of its motion [s].
 
     Returns:
-        Greatest share of its top speed that a joint had, time until reference and joints rest
-        [s], that of the reference alone [s], greatest way of a joint after the stop [rad or m].
+        Max joint speed as a share of its limit, time until reference and joints are at rest [s],
+        time until the reference is at rest [s], max joint displacement after the stop [rad or m].
     """
     world = MujocoWorld([RobotPlacement(robot, "robot")])
     places = [world.joint_names("robot").index(joint) for joint in robot.arm_joints]

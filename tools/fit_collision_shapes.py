@@ -14,7 +14,7 @@ Each link gets convex pieces that contain its mesh (``motion_nodes/robot_setup/c
 Written are ``meshes/<link>.obj`` and the URDF's ``<collision>`` elements; printed is how far the
 pieces reach beyond the mesh, and that nothing sticks out of them. With ``--dry-run`` nothing is
 written. ``--extremes FILE`` adds to a JSON file the extreme points of each mesh in some directions,
-with which ``test/model/test_published_shapes.py`` checks the shapes without the meshes.
+with which shapes can be checked where the meshes are not at hand.
 
 The Panda's fingers are boxes; ``franka.urdf`` has them by hand, 0.05 mm larger than published.
 """
@@ -56,7 +56,7 @@ SOURCES = {
     "github.com/UniversalRobots/Universal_Robots_ROS2_Description (BSD-3-Clause)",
 }
 DIRECTIONS = 48
-"""So many directions have their extreme point written to the file of ``--extremes``."""
+"""Number of directions whose extreme points are written to the file of ``--extremes``."""
 HEADING = """# SPDX-License-Identifier: Apache-2.0
 # Collision shape of {link}: a convex polytope that contains the link's mesh; see README.md#shapes.
 # Written by tools/fit_collision_shapes.py. Vertices [m] in the link's frame.

@@ -44,10 +44,10 @@ class EffortLimiter:
         self._stiffness, self._limits = stiffness, limits
         self._filtered: Array | None = None
         self._last: Array = np.full(len(stiffness), np.nan)
-        """Last filtered positions of joints not at their references, NaN for the others."""
+        """Last limited references [rad or m]; NaN for joints that follow their own."""
 
     def reset(self) -> None:
-        """Reset the filtered positions."""
+        """Forget positions and limited references."""
         self._filtered = None
         self._last[:] = np.nan
 

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 SPEED_FACTOR = 2.0
-"""Joints may move this much faster than their limits before a step counts as implausible."""
+"""Max measured velocity as a multiple of the velocity limit."""
 LATENESS = 0.05
-"""[s] By which messages may have been late."""
+"""Max delay of a message [s]."""
 SLACK = 0.05
-"""[rad or m] For noise, backlash and coarse encoders."""
+"""Position tolerance for noise, backlash and coarse encoders [rad or m]."""
 
 
 class StatePlausibility:

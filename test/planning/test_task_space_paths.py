@@ -156,7 +156,7 @@ NAN = float("nan")
         (lambda s: s.add_linear_path(START), "ends where it starts"),
         (lambda s: s.add_translation(P0), "ends where it starts"),
         (lambda s: s.add_rotation(START[:3, :3]), "ends where it starts"),
-        (lambda s: s.add_rotation(np.ones((3, 3))), "pose|rotation"),
+        (lambda s: s.add_rotation(np.ones((3, 3))), "not a valid pose"),
         (lambda s: s.add_linear_path(np.full((4, 4), NAN)), "not finite"),
         (lambda s: s.add_translation([0.0, NAN, 0.0]), "three finite numbers"),
         (lambda s: s.add_translation([0.0, 1.0]), "three finite numbers"),
