@@ -9,7 +9,10 @@ reference is a cubic Hermite polynomial between two stamps, from their positions
 
 whose error for a smooth reference is at most ``h^4 / 384`` times its fourth derivative. If the next
 message is late, the reference is extrapolated at its velocity for a limited time and then braked;
-when messages resume, the difference is blended out, so it never jumps.
+when messages resume, it follows the same path, faster until the delay is gone
+(:mod:`motion_nodes.control.playback_clock`). The difference between extrapolation and stream is
+blended out, so the reference never jumps, and lateness alone commands no joint beyond its velocity
+limit.
 """
 
 from __future__ import annotations
@@ -17,11 +20,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from motion_nodes.control.playback_clock import PlaybackClock
 from motion_nodes.errors import InvalidConfig
 
 Array = NDArray[np.float64]
@@ -51,14 +56,18 @@ class ResamplerSettings:
     tolerate a message that is late by one."""
     extrapolation: float = 0.02
     """[s] Max extrapolation without a message; then the reference is braked for the same time."""
-    longest_gap: float = 0.05
+    longest_gap: float = 0.1
     """[s] Max distance of stamps that are connected by a cubic."""
     blending: float = 0.05
-    """[s] Duration in which the reference returns to the stream after missing messages."""
+    """[s] Min duration in which the reference returns to the stream after missing messages; longer
+    where a velocity limit requires it."""
+    max_lag: float = 0.5
+    """[s] Max lag that is caught up along the stream; beyond it, the reference is blended to the
+    newest samples."""
 
     def __post_init__(self) -> None:
         """Validate the times."""
-        for name in ("latency", "extrapolation", "longest_gap", "blending"):
+        for name in ("latency", "extrapolation", "longest_gap", "blending", "max_lag"):
             value = getattr(self, name)
             if not 0.0 <= value < math.inf:
                 raise InvalidConfig(f"{name} is {value} s; it must be 0 or above, and finite")
@@ -93,6 +102,8 @@ class _Blend:
     """Offset to the stream that decays after missing messages."""
 
     begin_ns: int
+    span: float
+    """[s] Duration."""
     position: Array
     velocity: Array
 
@@ -100,15 +111,30 @@ class _Blend:
 class StreamResampler:
     """Resamples one stream; all samples contain the same joints."""
 
-    def __init__(self, settings: ResamplerSettings | None = None) -> None:
-        """Create without samples."""
+    def __init__(
+        self, settings: ResamplerSettings | None = None, max_velocity: Array | None = None
+    ) -> None:
+        """Create without samples.
+
+        Args:
+            settings: latency and limits of time.
+            max_velocity: velocity limits that a catch-up respects [rad/s or m/s], shape (n,);
+                infinite where None.
+        """
         self.settings = settings or ResamplerSettings()
+        self._max_velocity = max_velocity
         self._knots: deque[_Knot] = deque()
         self._blend: _Blend | None = None
-        self._played: int | None = None
-        """Last stream time that was evaluated [ns]."""
+        self._clock = PlaybackClock(self.settings.extrapolation)
+        self._max_rate = math.inf
+        """Bound of the playback rate by the velocity limits."""
         self.extrapolated = 0
         """Number of samples that had to be extrapolated."""
+
+    @property
+    def lag(self) -> float:
+        """Time by which the reference is behind its nominal time [s]."""
+        return self._clock.lag
 
     @property
     def newest_ns(self) -> int | None:
@@ -128,7 +154,7 @@ class StreamResampler:
         newest = self.newest_ns
         if newest is not None and stamp_ns < newest:
             return False
-        played, before = self._played, None
+        played, before = self._clock.played_ns, None
         if played is not None and newest is not None and (played > newest or stamp_ns == newest):
             before = self._value(played)
         if stamp_ns == newest:
@@ -142,22 +168,67 @@ class StreamResampler:
 
     def sample(self, time_ns: int) -> StreamSample | None:
         """Return the reference at a time [ns], which must not decrease; None before the first."""
-        play = time_ns - round(self.settings.latency * 1e9)
+        nominal = time_ns - round(self.settings.latency * 1e9)
         knots = self._knots
-        if not knots or play < knots[0].stamp_ns:
+        if not knots or nominal < knots[0].stamp_ns:
             return None
+        before = self._left_behind(nominal)
+        if before is None:
+            play = self._clock.advance(nominal, self._connected_end(), self._max_rate)
+        else:
+            self._clock.jump(nominal)
+            play = nominal
         while len(knots) > 1 and knots[1].stamp_ns <= play:
-            left = knots.popleft()
-            new = self._played is None or knots[0].stamp_ns > self._played
-            if knots[0].piece is None and new:
-                # Messages were missing: blend from the extrapolated reference back to the stream.
-                at = knots[0].stamp_ns
-                before = self._blended(self._tail(left, at), at)
-                self._blend = None
-                self._blend_from(before, knots[0].sample, at)
-        self._played = play
+            knots.popleft()
+        if before is not None:
+            self._blend = None
+            self._blend_from(before, self._curve(play), play)
         self.extrapolated += len(knots) == 1 and play > knots[0].stamp_ns
-        return self._value(play)
+        value, rate = self._value(play), self._clock.rate
+        self._limit_rate(value.velocity)
+        if rate == 1.0:
+            return value
+        # Joints that are driven by velocity alone have no path along which they could be late.
+        followed = ~np.isnan(value.position)
+        return value._replace(velocity=np.where(followed, value.velocity * rate, value.velocity))
+
+    def _left_behind(self, nominal: int) -> StreamSample | None:
+        """Return the present reference if it has to leave the stream's path, else None.
+
+        That is where the stamps have a gap that has passed, or where the lag is too long.
+        """
+        played, knots = self._clock.played_ns, self._knots
+        if played is None:
+            return None
+        end = self._connected_end()
+        gap = end < knots[-1].stamp_ns and nominal >= self._after(end)
+        if not gap and (nominal - played) * 1e-9 <= self.settings.max_lag:
+            return None
+        if not gap and end <= played:
+            return None
+        value, rate = self._value(played), self._clock.rate
+        return value._replace(velocity=value.velocity * rate)
+
+    def _connected_end(self) -> int:
+        """Return the last stamp that is connected to the present one [ns]."""
+        end = self._knots[0].stamp_ns
+        for knot in islice(self._knots, 1, None):
+            if knot.piece is None:
+                break
+            end = knot.stamp_ns
+        return end
+
+    def _after(self, stamp_ns: int) -> int:
+        """Return the stamp that follows another one in the buffer [ns]."""
+        return next(knot.stamp_ns for knot in self._knots if knot.stamp_ns > stamp_ns)
+
+    def _limit_rate(self, velocity: Array) -> None:
+        """Bound the playback rate so that no joint exceeds its velocity limit."""
+        if self._max_velocity is None:
+            return
+        ratio = np.abs(velocity) / self._max_velocity
+        most = float(np.nanmax(ratio, initial=0.0))
+        self._max_rate = 1.0 / most if most > 0.0 else math.inf
 
     def _value(self, play: int) -> StreamSample:
         return self._blended(self._curve(play), play)
@@ -182,18 +253,10 @@ class StreamResampler:
         return self._tail(self._knots[-1], play)
 
     def _tail(self, knot: _Knot, play: int) -> StreamSample:
-        """Return the extrapolation after the last message: constant velocity, then to rest."""
-        held, away = self.settings.extrapolation, (play - knot.stamp_ns) * 1e-9
+        """Return the extrapolation after the last message, at its velocity."""
         position, velocity, effort = knot.sample
-        braking = min(max(away - held, 0.0), held)
-        share = 1.0 - braking / held if held > 0.0 else 0.0
-        length = min(away, held) + braking * (1.0 - 0.5 * braking / held if held > 0.0 else 0.0)
-        led = ~np.isnan(position)
-        return StreamSample(
-            position + np.nan_to_num(velocity) * length,
-            np.where(led, velocity * share, velocity),
-            effort,
-        )
+        away = (play - knot.stamp_ns) * 1e-9
+        return StreamSample(position + np.nan_to_num(velocity) * away, velocity, effort)
 
     def _joined(self, last: _Knot, stamp_ns: int, sample: StreamSample) -> _Piece | None:
         h = (stamp_ns - last.stamp_ns) * 1e-9
@@ -204,13 +267,19 @@ class StreamResampler:
         apart = np.nan_to_num(before.position - after.position)
         faster = np.where(np.isnan(after.position), 0.0, before.velocity - after.velocity)
         faster = np.nan_to_num(faster)
-        if self.settings.blending > 0.0 and (apart.any() or faster.any()):
-            self._blend = _Blend(at, apart, faster)
+        span = self.settings.blending
+        if span <= 0.0 or not (apart.any() or faster.any()):
+            return
+        if self._max_velocity is not None:
+            # The offset's max velocity is 1.5 |offset| / span.
+            span = max(span, 1.5 * float(np.max(np.abs(apart) / self._max_velocity)))
+        self._blend = _Blend(at, span, apart, faster)
 
     def _blended(self, sample: StreamSample, play: int) -> StreamSample:
-        blend, span = self._blend, self.settings.blending
+        blend = self._blend
         if blend is None:
             return sample
+        span = blend.span
         u = (play - blend.begin_ns) * 1e-9 / span
         if u >= 1.0:
             self._blend = None

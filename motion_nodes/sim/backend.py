@@ -214,7 +214,7 @@ class RobotBackend(ABC):
     def set_resampling(self, settings: ResamplerSettings) -> None:
         """Take other settings for the streams; those under way are forgotten."""
         self._tracks = {
-            name: ReferenceTracks(len(targets.joint_names), settings)
+            name: ReferenceTracks(targets.table.velocity_limit, settings)
             for name, targets in self._targets.items()
         }
 

@@ -16,18 +16,24 @@ from motion_nodes.control.stream_resampler import (
     StreamSample,
 )
 
+Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 
 class ReferenceTracks:
     """The streams of one robot, over all of its joints."""
 
-    def __init__(self, count: int, settings: ResamplerSettings) -> None:
-        """Begin with none, for ``count`` joints."""
+    def __init__(self, max_velocity: Array, settings: ResamplerSettings) -> None:
+        """Create without streams.
+
+        Args:
+            max_velocity: velocity limits of the joints [rad/s or m/s], shape (n,), may be inf.
+            settings: of the resampling of every stream.
+        """
         self._settings = settings
+        self._max_velocity = max_velocity
         self._tracks: dict[bytes, tuple[Mask, StreamResampler]] = {}
         """By the joints that a stream names: those it still has, and its samples."""
-        self._count = count
 
     @property
     def streaming(self) -> bool:
@@ -44,7 +50,7 @@ class ReferenceTracks:
         track = self._tracks.get(key)
         if track is None or not np.array_equal(track[0], named):
             self.drop(named)
-            track = named.copy(), StreamResampler(self._settings)
+            track = named.copy(), StreamResampler(self._settings, self._max_velocity)
             self._tracks[key] = track
         track[1].push(stamp_ns, sample)
 
@@ -63,7 +69,7 @@ class ReferenceTracks:
             if found is None:
                 continue
             if merged is None:
-                merged = StreamSample(*(np.full(self._count, np.nan) for _ in range(3)))
+                merged = StreamSample(*(np.full(len(self._max_velocity), np.nan) for _ in range(3)))
             for channel, values in zip(merged, found, strict=True):
                 np.copyto(channel, values, where=owned)
         return merged
