@@ -204,6 +204,8 @@ def test_effort_mode_accelerates_the_last_joint(arm):
         publisher = arm.publisher(Float64MultiArray, "commands")
         values = [math.nan] * 9
         values[i] = 1.0
+        # Commands of the mode before may still be queued.
+        client.wait(lambda: arm.commands.newest.effort[i] == 0.0, "the end of the hold")
         arm.clear()
         client.repeat(lambda: publisher.publish(Float64MultiArray(data=values)),
                       lambda: arm.states and arm.states.newest.velocity[i] > 0.4,

@@ -37,6 +37,12 @@ def found(
     return goal_configurations(request, START)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compiled() -> None:
+    """The sampler's kernels, so that no test's timeout contains their compilation."""
+    found(PoseGoal(HAND, TARGET, IkTolerance(1e-4, 1e-3)), timeout=100.0)
+
+
 def hand_poses(Q: Array) -> Array:
     fingers = {"panda_finger_joint1": 0.04, "panda_finger_joint2": 0.04}
     kinematics = Kinematics(franka().tree, franka().group("arm").joints, fixed=fingers)
