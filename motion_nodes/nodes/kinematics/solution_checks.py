@@ -90,7 +90,8 @@ def all_of(factories: Sequence[ValidityFactory]) -> ValidityFactory:
     """Return the conjunction of several checks; the first rejection is reported."""
 
     def check_for(names: Sequence[str]) -> Validity | None:
-        checks = [check for factory in factories if (check := factory(names)) is not None]
+        made = [factory(names) for factory in factories]
+        checks = [each for each in made if each is not None]
 
         def check(q: Array) -> bool | str:
             results = (each(q) for each in checks)
