@@ -18,6 +18,9 @@ from motion_nodes.model.robot import Robot
 ALIKE = 0.05
 """Max distance of the steering joints in the URDF from one line across the car [m]."""
 
+MAX_WHEEL_ANGLE = 1.5
+"""Max angle of a steered wheel, for joints with a larger range [rad]."""
+
 
 def ackermann_config(robot: Robot, spec: AckermannSpec) -> AckermannConfig:
     """Return joints, geometry and limits of a car.
@@ -29,15 +32,7 @@ def ackermann_config(robot: Robot, spec: AckermannSpec) -> AckermannConfig:
     Raises:
         InvalidConfig: joints with the wrong sign, or steering joints that are not on one axle.
     """
-    geometry = AckermannGeometry(
-        wheelbase=spec.wheelbase,
-        front_track_width=spec.front_track_width,
-        rear_track_width=spec.rear_track_width,
-        front_wheel_radius=spec.front_wheel_radius,
-        rear_wheel_radius=spec.rear_wheel_radius,
-        steered_axle=spec.steered_axle,
-        rear_steering_angles=spec.rear_steering_angles,
-    )
+    geometry = _geometry(spec)
     return AckermannConfig(
         geometry=geometry,
         steering_joint_names=spec.steering_joint_names,
@@ -68,6 +63,33 @@ def max_wheel_angle(robot: Robot, steering_joint_names: tuple[str, ...]) -> floa
             )
         angles += [-joint.lower, joint.upper]
     return min(angles)
+
+
+def max_steering_angle(robot: Robot, spec: AckermannSpec) -> float:
+    """Return the max steering angle of the virtual middle wheel [rad].
+
+    It is that of the description, or else the one at which the inner wheel reaches its limit.
+
+    Raises:
+        InvalidConfig: see :func:`max_wheel_angle`.
+    """
+    if spec.max_steering_angle is not None:
+        return spec.max_steering_angle
+    geometry = _geometry(spec)
+    inner = min(max_wheel_angle(robot, spec.steering_joint_names), MAX_WHEEL_ANGLE)
+    return geometry.steering_angle(geometry.max_curvature(max_wheel_angle=inner))
+
+
+def _geometry(spec: AckermannSpec) -> AckermannGeometry:
+    return AckermannGeometry(
+        wheelbase=spec.wheelbase,
+        front_track_width=spec.front_track_width,
+        rear_track_width=spec.rear_track_width,
+        front_wheel_radius=spec.front_wheel_radius,
+        rear_wheel_radius=spec.rear_wheel_radius,
+        steered_axle=spec.steered_axle,
+        rear_steering_angles=spec.rear_steering_angles,
+    )
 
 
 def _steered_axle_x(robot: Robot, spec: AckermannSpec) -> float:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Car-like base: twist in, steering angles, wheel speeds and odometry out.
+"""Ackermann base (``ackermann_steering_controller``): twists to steering and wheels, odometry.
 
-Offers the interface of ros2_controllers' ackermann_steering_controller (docs/interfaces.md),
-drives wheels on the steered axle too, and takes steering angles as well as yaw rates.
+Interface of ros2_controllers' ackermann_steering_controller (docs/interfaces.md); driven wheels may
+also be on the steered axle, and commands may be steering angles instead of yaw rates.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, base
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AckermannParams(WheeledBaseParams):
-    """Parameters of a car-like base; names as in ros2_controllers.
+    """Parameters of an Ackermann base, named as in ros2_controllers.
 
-    There the axle that does not steer is the traction axle; here it need not be driven.
+    There the fixed axle is the traction axle; here it need not be driven.
     """
 
     twist_angular_z: str = param(
@@ -129,7 +129,7 @@ class AckermannParams(WheeledBaseParams):
 
 
 class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
-    """Drives a car-like base."""
+    """Controls an Ackermann base."""
 
     params_type = AckermannParams
 
@@ -138,9 +138,9 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         super().__init__("ackermann_steering_controller", ros_args=ros_args)
 
     def check(self, params: AckermannParams) -> str | None:
-        """Refuse parameters that the core refuses, and those that no car can follow."""
+        """Validate the parameters; clip_wheels is not possible for a car."""
         if params.clip_wheels:
-            return "clip_wheels is true; a car's wheels, clipped each by itself, fight each other"
+            return "clip_wheels is true; wheels of a car that are clipped separately slip"
         return super().check(params)
 
     def configure(self) -> None:
@@ -155,12 +155,12 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         )
 
     def activate(self) -> None:
-        """Begin standing."""
+        """Start at rest, without commands."""
         super().activate()
         self._forget()
 
     def tick(self, dt: float) -> None:
-        """Take drive commands, then do what every base does."""
+        """Read AckermannDrive commands, then update as any wheeled base."""
         now, hindrance = self.input_ns() * 1e-9, self._hindrance()
         self._take_drives(now, self.stop_reason or hindrance)
         if hindrance or now - self._given > self.params.cmd_vel_timeout:
@@ -168,17 +168,17 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         super().tick(dt)
 
     def stopped(self, why: str) -> None:
-        """Bring the base to rest within its limits."""
+        """Decelerate the base to rest within its limits."""
         super().stopped(why)
         self._forget()
 
     def resumed(self) -> None:
-        """Leave out streams that went on meanwhile, until they begin anew."""
+        """Ignore streams that continued during the stop, until they pause."""
         self._take_drives(self.now(), self.stop_reason)
         super().resumed()
 
     def parameters_changed(self, params: AckermannParams) -> None:
-        """Take over new geometry, limits and frames without stopping."""
+        """Apply geometry, limits and frames during motion."""
         super().parameters_changed(params)
         self._car.reconfigure(
             self._car_base,
@@ -187,12 +187,12 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         )
 
     def time_jumped(self, before: float, after: float) -> None:
-        """Stop, and measure anew."""
+        """Stop and reset the measurement."""
         super().time_jumped(before, after)
         self._forget()
 
     def diagnose(self, report: Report) -> None:
-        """Say what every base says, and where the steering is."""
+        """Report the state of the base and its steering angles."""
         super().diagnose(report)
         base, steering = self._car_base, self._steering()
         commanded = base.steering_angle(self.controller.driven.steering)
@@ -200,7 +200,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         report.value("steering angle measured [rad]", base.steering_angle(steering))
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:
-        """Take geometry, limits and frames from the robot's description."""
+        """Return geometry, limits and frames of the robot's description."""
         spec = robot.base
         if not isinstance(spec, AckermannSpec):
             raise InvalidConfig(
@@ -228,7 +228,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         }
 
     def make_base(self, params: AckermannParams) -> AckermannBase:
-        """Return the kinematics of these parameters."""
+        """Return the kinematics."""
         steered = (
             params.steered_traction_joints_names,
             params.steering_track_width,
@@ -270,13 +270,13 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         return base
 
     def _steering(self) -> Array:
-        """Return measured steering angles, or the commanded ones where nothing is measured."""
+        """Return the measured steering angles [rad], shape (2,); commanded ones in open loop."""
         if self.params.open_loop:
             return self.controller.driven.steering
         return self._state.position[self._n_wheels :]
 
     def _take(self, twist: Twist2, given: float) -> None:
-        """Take a twist, as its convention has it."""
+        """Accept a twist, by the convention of twist_angular_z."""
         if self.params.twist_angular_z == "steering_angle":
             self._take_drive(DriveCommand(steering_angle=twist.wz, speed=twist.vx), given)
         else:
@@ -309,7 +309,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         self._accept(lambda: self._car.take_drive(command, self.controller.driven), given)
 
     def _accept(self, take: Callable[[], None], given: float) -> None:
-        """Take a command unless a newer one was given, or it is none."""
+        """Accept a command unless a newer one was accepted or it is invalid."""
         if given < self._given:
             return
         try:
@@ -321,7 +321,7 @@ class AckermannBaseNode(WheeledBaseNode[AckermannParams]):
         self.lead_on(0.0)
 
     def lead_on(self, dt: float) -> None:
-        """Tell the controller what the newest command asks for by now, on its ramps."""
+        """Command the controller the current twist of the newest command and its ramps."""
         twist = self._car.twist(dt, self._steering())
         if twist is None:
             return

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Articulation controller: streams, trajectories and grips in, limited joint references out.
+"""Joint controller (``joint_trajectory_controller``): commands to limited joint references.
 
-Offers the interface of ros2_controllers' joint_trajectory_controller and gripper controllers, and
-streams of JointState beside it (docs/interfaces.md). Each joint has one owner at a time; a newcomer
-takes it, and who loses it is told to whom.
+Interface of ros2_controllers' joint_trajectory_controller and gripper controllers, and streams of
+JointState (docs/interfaces.md). Each joint has one owner at a time: a new command preempts the
+owner, whose client is notified with the name of the new one.
 """
 
 from __future__ import annotations
@@ -17,43 +17,41 @@ from control_msgs.srv import QueryTrajectoryState
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from motion_nodes.control.effort_limiter import EffortLimiter
+from motion_nodes.control.guard_defaults import GRIPPER_GROUP
 from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_controller import ArticulationController
-from motion_nodes.control.joint_drive import DriveLaw
 from motion_nodes.control.resync import REST_SPEED
 from motion_nodes.control.state_plausibility import StatePlausibility
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.robot import Robot
-from motion_nodes.nodes.articulation.articulation_params import (
-    ArticulationParams,
+from motion_nodes.nodes.articulation.articulation_config import (
     gains_of,
     gripper_of,
     limits_of,
     modes_of,
-    robot_defaults,
 )
+from motion_nodes.nodes.articulation.articulation_params import ArticulationParams, robot_defaults
 from motion_nodes.nodes.articulation.contact_guard import ContactGuard
 from motion_nodes.nodes.articulation.controller_status import ControllerStatus
 from motion_nodes.nodes.articulation.follow_trajectory import FollowTrajectoryServer
 from motion_nodes.nodes.articulation.gripper_actions import GripperServer
-from motion_nodes.nodes.articulation.guard_defaults import GRIPPER_GROUP
-from motion_nodes.nodes.articulation.joint_outputs import EffortDrives, JointOutputs, MotionLoad
+from motion_nodes.nodes.articulation.joint_outputs import JointOutputs, outputs_of
 from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
-from motion_nodes.nodes.trajectory.trajectory_requests import listen_for_trajectories
+from motion_nodes.nodes.articulation.trajectory_requests import listen_for_trajectories
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
+from motion_nodes.ros.loop_services import respond_from_loop
 from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
 
-STAMP_SLACK_NS = 100_000_000
-"""[ns] A state this much ahead of the node's time is taken as of now."""
+STAMP_TOLERANCE_NS = 100_000_000
+"""[ns] Max time by which the stamp of a state may be ahead of the node's time."""
 
-JUMP_SETTLES = 0.5
-"""[s] For so long after a jump of time, states from before it may still arrive."""
+JUMP_TIME = 0.5
+"""[s] Time after a time jump in which states from before it may still arrive."""
 
 
 class ArticulationControllerNode(RobotNode[ArticulationParams]):
@@ -67,11 +65,11 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         super().__init__("joint_trajectory_controller", ros_args=ros_args)
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:
-        """Control every joint that is not a wheel, as the robot's description says."""
+        """Return joints, limits and gains of the robot's description; without the wheels."""
         return robot_defaults(robot)
 
     def check(self, params: ArticulationParams) -> str | None:
-        """Refuse lists of a wrong length, unknown modes, and limits beyond the robot's."""
+        """Validate joints, lengths of lists, modes and limits."""
         try:
             self.robot.limits.select(params.joints)
             modes_of(params)
@@ -82,38 +80,29 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         return None
 
     def configure(self) -> None:
-        """Build the controller and its endpoints."""
-        params = self.params
-        joints = params.joints
+        """Create the controller and its endpoints."""
+        params, robot, joints = self.params, self.robot, self.params.joints
         if not joints:
-            raise InvalidConfig(f"robot '{self.robot.name}' has no joints for this controller")
-        limits, modes = limits_of(params, self.robot), modes_of(params)
-        self.controller = ArticulationController(limits, modes)
+            raise InvalidConfig(f"robot '{robot.name}' has no joints for this controller")
+        self.controller = ArticulationController(limits_of(params, robot), modes_of(params))
         self.runner = JointArbiter(self.controller, params.start_tolerance)
-        own = [self.robot.drive(joint) for joint in joints]
-        drives = None
-        if params.command_interface == "effort":
-            law = DriveLaw(joints, gains_of(params), limits.effort, modes)
-            drives = EffortDrives(law, limits.effort)
-        load = dynamics = None
-        if drives is not None or params.feed_forward or params.contact_detection:
-            armature = [drive.armature for drive in own]
-            dynamics = InverseDynamics(self.robot.tree, joints, armature=armature)
-        if dynamics is not None and (drives is not None or params.feed_forward):
-            load = MotionLoad(dynamics, params.gravity_compensation, params.inertia_compensation)
-        felt = dynamics if params.contact_detection else None
-        self._guard = ContactGuard(self.robot, self.runner, params, felt)
-        self._told = ""
-        self._rejected = 0
-        self._stiffness = np.array([drive.stiffness for drive in own])
-        bounds = self.runner.effort_bounds
-        limiter = EffortLimiter(self._stiffness, self.robot.limits.select(joints))
-        self._outputs = JointOutputs(self, joints, drives, load, limiter, bounds)
+        drives = [robot.drive(joint) for joint in joints]
+        dynamics = None
+        if params.command_interface == "effort" or params.feed_forward or params.contact_detection:
+            armature = [drive.armature for drive in drives]
+            dynamics = InverseDynamics(robot.tree, joints, armature=armature)
+        monitored = dynamics if params.contact_detection else None
+        self._guard = ContactGuard(robot, self.runner, params, monitored)
+        self._logged_fault = ""
+        self._stiffness = np.array([drive.stiffness for drive in drives])
+        self._outputs: JointOutputs = outputs_of(
+            self, robot, dynamics, self._stiffness, self.runner.effort_bounds
+        )
         states = self.poll_bytes(JointState, "joint_states", qos.STATES)
-        plausibility = StatePlausibility(self.robot.limits.select(joints).velocity)
+        plausibility = StatePlausibility(robot.limits.select(joints).velocity)
         self._state = JointStateReader(states, joints, plausibility=plausibility)
         self._streams = StreamInputs(self)
-        self._status = ControllerStatus(self)
+        self._status = ControllerStatus(self, self._state, self._streams)
         listen_for_trajectories(self)
         self.serve(QueryTrajectoryState, "~/query_state", self._on_query)
         self.serve(Trigger, "~/reset", self._on_reset)
@@ -122,160 +111,133 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         )
         self._gripper = self._make_gripper()
         self._since_report = 0.0
-        self._silent = True
+        self._unstarted = True
         self._fresh = False
 
     def release(self) -> None:
-        """Take the actions down."""
+        """Destroy the action servers."""
         for server in (getattr(self, "_follow", None), getattr(self, "_gripper", None)):
             if server is not None:
                 server.destroy()
         self._follow = self._gripper = None
 
     def activate(self) -> None:
-        """Hold where the robot is, once that is known."""
-        self._silent = True
+        """Hold the measured positions as soon as they are known."""
+        self._unstarted = True
         self._jumped_at = -float("inf")
 
     def tick(self, dt: float) -> None:
-        """Measure, take commands, lead the joints: one reference for each deadline."""
+        """Read state and commands, and send one reference for each deadline."""
         now_ns = self.now_ns()
         fresh = self._state.update()
-        # It counts for the next reference, which may be that of a later tick.
+        # Kept until the next reference, which may be that of a later cycle.
         self._fresh = self._fresh or fresh
-        if fresh and self._silent and not self._before_jump(now_ns):
-            self._begin()
+        if fresh and self._unstarted and not self._before_jump(now_ns):
+            self._start()
         self._streams.take(now_ns * 1e-9)
-        self._status.look(self.stop_reason or self.runner.trouble, self._streams.refused)
-        self._look_whether_at_rest()
-        if self._silent:
+        self._status.update(self.stop_reason or self.runner.trouble)
+        self._update_rest()
+        if self._unstarted:
             return
-        if self._lost:
-            if self._stop_for_loss():
-                # Time may have gone with the robot; then the loop itself paces the braking.
-                stands = self.time_stands
-                self._lead([self.deadline_while_time_stands()] if stands else self.deadlines)
+        if self._state_lost:
+            if self._brake_after_loss():
+                # Simulated time may have stopped, too; then the loop paces the braking.
+                paused = self.time_stands
+                self._step([self.deadline_while_time_stands()] if paused else self.deadlines)
         elif self.time_stands:
-            # The way goes on when time does; until then nothing may run on.
+            # Motions continue when time does; until then nothing may move.
             self._outputs.wait(self.controller.step(0.0), self._state)
         else:
-            self._lead(self.deadlines)
+            self._step(self.deadlines)
 
     def halt(self) -> None:
-        """Leave the joints holding the last reference; speeds and efforts go to zero."""
+        """Hold the last reference; velocities and efforts become zero."""
         self.runner.abort_all("the controller was deactivated")
-        self._wake_actions(0.0)
-        if self._silent:
+        self._update_actions(0.0)
+        if self._unstarted:
             return
-        self._silent = True
+        self._unstarted = True
         self.controller.stop()
         self._outputs.hand_over(self.controller.step(0.0), self._state, self.now_ns())
 
     def answer_waiting(self) -> None:
-        """Tell the clients of ended goals."""
+        """Send the results of ended goals."""
         for server in (self._follow, self._gripper):
             if server is not None:
                 server.finish()
 
     def parameters_changed(self, params: ArticulationParams) -> None:
-        """Take over new modes, gains and limits; what moves goes on under the new limits."""
+        """Apply modes, gains and limits, also to active motions."""
         limits, modes = limits_of(params, self.robot), modes_of(params)
         self.controller.set_limits(limits)
         self._guard.set_params(params)
         self.runner.start_tolerance = params.start_tolerance
         if self._gripper is not None:
-            self._set_gripper(self._gripper, params)
-        drives = self._outputs.drives
+            self._configure_gripper(self._gripper, params)
         for joint, mode in modes.items():
             if self.controller.modes[joint] is not mode:
                 self.runner.take([joint], "a change of its control mode")
                 self.controller.switch_mode(mode, [joint])
-        if drives is not None:
-            gains = gains_of(params)
-            drives.law.set_gains(gains.kp, gains.kd, gains.ki)
-            drives.limits = limits.effort
-            for joint, mode in modes.items():
-                drives.law.switch_mode(mode, [joint])
-        if self._outputs.load is not None:
-            self._outputs.load.gravity = params.gravity_compensation
-            self._outputs.load.inertia = params.inertia_compensation
+        self._outputs.set_params(params, limits, modes)
 
     def stopped(self, why: str) -> None:
-        """Bring all joints to rest within their limits, and end all goals."""
+        """Decelerate all joints to rest within their limits, and end all goals."""
         self.rest.start(self.now())
         self.runner.stop_all(why)
-        self._wake_actions(0.0)
+        self._update_actions(0.0)
 
     def resumed(self) -> None:
-        """Leave the joints where they are; streams that went on meanwhile must begin anew."""
+        """Keep the joints at rest; streams that continued during the stop must pause first."""
         self._streams.take(self.now())
         self.runner.stop_all("the stop, until it was resumed")
 
     def time_jumped(self, before: float, after: float) -> None:
-        """Hold where the robot is."""
+        """Hold the measured positions."""
         self.runner.abort_all(f"time jumped from {before:.3f} s to {after:.3f} s")
-        self._wake_actions(0.0)
-        self._silent = True
-        self._outputs.forget()
+        self._update_actions(0.0)
+        self._unstarted = True
+        self._outputs.reset()
         self._state.forget()
         self._jumped_at = time.monotonic()
 
     def lacks(self) -> str:
-        """Wait for the robot's first state."""
+        """Return why the robot's state is unknown."""
         return "" if self._state.received else self._state.trouble(self.params.state_timeout)
 
     def diagnose(self, report: Report) -> None:
-        """Say whether the robot is there and what the controller does."""
-        trouble = self._state.trouble(self.params.state_timeout)
-        if trouble and self._state.received:
-            report.note("ERROR", f"{trouble}; commands are refused")
-        elif trouble:
-            report.note("WARN", trouble)
-        elif self.runner.trouble:
-            report.note("WARN", self.runner.trouble)
-        elif self.runner.runs:
-            report.note("OK", f"following {', '.join(run.label for run in self.runner.runs)}")
-        else:
-            report.note("OK", "moving" if self.controller.moving else "holding")
-        if self._state.rejected > self._rejected:
-            self._rejected = self._state.rejected
-            report.note("ERROR", f"joint_states are not plausible: {self._state.problem}")
-        fight = self._streams.fight(self.now())
-        if fight:
-            report.note("WARN", fight)
-        for who, why in list(self._streams.refused.items()):
-            report.note("WARN", f"messages of {who} are dropped: {why}")
-        report.value("age of joint_states [s]", self._state.age())
-        report.value("implausible states", self._state.rejected)
-        report.value("commands taken", self._streams.count)
-        report.value("speed scaling", self._streams.scaling)
+        """Report the robot's state, active motions and streams."""
+        self._status.diagnose(report)
 
-    # ---- what inputs and actions ask of their host (stream_inputs.py and the others beside it)
+    # ---- ControllerHost
 
     @property
     def node(self) -> ArticulationControllerNode:
-        """The node itself."""
+        """The node."""
         return self
 
     def refusal(self) -> str | None:
-        """Return why nothing can be commanded now, or None."""
-        return self.stop_reason or self._unknown()
+        """Return why commands are refused, None if they are accepted."""
+        return self.stop_reason or self._state_fault()
 
-    # ---- inside
+    # ---- loop
 
-    def _unknown(self) -> str | None:
-        """Return why the robot's state is not known, or None."""
-        if self._silent or self._lost:
-            trouble = self._state.trouble(self.params.state_timeout)
-            return f"the robot's state is not known; {trouble or 'it was not heard of yet'}"
+    @property
+    def _state_lost(self) -> bool:
+        return self._state.age() > self.params.state_timeout
+
+    def _state_fault(self) -> str | None:
+        """Return why the robot's state is unknown, None if it is known."""
+        if self._unstarted or self._state_lost:
+            fault = self._state.trouble(self.params.state_timeout)
+            return f"the robot's state is not known; {fault or 'it was not received yet'}"
         return None
 
-    def _look_whether_at_rest(self) -> None:
+    def _update_rest(self) -> None:
         if not self.rest.waiting:
             return
         speeds = np.abs(np.nan_to_num(self._state.velocity))
         still = not self.controller.moving and bool((speeds < REST_SPEED).all())
-        self.rest.look(self.now(), still=still, trouble=self._unknown() or "")
+        self.rest.look(self.now(), still=still, trouble=self._state_fault() or "")
 
     def _make_gripper(self) -> GripperServer | None:
         group = self.robot.groups.get(GRIPPER_GROUP)
@@ -284,92 +246,92 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         stiffness = self._stiffness[[self.params.joints.index(joint) for joint in group.joints]]
         bounds_effort = self._outputs.drives is not None or bool((stiffness > 0.0).all())
         server = GripperServer(self, group.joints, bounds_effort=bounds_effort)
-        self._set_gripper(server, self.params)
+        self._configure_gripper(server, self.params)
         return server
 
-    def _set_gripper(self, server: GripperServer, params: ArticulationParams) -> None:
+    def _configure_gripper(self, server: GripperServer, params: ArticulationParams) -> None:
         limits = self.robot.groups[GRIPPER_GROUP].limits
         server.set_config(gripper_of(params, limits), allow_stalling=params.gripper_allow_stalling)
 
-    @property
-    def _lost(self) -> bool:
-        return self._state.age() > self.params.state_timeout
-
     def _before_jump(self, now_ns: int) -> bool:
-        """True for a state from before a jump of time, which may arrive just after it."""
-        late = self._state.stamp_ns - now_ns > STAMP_SLACK_NS
-        return late and time.monotonic() - self._jumped_at < JUMP_SETTLES
+        """Return whether the newest state is from before a jump of time."""
+        ahead = self._state.stamp_ns - now_ns > STAMP_TOLERANCE_NS
+        return ahead and time.monotonic() - self._jumped_at < JUMP_TIME
 
-    def _begin(self) -> None:
-        """Take up the robot's state, at the start and after the robot was lost.
+    def _start(self) -> None:
+        """Initialize the references at the first state, and after a loss of the state.
 
-        Where it stands near to where it was last led it is held at that, so that what drives sag
-        under gravity does not add up; else where it is.
+        They continue at the last references if these are within resync_tolerance of the measured
+        positions, so that the sag of drives under gravity does not accumulate.
         """
-        measured, led = self._state.position, self._outputs.led
-        known = np.isfinite(led)
-        away = np.where(known, np.abs(led - measured), 0.0)
-        i = int(away.argmax())
-        if known.any() and away[i] > self.params.resync_tolerance:
+        measured, last = self._state.position, self._outputs.position
+        known = np.isfinite(last)
+        error = np.where(known, np.abs(last - measured), 0.0)
+        i = int(error.argmax())
+        if known.any() and error[i] > self.params.resync_tolerance:
             self.get_logger().warning(
-                f"the robot is back, {self.controller.joint_names[i]} {away[i]:.3f} from where it "
-                "was led; holding where it is"
+                f"the robot is back, {self.controller.joint_names[i]} {error[i]:.3f} rad or m from "
+                "its last reference; holding the measured positions"
             )
             known[:] = False
-        self.controller.reset(np.where(known, led, measured))
+        self.controller.reset(np.where(known, last, measured))
         self._guard.reset()
-        self._silent = False
+        self._unstarted = False
 
-    def _stop_for_loss(self) -> bool:
-        """Brake; False once the joints rest and nothing more is to be sent."""
-        trouble = self._state.trouble(self.params.state_timeout)
-        self.runner.abort_all(f"the robot was lost: {trouble}")
+    def _brake_after_loss(self) -> bool:
+        """Brake after a loss of the state; return False once the joints are at rest."""
+        fault = self._state.trouble(self.params.state_timeout)
+        self.runner.abort_all(f"the robot was lost: {fault}")
         if not self.controller.moving:
-            self._silent = True
-            self._wake_actions(0.0)
+            self._unstarted = True
+            self._update_actions(0.0)
             self.get_logger().error(
-                f"{trouble}: joints stopped, commands are refused until the robot is back"
+                f"{fault}: joints stopped, commands are refused until the robot is back"
             )
             return False
         self.controller.stop()
         return True
 
-    def _lead(self, deadlines: Sequence[int]) -> None:
-        """Advance the reference by exactly one period for each deadline [ns], and send it."""
+    def _step(self, deadlines: Sequence[int]) -> None:
+        """Advance the reference by one period for each deadline [ns], and send it."""
         if not deadlines:
             return
         state, period, scaling = self._state, self.period, self._streams.scaling
-        fresh = self._fresh and not self._lost
+        fresh = self._fresh and not self._state_lost
         residual = self._guard.measure(state) if self._fresh else None
         self._fresh = False
         for stamp in deadlines:
             reference = self.runner.step(
                 period, state.position, state.velocity, scaling, fresh=fresh, residual=residual
             )
-            # A state counts once, however many references follow from it.
+            # A state is used once, for however many references.
             fresh, residual = False, None
             self._outputs.send(reference, state, period, stamp)
-        if self.runner.trouble != self._told:
-            self._told = self.runner.trouble
-            if self._told:
-                self.get_logger().error(f"{self._told}; stopped, holding where the robot is")
+        if self.runner.trouble != self._logged_fault:
+            self._logged_fault = self.runner.trouble
+            if self._logged_fault:
+                self.get_logger().error(
+                    f"{self._logged_fault}; stopped, holding the measured positions"
+                )
         elapsed = len(deadlines) * period
-        self._wake_actions(elapsed)
+        self._update_actions(elapsed)
         self._since_report += elapsed
         if self._since_report * self.params.state_publish_rate >= 1.0:
             self._since_report = 0.0
             self._outputs.report(state, scaling, deadlines[-1])
 
-    def _wake_actions(self, dt: float) -> None:
+    def _update_actions(self, dt: float) -> None:
         if self._follow is not None:
             self._follow.look()
         if self._gripper is not None:
-            self._gripper.judge(self._state.position, self._state.velocity, dt)
+            self._gripper.update(self._state.position, self._state.velocity, dt)
             self._gripper.look()
 
+    # ---- services
+
     def _on_query(self, request: Any, response: Any) -> Any:
-        """Answer with the reference at a time: of the trajectories, else where the joints are."""
-        refusal = self._unknown() if self.active else "the controller is not active"
+        """Return the reference at a time: that of active trajectories, else the current one."""
+        refusal = self._state_fault() if self.active else "the controller is not active"
         if refusal is not None:
             response.success, response.message = False, refusal
             return response
@@ -383,29 +345,25 @@ class ArticulationControllerNode(RobotNode[ArticulationParams]):
         return response
 
     def _on_reset(self, _request: Any, response: Any) -> Any:
-        """Forget all commands and hold where the robot is."""
+        """Discard all commands and hold the measured positions."""
         if not self.active:
             response.success, response.message = False, "the controller is not active"
             return response
-        try:
-            self.in_loop(self._reset)
-            response.success, response.message = True, "holding where the robot is"
-        except (MotionError, TimeoutError) as error:
-            response.success, response.message = False, str(error) or "the loop did not answer"
-        return response
+        return respond_from_loop(self, response, self._reset)
 
-    def _reset(self) -> None:
+    def _reset(self) -> str:
         refusal = self.refusal()
         if refusal is not None:
             raise MotionError(refusal)
         self.runner.abort_all("the controller was reset")
         self.runner.take(self.controller.joint_names, "a reset of the controller")
-        self._wake_actions(0.0)
-        self._outputs.forget()
+        self._update_actions(0.0)
+        self._outputs.reset()
         self.runner.effort_bounds[:] = np.inf
         self._streams.scaling = 1.0
         self.controller.reset(self._state.position)
         self._guard.reset()
+        return "holding the measured positions"
 
 
 def main() -> None:

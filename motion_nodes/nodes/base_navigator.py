@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves a wheeled base to poses and along paths: Nav2's actions, without maps and obstacles."""
+"""Base navigator: Nav2's actions for poses and paths, without maps and obstacles."""
 
 from __future__ import annotations
 
@@ -20,27 +20,31 @@ from motion_nodes.bases.base import Twist2
 from motion_nodes.errors import InvalidCommand, InvalidConfig, MotionError
 from motion_nodes.model.bounds import EARTH_LENGTH
 from motion_nodes.model.robot import Robot
-from motion_nodes.nodes.navigation.navigation_actions import LOOP_SILENT, NavigationServer
+from motion_nodes.nodes.navigation.navigation_actions import NavigationServer
 from motion_nodes.nodes.navigation.navigation_requests import (
+    NavigationPlan,
     NavigationProgress,
-    Plan,
-    Refused,
+    NavigationRejected,
     check_age,
     plan_to_pose,
-    planar,
 )
-from motion_nodes.nodes.navigation.navigator_params import (
-    NavigatorParams,
-    checks_from,
-    config_from,
+from motion_nodes.nodes.navigation.navigator_config import (
+    checks_of,
+    config_of,
     kind_of,
-    limits_from,
+    limits_of,
     navigator_defaults,
 )
+from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.ros import qos
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import LAST_WORD, set_stamp, stamp_ns
-from motion_nodes.ros.messages.planar_messages import path_message, pose2_from, twist2_from
+from motion_nodes.ros.messages.planar_messages import (
+    path_message,
+    pose2_from,
+    pose2_of,
+    twist2_from,
+)
 from motion_nodes.ros.names import BASE_CONTROLLERS
 from motion_nodes.ros.robot_node import RobotNode
 from motion_nodes.ros.run import run_node
@@ -48,11 +52,11 @@ from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.wheeled.base_commands import STREAM_PAUSE
 
 QUIET_TIME = STREAM_PAUSE + 0.1
-"""[s] After a stop no twist is sent for so long, so that the next one begins a new stream."""
+"""[s] Pause of the twists after a stop, so that the next one starts a new stream."""
 
 
 class BaseNavigatorNode(RobotNode[NavigatorParams]):
-    """Leads one base to goals."""
+    """Moves a wheeled base to goals."""
 
     params_type = NavigatorParams
     obeys_stop = True
@@ -62,22 +66,22 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         super().__init__("base_navigator", ros_args=ros_args)
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:
-        """Take limits and geometry from the robot's description."""
+        """Return limits and geometry of the robot's description."""
         return navigator_defaults(robot)
 
     def check(self, params: NavigatorParams) -> str | None:
-        """Refuse an approach that this base cannot take."""
+        """Validate the parameters for the kind of base."""
         try:
-            config_from(params, kind_of(self.robot))
+            config_of(params, kind_of(self.robot))
         except InvalidConfig as error:
             return str(error)
         return None
 
     def configure(self) -> None:
-        """Build the navigator and its endpoints."""
+        """Create the navigator and its endpoints."""
         params = self.params
-        self._config = config_from(params, kind_of(self.robot))
-        self.navigator = Navigator(limits_from(params), *checks_from(params), self._config.kind)
+        self._config = config_of(params, kind_of(self.robot))
+        self.navigator = Navigator(limits_of(params), *checks_of(params), self._config.kind)
         controller = BASE_CONTROLLERS[self.robot.kind]
         self._quiet_until = 0.0
         self._odometry = self.poll(OdometryMessage, f"{controller}/odom")
@@ -91,10 +95,10 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
         self._command = TwistStamped()
         frames = self.robot.description.frames
         self.odom_frame, self.base_frame = frames.odom, frames.base
-        self._forget()
+        self._reset()
 
     def release(self) -> None:
-        """Take the actions and the transforms down."""
+        """Destroy the actions and the transform buffer."""
         if getattr(self, "_server", None) is not None:
             assert self._server is not None
             self._server.destroy()
@@ -102,88 +106,88 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             self.tree.destroy()
 
     def activate(self) -> None:
-        """Begin with nothing to do and nothing known."""
-        self._forget()
+        """Start without a task and without a pose."""
+        self._reset()
 
     def tick(self, dt: float) -> None:
-        """Look where the base is, and drive it on."""
+        """Read odometry and command the next twist of the active task."""
         now_ns = self.now_ns()
-        self._take_odometry(now_ns)
+        self._read_odometry(now_ns)
         if self.navigator.task is None or time.monotonic() < self._quiet_until:
             return
         if self.time_stands:
-            # The base's controller has halted it.
+            # The base controller has stopped the base.
             self.navigator.rest_at_once()
         else:
-            self._drive_on(now_ns, dt)
+            self._step(now_ns, dt)
         if self._server is not None:
             self._server.look()
 
     def halt(self) -> None:
-        """Stop the base and end its task."""
-        self._end_at_once("the navigator was deactivated")
+        """Stop the base and abort its task."""
+        self._abort("the navigator was deactivated")
 
     def stopped(self, why: str) -> None:
-        """End the task and send nothing more; the base's controller brings it to rest."""
-        # The controller would take what is sent sooner for the stream from before the stop.
+        """Abort the task; the base controller brings the base to rest."""
+        # Without a pause the controller would take the next twists for the stopped stream.
         self._quiet_until = time.monotonic() + QUIET_TIME
         self.navigator.abort(MotionResult.ABORTED, why)
         if self._server is not None:
             self._server.look()
 
     def answer_waiting(self) -> None:
-        """Tell the clients of ended goals."""
+        """Send the results of ended goals."""
         if self._server is not None:
             self._server.finish()
 
     def parameters_changed(self, params: NavigatorParams) -> None:
-        """Take over new numbers; motions under way keep their plan, and obey new limits."""
-        self._config = config_from(params, kind_of(self.robot))
-        self.navigator.reconfigure(limits_from(params), *checks_from(params))
+        """Apply the parameters; active motions keep their path and respect new limits."""
+        self._config = config_of(params, kind_of(self.robot))
+        self.navigator.reconfigure(limits_of(params), *checks_of(params))
 
     def time_jumped(self, before: float, after: float) -> None:
-        """Stop; the world may be another one."""
-        self._end_at_once(f"time jumped from {before:.3f} s to {after:.3f} s")
-        self._forget()
+        """Stop the base: its pose may have changed."""
+        self._abort(f"time jumped from {before:.3f} s to {after:.3f} s")
+        self._reset()
 
     def lacks(self) -> str:
-        """Wait for the first odometry."""
-        return "" if self._pose is not None else self._trouble(self.now_ns())
+        """Return why the pose is unknown before the first odometry message."""
+        return "" if self._pose is not None else self._odometry_fault(self.now_ns())
 
     def diagnose(self, report: Report) -> None:
-        """Say whether odometry comes and what is under way."""
-        trouble, task = self._trouble(self.now_ns()), self.navigator.task
-        if trouble:
+        """Report the state of odometry and of the active task."""
+        fault, task = self._odometry_fault(self.now_ns()), self.navigator.task
+        if fault:
             report.note(
-                "ERROR" if self._pose is not None else "WARN", f"{trouble}; goals are refused"
+                "ERROR" if self._pose is not None else "WARN", f"{fault}; goals are refused"
             )
         elif task is None:
             report.note("OK", "no goal")
         else:
             report.note("OK", "stopping" if self.navigator.stopping else f"driving: {task.label}")
             report.value("way left [m]", task.motion.remaining)
-        report.value("goals taken", self._begun)
+        report.value("goals taken", self._count)
 
-    # ---- what the actions ask of their host
+    # ---- NavigationHost
 
     @property
     def node(self) -> BaseNavigatorNode:
-        """The node itself."""
+        """The node."""
         return self
 
     def config(self) -> ApproachConfig:
-        """Return how the base is to be moved."""
+        """Return the configuration of motions."""
         return self._config
 
-    def where(self) -> Pose2:
-        """Return where the base is in the frame of the odometry; see NavigationHost."""
-        trouble = self._trouble(self.now_ns())
-        if trouble or self._pose is None:
-            raise MotionError(f"where the base is is not known: {trouble}")
+    def base_pose(self) -> Pose2:
+        """Return the pose of the base in the odometry frame; see NavigationHost."""
+        fault = self._odometry_fault(self.now_ns())
+        if fault or self._pose is None:
+            raise MotionError(f"the pose of the base is not known: {fault}")
         return self._pose
 
     def frame_pose(self, frame: str, *, fresh: bool = False) -> Pose2:
-        """Return where the frame of the odometry is in another one; see NavigationHost."""
+        """Return the pose of the odometry frame in another frame; see NavigationHost."""
         if frame == self.odom_frame:
             return Pose2()
         if fresh:
@@ -195,33 +199,33 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
                 f"the newest transform from '{self.odom_frame}' to '{frame}' is {age:.1f} s old; "
                 f"allowed is transform_timeout, {self.params.transform_timeout:g} s"
             )
-        return planar(X_FO)
+        return pose2_of(X_FO)
 
-    def begin(self, plan: Plan, label: str) -> NavigationTask:
-        """Start a motion; for use in the loop alone.
+    def begin(self, plan: NavigationPlan, label: str) -> NavigationTask:
+        """Start a motion; only in the loop.
 
         Raises:
-            Refused: the suite is stopped.
+            NavigationRejected: the suite is stopped.
         """
         if self.stop_reason:
-            raise Refused(FollowPath.Result.UNKNOWN, self.stop_reason)
+            raise NavigationRejected(FollowPath.Result.UNKNOWN, self.stop_reason)
         self._frame = plan.frame
-        self._begun += 1
+        self._count += 1
         task = self.navigator.start(plan.motion, label, self._twist)
         self._plan_out.publish(path_message(plan.path, plan.frame, self.now_ns()))
         return task
 
     def cancel(self, task: NavigationTask) -> None:
-        """Bring the base to rest if it still carries out a task; for use in the loop alone."""
+        """Bring the base to rest if the task is active; only in the loop."""
         if self.navigator.task is task:
             self.navigator.stop(MotionResult.CANCELED, "canceled by its client")
 
     def progress(self) -> NavigationProgress:
-        """Return how the task under way stands."""
+        """Return the progress of the active task."""
         task, twist = self.navigator.task, self._twist
         remaining = task.motion.remaining if task is not None else 0.0
         return NavigationProgress(
-            self._seen,
+            self._pose_in_goal_frame,
             remaining if math.isfinite(remaining) else 0.0,
             math.hypot(twist.vx, twist.vy),
             self.navigator.time_remaining(),
@@ -229,29 +233,29 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
 
     # ---- inside
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._pose: Pose2 | None = None
         self._twist = Twist2()
-        self._heard_ns = 0
-        self._seen = Pose2()
+        self._odometry_ns = 0
+        self._pose_in_goal_frame = Pose2()
         self._frame = self.odom_frame
-        self._begun = 0
+        self._count = 0
 
-    def _drive_on(self, now_ns: int, dt: float) -> None:
-        trouble = self._trouble(now_ns)
-        if trouble:
-            self.navigator.stop(MotionResult.LOST, f"{trouble}; the base was stopped")
+    def _step(self, now_ns: int, dt: float) -> None:
+        fault = self._odometry_fault(now_ns)
+        if fault:
+            self.navigator.stop(MotionResult.LOST, f"{fault}; the base was stopped")
         try:
             pose = self.frame_pose(self._frame, fresh=True).compose(self._pose or Pose2())
         except MotionError as error:
             self.navigator.stop(MotionResult.LOST, f"{error}; the base was stopped")
             pose = self._pose or Pose2()
-        self._seen = pose
-        twist = self.navigator.step(pose, Twist2() if trouble else self._twist, dt)
+        self._pose_in_goal_frame = pose
+        twist = self.navigator.step(pose, Twist2() if fault else self._twist, dt)
         if twist is not None:
             self._send(twist, now_ns)
 
-    def _take_odometry(self, now_ns: int) -> None:
+    def _read_odometry(self, now_ns: int) -> None:
         message = self._odometry.newest()
         if message is None:
             return
@@ -264,33 +268,33 @@ class BaseNavigatorNode(RobotNode[NavigatorParams]):
             self.warn("odometry", f"odometry ignored: {error}")
             return
         self._twist = twist
-        self._heard_ns = stamp_ns(message) or now_ns
+        self._odometry_ns = stamp_ns(message) or now_ns
         self.odom_frame = message.header.frame_id.lstrip("/") or self.odom_frame
         self.base_frame = message.child_frame_id.lstrip("/") or self.base_frame
 
-    def _trouble(self, now_ns: int) -> str:
-        """Say why the base must not move, or nothing."""
+    def _odometry_fault(self, now_ns: int) -> str:
+        """Return why the pose of the base is unknown; empty if it is known."""
         if self._pose is None:
             return f"waiting for odometry on {self._odometry.topic}"
-        age = (now_ns - self._heard_ns) * 1e-9
+        age = (now_ns - self._odometry_ns) * 1e-9
         if age > self.params.odom_timeout:
             return f"no odometry on {self._odometry.topic} for {age:.1f} s"
         return ""
 
     def _on_goal_pose(self, message: PoseStamped) -> None:
-        """Go to a pose that nobody waits for: RViz's 2D Goal Pose."""
+        """Start a motion to a pose of RViz's 2D Goal Pose tool."""
         try:
             check_age(self, message, "goal_pose")
             plan = plan_to_pose(self, message)
             self.in_loop(lambda: self.begin(plan, "goal_pose"))
-        except (Refused, TimeoutError) as error:
-            self.warn("goal_pose", f"goal_pose refused: {str(error) or LOOP_SILENT}")
+        except (NavigationRejected, TimeoutError) as error:
+            self.warn("goal_pose", f"goal_pose refused: {error}")
 
-    def _end_at_once(self, text: str) -> None:
+    def _abort(self, text: str) -> None:
         driving = self.navigator.task is not None
         self.navigator.abort(MotionResult.ABORTED, text)
         if driving:
-            # Said twice, for some readers are best-effort, and waited for: the process may end.
+            # Sent twice, for best-effort subscribers, and acknowledged before the process ends.
             for _ in range(2):
                 self._send(Twist2(), self.now_ns())
             self._command_out.wait_for_all_acked(Duration(seconds=LAST_WORD))

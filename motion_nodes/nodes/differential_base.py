@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differential-drive base: twist in, wheel speeds and odometry out.
+"""Differential-drive base (``diff_drive_controller``): twists to wheel velocities, odometry.
 
-Offers the interface of ros2_controllers' diff_drive_controller (docs/interfaces.md).
+Interface of ros2_controllers' diff_drive_controller (docs/interfaces.md).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.errors import InvalidConfig
 from motion_nodes.model.base_description import DifferentialSpec
 from motion_nodes.model.robot import Robot
+from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.run import run_node
 from motion_nodes.ros.wheeled.wheeled_base_node import WheeledBaseNode
@@ -21,7 +22,7 @@ from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, base
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DifferentialParams(WheeledBaseParams):
-    """Parameters of a differential base; names as in ros2_controllers."""
+    """Parameters of a differential base, named as in ros2_controllers."""
 
     left_wheel_names: tuple[str, ...] = param(doc="Names of the left wheel joints.", read_only=True)
     right_wheel_names: tuple[str, ...] = param(
@@ -52,7 +53,7 @@ class DifferentialParams(WheeledBaseParams):
 
 
 class DifferentialBaseNode(WheeledBaseNode[DifferentialParams]):
-    """Drives a two-sided base."""
+    """Controls a differential-drive base."""
 
     params_type = DifferentialParams
 
@@ -61,7 +62,7 @@ class DifferentialBaseNode(WheeledBaseNode[DifferentialParams]):
         super().__init__("diff_drive_controller", ros_args=ros_args)
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:
-        """Take geometry, limits and frames from the robot's description."""
+        """Return geometry, limits and frames of the robot's description."""
         spec = robot.base
         if not isinstance(spec, DifferentialSpec):
             raise InvalidConfig(
@@ -76,18 +77,8 @@ class DifferentialBaseNode(WheeledBaseNode[DifferentialParams]):
         }
 
     def make_base(self, params: DifferentialParams) -> DifferentialBase:
-        """Return the kinematics of these parameters."""
-        return DifferentialBase(
-            DifferentialConfig(
-                left_wheel_names=params.left_wheel_names,
-                right_wheel_names=params.right_wheel_names,
-                wheel_radius=params.wheel_radius,
-                wheel_separation=params.wheel_separation,
-                wheel_separation_multiplier=params.wheel_separation_multiplier,
-                left_wheel_radius_multiplier=params.left_wheel_radius_multiplier,
-                right_wheel_radius_multiplier=params.right_wheel_radius_multiplier,
-            )
-        )
+        """Return the kinematics."""
+        return DifferentialBase(settings_from(params, DifferentialConfig))
 
 
 def main() -> None:

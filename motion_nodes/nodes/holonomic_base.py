@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Holonomic base on omni or mecanum wheels: twist in, wheel speeds and odometry out.
+"""Holonomic base (``mecanum_drive_controller``) with omni or mecanum wheels.
 
-Offers the interface of ros2_controllers' mecanum_drive_controller (docs/interfaces.md) for any
-number of wheels in any places.
+Interface of ros2_controllers' mecanum_drive_controller (docs/interfaces.md), for any number and
+arrangement of wheels.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from motion_nodes.ros.wheeled.wheeled_base_params import (
 )
 
 PER_WHEEL = ("wheel_radii", "wheel_x", "wheel_y", "wheel_axis_yaw", "roller_angle_deg")
-"""Parameters with a number for each wheel."""
+"""Parameters with one value per wheel."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HolonomicParams(ShapeParams, SidewaysParams, WheeledBaseParams):
     """Parameters of a holonomic base.
 
-    What mecanum_drive_controller has too is named as there; its four wheels are a list here.
+    Named as in mecanum_drive_controller, but with a list of wheels instead of four.
     """
 
     wheel_names: tuple[str, ...] = param(doc="Names of the wheel joints.", read_only=True)
@@ -111,7 +111,7 @@ class HolonomicParams(ShapeParams, SidewaysParams, WheeledBaseParams):
 
 
 class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
-    """Drives a base that moves in all directions."""
+    """Controls a holonomic base."""
 
     params_type = HolonomicParams
 
@@ -120,7 +120,7 @@ class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
         super().__init__("mecanum_drive_controller", ros_args=ros_args)
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:
-        """Take geometry, limits and frames from the robot's description."""
+        """Return geometry, limits and frames of the robot's description."""
         spec = robot.base
         if not isinstance(spec, HolonomicSpec):
             raise InvalidConfig(
@@ -139,16 +139,16 @@ class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
         }
 
     def make_base(self, params: HolonomicParams) -> HolonomicBase:
-        """Return the kinematics of these parameters."""
+        """Return the kinematics."""
         n = len(params.wheel_names)
         for name in PER_WHEEL:
             if len(getattr(params, name)) != n:
                 raise InvalidConfig(
-                    f"{name} has {len(getattr(params, name))} entries; there are {n} wheel_names"
+                    f"{name} has {len(getattr(params, name))} entries for {n} wheel_names"
                 )
         if params.solver == "qp" and (params.clip_wheels or params.open_loop):
             raise InvalidConfig(
-                "solver is qp, whose wheel speeds drive another twist than the one commanded; "
+                "solver is qp, whose wheel speeds do not realise the commanded twist; "
                 "clip_wheels and open_loop must be false with it"
             )
         one_radius = params.wheels_radius > 0.0
@@ -163,22 +163,22 @@ class HolonomicBaseNode(WheeledBaseNode[HolonomicParams]):
             )
             for i, name in enumerate(params.wheel_names)
         )
-        seen = moved(
+        in_base_frame = moved(
             wheels,
             params.base_frame_offset_x,
             params.base_frame_offset_y,
             params.base_frame_offset_theta,
         )
-        return holonomic_base(HolonomicConfig(wheels=seen), params.solver)
+        return holonomic_base(HolonomicConfig(wheels=in_base_frame), params.solver)
 
     def make_state_writer(self) -> StateWriter | None:
-        """Return what publishes the state of four wheels at the corners of a rectangle."""
+        """Return the state publisher of four wheels in a rectangle; None for others."""
         params = self.params
         corners = MecanumState.corners(params.wheel_x, params.wheel_y)
         return None if corners is None else MecanumState(self, corners)
 
     def diagnose(self, report: Report) -> None:
-        """Say too what the wheels cannot do at all."""
+        """Report the state of the base, and motions that its wheels cannot produce."""
         super().diagnose(report)
         base = self.controller.base
         if isinstance(base, HolonomicBase) and base.impossible:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kinematics service: MoveIt's compute_ik, compute_fk and check_state_validity for one robot.
 
-Requests are answered by threads of their own, past the executor and beside the loop (see
-:mod:`motion_nodes.ros.concurrency.service_threads`). The loop follows poses sent to
-``~/target_pose``: it solves IK from the measured joints and sends the result to the joint
-controller.
+Services run in request threads beside the executor and the loop
+(:mod:`motion_nodes.ros.concurrency.service_threads`). The loop tracks poses on ``~/target_pose``:
+it solves IK with the measured joint positions as seed and sends solutions to the joint controller.
 """
 
 from __future__ import annotations
@@ -24,14 +23,20 @@ from motion_nodes.ik.problem import IkSettings, IkTolerance
 from motion_nodes.ik.solvers import DEFAULT, solver_names
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.nodes.kinematics.ik_chains import IkChains
-from motion_nodes.nodes.kinematics.kinematics_requests import KinematicsRequests, Present
-from motion_nodes.nodes.planner.solution_checks import all_of
-from motion_nodes.nodes.planner.state_checks import StateChecks
+from motion_nodes.nodes.kinematics.kinematics_requests import KinematicsRequests
+from motion_nodes.nodes.kinematics.solution_checks import all_of
+from motion_nodes.nodes.kinematics.state_checks import StateChecks
 from motion_nodes.ros import qos
 from motion_nodes.ros.concurrency.service_threads import ServiceThreads
+from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp, stamp_ns
-from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_of, set_code
+from motion_nodes.ros.messages.moveit_messages import (
+    RequestRejected,
+    pose_of,
+    require_active,
+    set_code,
+)
 from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.parameters import param
@@ -43,16 +48,16 @@ from motion_nodes.ros.transform_tree import TransformTree
 from motion_nodes.ros.transforms import frame_prefix
 
 TARGET_TIMEOUT = 1.0
-"""[s] A target pose older than this is refused."""
+"""Max age of a target pose [s]."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class IkServiceParams(FramedParams):
-    """Parameters of the kinematics service; the words are those of MoveIt's kinematics.yaml."""
+    """Parameters of the kinematics service, named as in MoveIt's kinematics.yaml."""
 
     update_rate: float = param(
         50.0,
-        doc="Rate at which ~/target_pose is followed.",
+        doc="Update rate of ~/target_pose tracking.",
         unit="Hz",
         gt=0.0,
         le=1000.0,
@@ -94,7 +99,7 @@ class IkServiceParams(FramedParams):
 
 
 class IkServiceNode(RobotNode[IkServiceParams]):
-    """Serves kinematics."""
+    """Serves the kinematics of one robot."""
 
     params_type = IkServiceParams
 
@@ -106,16 +111,14 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         self._scene: SceneFollower | None = None
 
     def configure(self) -> None:
-        """Compile kinematics and solvers, offer the services."""
+        """Compile kinematics and solvers, create the endpoints."""
         params, robot = self.params, self.robot
         prefix = frame_prefix(self, params.tf_frame_prefix)
         kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
         kinematics.warm_up()
         self._settings = settings_of(params)
-        self._state = JointStateReader(
-            self.poll(JointState, "joint_states", qos.STATES), robot.joint_names
-        )
-        self._reading = threading.Lock()
+        states = self.poll(JointState, "joint_states", qos.STATES)
+        self._state = CurrentStateMonitor(JointStateReader(states, robot.joint_names))
         frames = self._frames = TransformTree(self)
         robot_frames = RobotFrames(kinematics, frames, prefix)
         scene = self._scene = SceneFollower(self, robot, kinematics, robot_frames)
@@ -127,7 +130,7 @@ class IkServiceNode(RobotNode[IkServiceParams]):
             robot_frames,
             self._chains(params),
             lambda: self._settings,
-            self._present,
+            self._state,
             scene.scene_at,
             checks,
             lambda: scene.note,
@@ -145,63 +148,58 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         threads.start()
 
     def release(self) -> None:
-        """Take the services down."""
-        if self._threads is not None:
-            self._threads.destroy()
-            self._threads = None
-        if self._scene is not None:
-            self._scene.destroy()
-            self._scene = None
-        if self._frames is not None:
-            self._frames.destroy()
-            self._frames = None
+        """Destroy the endpoints."""
+        for part in (self._threads, self._scene, self._frames):
+            if part is not None:
+                part.destroy()
+        self._threads = self._scene = self._frames = None
 
     def parameters_changed(self, params: IkServiceParams) -> None:
-        """Take over tolerances and budgets; prepare another solver, which may be compiled."""
+        """Apply tolerances and timeouts; a new solver may need compilation, in a thread."""
         self._settings = settings_of(params)
         if params.kinematics_solver != self._requests.chains.solver:
             threading.Thread(target=self._change_solver, args=[params], daemon=True).start()
 
     def tick(self, dt: float) -> None:
-        """Follow the scene and the newest target pose."""
+        """Update the planning scene and track the newest target pose."""
         assert self._scene is not None
         self._scene.update()
         message = self._target.newest()
         if message is None:
             return
         now_ns = self.now_ns()
-        given, warning = command_time(stamp_ns(message) * 1e-9, now_ns * 1e-9, TARGET_TIMEOUT)
+        stamp, warning = command_time(stamp_ns(message) * 1e-9, now_ns * 1e-9, TARGET_TIMEOUT)
         if warning:
             self.warn("target stamp", f"target pose: {warning}")
-        if given is not None:
+        if stamp is not None:
             try:
-                self._follow(message, now_ns)
-            except MotionError as refusal:
-                self.warn("target", f"target pose refused: {refusal}")
+                self._track(message, now_ns)
+            except MotionError as error:
+                self.warn("target", f"target pose rejected: {error}")
 
     def lacks(self) -> str:
-        """Wait for the robot's first state."""
-        return self._present().trouble
+        """Return why the robot's state is unknown."""
+        return self._state.newest()[1]
 
     def diagnose(self, report: Report) -> None:
-        """Say what was asked for and how it went."""
-        if not self._state.received:
-            report.note("OK", "requests must bring a whole robot state: no joint_states yet")
+        """Report the solver, request counts and the planning scene."""
+        if self._state.newest()[1]:
+            report.note("OK", "no joint_states yet; requests must give the whole robot state")
         report.value("solver", self._requests.chains.solver)
-        for word, count in self._counts.items():
-            report.value(f"inverse kinematics {word}", count)
+        for outcome, count in self._counts.items():
+            report.value(f"inverse kinematics {outcome}", count)
         if self._scene is not None:
             self._scene.diagnose(report)
-        report.value("age of joint_states [s]", self._state.age())
+        report.value("age of joint_states [s]", self._state.age)
 
     def _change_solver(self, params: IkServiceParams) -> None:
-        """Prepare a solver beside the loop, and use it unless another is wanted meanwhile."""
+        """Make a solver in a thread; use it unless the parameter has changed again."""
         try:
             chains = self._chains(params)
         except MotionError as error:
             self.get_logger().error(
-                f"{params.kinematics_solver} is not used, {self._requests.chains.solver} stays: "
-                f"{error}"
+                f"cannot use solver {params.kinematics_solver}, keeping "
+                f"{self._requests.chains.solver}: {error}"
             )
             return
         if self.configured and self.params.kinematics_solver == chains.solver:
@@ -212,47 +210,40 @@ class IkServiceNode(RobotNode[IkServiceParams]):
         chains.warm_up()
         return chains
 
-    def _present(self) -> Present:
-        """Return where the joints are now; any thread may ask."""
-        with self._reading:
-            self._state.update()
-            trouble = "" if self._state.received else self._state.trouble(np.inf)
-            return Present(self._state.position.copy(), trouble)
-
-    def _follow(self, message: PoseStamped, now_ns: int) -> None:
+    def _track(self, message: PoseStamped, now_ns: int) -> None:
         requests = self._requests
-        present = self._present()
-        if present.trouble:
-            raise RequestRejected(MoveItErrorCodes.INVALID_ROBOT_STATE, present.trouble)
+        q, fault = self._state.newest()
+        if fault:
+            raise RequestRejected(MoveItErrorCodes.INVALID_ROBOT_STATE, fault)
         X_FT, note = pose_of(message.pose, "the target")
         if note:
             self.warn("target quaternion", note)
-        X_WT = requests.frames.pose(message.header.frame_id, present.q) @ X_FT
+        X_BT = requests.frames.pose(message.header.frame_id, q) @ X_FT
         group = requests.group(self.params.target_group)
         collisions = None
         if self.params.avoid_collisions and self._scene is not None:
-            collisions = requests.collisions(group, present.q, self._scene.scene)
-        judges = [collisions.judge] if collisions else []
-        result, names = requests.solve(group, "", X_WT, present.q, validity=all_of(judges))
+            collisions = requests.collision_validity(group, q, self._scene.scene)
+        validity = all_of([collisions.check_for] if collisions else [])
+        result, names = requests.solve(group, "", X_BT, q, validity=validity)
         self._count(result.success)
         if not result.success:
-            words = collisions.words() if collisions else ""
-            text = "; ".join(filter(None, (words, result.reason)))
+            contacts = collisions.describe() if collisions else ""
+            text = "; ".join(filter(None, (contacts, result.reason)))
             raise RequestRejected(MoveItErrorCodes.NO_IK_SOLUTION, text)
-        moved = [(name, q) for name, q in zip(names, result.q.tolist(), strict=True)
+        moved = [(name, value) for name, value in zip(names, result.q.tolist(), strict=True)
                  if name in group.joints]  # fmt: skip
-        command = JointState(name=[name for name, _ in moved], position=[q for _, q in moved])
+        command = JointState(name=[n for n, _ in moved], position=[value for _, value in moved])
         command.header.frame_id = self.get_name()
         set_stamp(command, now_ns)
         self._reference.publish(command)
 
     def _compute_ik(self, request: Any, response: Any) -> Any:
         try:
-            self._refuse_inactive()
+            require_active(self)
             note = self._requests.inverse(request.ik_request, response)
-        except RequestRejected as refusal:
+        except RequestRejected as error:
             self._count(False)
-            set_code(response.error_code, refusal.code, str(refusal), self.get_name())
+            set_code(response.error_code, error.code, str(error), self.get_name())
             return response
         self._count(True)
         response.solution.joint_state.header.stamp = self.get_clock().now().to_msg()
@@ -262,36 +253,30 @@ class IkServiceNode(RobotNode[IkServiceParams]):
 
     def _compute_fk(self, request: Any, response: Any) -> Any:
         try:
-            self._refuse_inactive()
+            require_active(self)
             self._requests.forward(request, response, self.get_clock().now().to_msg())
-        except RequestRejected as refusal:
-            set_code(response.error_code, refusal.code, str(refusal), self.get_name())
+        except RequestRejected as error:
+            set_code(response.error_code, error.code, str(error), self.get_name())
             return response
         set_code(response.error_code, MoveItErrorCodes.SUCCESS, "", self.get_name())
         return response
 
     def _check_state_validity(self, request: Any, response: Any) -> Any:
         try:
-            self._refuse_inactive()
+            require_active(self)
             self._requests.valid(request, response)
-        except RequestRejected as refusal:
-            # This answer has no place for words.
-            self.warn("validity", f"check_state_validity: {refusal}")
+        except RequestRejected as error:
+            # The response has no text field.
+            self.warn("validity", f"check_state_validity: {error}")
             response.valid = False
         return response
-
-    def _refuse_inactive(self) -> None:
-        if not self.active:
-            raise RequestRejected(
-                MoveItErrorCodes.FAILURE, f"{self.get_name()} is {self.state_label}, not active"
-            )
 
     def _count(self, success: bool) -> None:
         self._counts["solved" if success else "failed"] += 1
 
 
 def settings_of(params: IkServiceParams) -> IkSettings:
-    """Return the core's settings from the parameters."""
+    """Return the solver settings."""
     orientation = np.inf if params.position_only_ik else params.orientation_tolerance
     return IkSettings(
         tolerance=IkTolerance(params.position_tolerance, float(orientation)),

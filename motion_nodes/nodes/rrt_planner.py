@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planner: MoveIt's planning requests and actions for one robot, and the scene they plan in.
+"""Planner (``move_group``): MoveIt's planning services and actions, and the planning scene.
 
-Requests are answered by threads of their own, past the executor; goals of the actions have a thread
-each, which mostly waits for the joint controller. The loop keeps the robot's state and the scene.
+Services run in request threads beside the executor, each action goal in its own thread. The loop
+updates and publishes the planning scene.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.loader import ROBOT_FILE
 from motion_nodes.nodes.planner.cartesian_requests import straight_path
 from motion_nodes.nodes.planner.move_action import MoveActions
-from motion_nodes.nodes.planner.plan_execution import PlanExecution, Stop
 from motion_nodes.nodes.planner.planner_markers import PlannerMarkers
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams
 from motion_nodes.nodes.planner.planner_queries import PlannerQueries
 from motion_nodes.nodes.planner.planner_scenery import scenery_for
-from motion_nodes.nodes.planner.planner_state import PlannerState
-from motion_nodes.nodes.planner.planning_requests import PlannedMotion, PlanningRequests, PlanWish
+from motion_nodes.nodes.planner.planning_requests import PlanJob, PlannedMotion, PlanningRequests
 from motion_nodes.nodes.planner.planning_scene import PlanningSceneOwner
 from motion_nodes.nodes.planner.recover_service import RecoverService
 from motion_nodes.planning.warm_up import compile_apart
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_client import TrajectoryClient
+from motion_nodes.ros.clients.trajectory_execution import StopCause, TrajectoryExecution
 from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
 from motion_nodes.ros.concurrency.service_threads import ServiceThreads
+from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader
-from motion_nodes.ros.messages.moveit_messages import RequestRejected, set_code
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, require_active, set_code
 from motion_nodes.ros.messages.plan_messages import display_message
 from motion_nodes.ros.names import PLANNER
 from motion_nodes.ros.robot_frames import RobotFrames
@@ -51,7 +51,7 @@ Codes = MoveItErrorCodes
 
 
 class RrtPlannerNode(RobotNode[RrtPlannerParams]):
-    """Plans for one robot and carries plans out."""
+    """Plans and executes motions of one robot."""
 
     params_type = RrtPlannerParams
     obeys_stop = True
@@ -64,16 +64,16 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         self._actions: MoveActions | None = None
         self._client: TrajectoryClient | None = None
         self._frames: TransformTree | None = None
-        self._leaving_requests = False
-        self._gone = threading.Event()
+        self._releasing = False
+        self._released = threading.Event()
 
     @property
     def node(self) -> RrtPlannerNode:
-        """The node itself."""
+        """The node."""
         return self
 
     def configure(self) -> None:
-        """Offer the endpoints, and have compiled what planning needs."""
+        """Create the endpoints and start the warm-up."""
         params, robot = self.params, self.robot
         prefix = frame_prefix(self, params.tf_frame_prefix)
         kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
@@ -81,7 +81,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         reader = JointStateReader(
             self.poll(JointState, "joint_states", qos.STATES), robot.joint_names
         )
-        self._state = PlannerState(reader, lambda: self.params.state_timeout)
+        self._state = CurrentStateMonitor(reader, lambda: self.params.state_timeout)
         self._frames = TransformTree(self)
         frames = RobotFrames(kinematics, self._frames, prefix)
         scenery, notes = scenery_for(robot, self.get_namespace(), params)
@@ -98,7 +98,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         )
         self.jobs = ExecutorJobs(self)
         self._client = TrajectoryClient(self, self.jobs, params.controller)
-        self.execution = PlanExecution(
+        self.execution = TrajectoryExecution(
             self._client,
             self._state,
             lambda: self.params.start_tolerance,
@@ -112,45 +112,39 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
             lambda: self.params,
             lambda: self.get_clock().now().to_msg(),
         )
-        # Beside the executor, for other nodes of the process are served by it, too.
-        gone = self._gone = threading.Event()
-        own_file = (robot.directory / ROBOT_FILE).is_file()
-        source = str(robot.directory) if own_file else params.robot
-        threading.Thread(
-            target=lambda: compile_apart(source, self._load, gone.is_set),
-            name="planner-compiles",
-            daemon=True,
-        ).start()
+        self._start_warm_up()
         self._counts = {"planned": 0, "failed": 0}
         base = frame_id(prefix, robot.base_frame)
         self._markers = PlannerMarkers(self, kinematics, self._state, base)
-        self._whole = CollisionChecker(robot, robot.joint_names)
+        self._marker_checker = CollisionChecker(robot, robot.joint_names)
         self._to_show: deque[tuple[RobotState, RobotTrajectory, PlannedMotion | None]] = deque()
         self._display = self.advertise(DisplayTrajectory, "display_planned_path", qos.LATCHED)
         self._actions = MoveActions(self)
         threads = self._threads = ServiceThreads(self, params.request_threads)
         threads.serve(GetMotionPlan, "plan_kinematic_path", self._plan, qos.ACTION_REQUESTS)
-        threads.serve(GetCartesianPath, "compute_cartesian_path", self._line, qos.ACTION_REQUESTS)
+        threads.serve(
+            GetCartesianPath, "compute_cartesian_path", self._cartesian, qos.ACTION_REQUESTS
+        )
         PlannerQueries(self, threads)
         self.scenes.serve(threads)
         threads.start()
-        # A recovery moves the arm for seconds; other requests do not wait for it.
+        # Its own thread: a recovery takes seconds, and other requests should not wait for it.
         self._recoveries = ServiceThreads(self, 1)
         RecoverService(self, self._recoveries)
         self._recoveries.start()
 
     def activate(self) -> None:
-        """Tell the scene."""
+        """Publish the planning scene."""
         self.scenes.announce()
 
     def release(self) -> None:
-        """Take the endpoints down."""
-        self._leaving_requests = True
-        self._gone.set()
+        """Destroy the endpoints."""
+        self._releasing = True
+        self._released.set()
         if self._threads is not None:
             self._threads.destroy()
         if self._actions is not None:
-            self._actions.stop(Stop.NODE)
+            self._actions.stop(StopCause.NODE)
             if self._recoveries is not None:
                 self._recoveries.destroy()
             self._actions.finish()
@@ -162,95 +156,106 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
             self.scenes.destroy()
             self._frames.destroy()
         self._threads = self._recoveries = self._actions = self._client = self._frames = None
-        self._leaving_requests = False
+        self._releasing = False
 
     def tick(self, dt: float) -> None:
-        """Keep the scene, and tell of it and of the robot's state."""
+        """Update the planning scene; publish it, plans and markers."""
         self.scenes.tick()
         while self._to_show:
             start, trajectory, planned = self._to_show.popleft()
             self._display.publish(display_message(self.robot.tree.name, start, [trajectory]))
             if planned is not None:
                 self._markers.show(planned)
-        self._markers.tick(self._whole, self.scenes.world.scene)
+        self._markers.tick(self._marker_checker, self.scenes.world.scene)
 
     def halt(self) -> None:
-        """Stop what is planned and carried out."""
+        """Stop planning and execution."""
         if self._actions is not None:
-            self._actions.stop(Stop.NODE)
+            self._actions.stop(StopCause.NODE)
 
     def stopped(self, why: str) -> None:
-        """End what is planned and carried out; the controller brings the joints to rest."""
+        """Stop planning and execution; the controller brings the joints to rest."""
         if self._actions is not None:
-            self._actions.stop(Stop.SUITE, why)
+            self._actions.stop(StopCause.SUITE, why)
 
     def answer_waiting(self) -> None:
-        """Tell the clients of goals that were stopped."""
+        """Send the results of stopped goals."""
         if self._actions is not None:
             self._actions.finish()
 
     def lacks(self) -> str:
-        """Wait for the robot's first state."""
+        """Return why the robot's state is unknown."""
         return self._state.newest()[1]
 
     def notice(self) -> str:
-        """Say that the first start on a machine compiles."""
-        return "" if self.requests.warm.is_set() else "compiles; what it is asked waits for that"
+        """Return a notice during compilation, at the first start on a machine."""
+        return "" if self.requests.warm.is_set() else "compiling kernels; requests wait for it"
 
     def diagnose(self, report: Report) -> None:
-        """Say what was asked for and what is under way."""
+        """Report readiness, active motions and request counts."""
         ready = self.requests.warm.is_set()
         if not ready:
             report.note("OK", "compiling; requests wait for it")
         report.value("ready to plan", ready)
-        under_way = self.execution.labels
-        if under_way:
-            report.note("OK", f"busy with {', '.join(under_way)}")
+        labels = self.execution.labels
+        if labels:
+            report.note("OK", f"active: {', '.join(labels)}")
         if self._client is not None and not self._client.ready:
-            report.note("OK", f"nothing can be carried out: no controller {self.params.controller}")
-        for word, count in self._counts.items():
-            report.value(f"requests {word}", count)
+            report.note("OK", f"execution unavailable: no controller {self.params.controller}")
+        for outcome, count in self._counts.items():
+            report.value(f"requests {outcome}", count)
         report.value("age of joint_states [s]", self._state.age)
         self.scenes.diagnose(report)
 
     def show(self, planned: PlannedMotion) -> None:
-        """Have the loop publish a plan for displays, which nobody who waits for it pays for."""
+        """Publish a plan for display, in the loop: clients do not wait for it."""
         self._to_show.append((planned.start, planned.trajectory, planned))
+
+    def _start_warm_up(self) -> None:
+        """Compile and load the kernels in a thread, as the executor serves other nodes, too."""
+        released = self._released = threading.Event()
+        own_file = (self.robot.directory / ROBOT_FILE).is_file()
+        source = str(self.robot.directory) if own_file else self.params.robot
+        threading.Thread(
+            target=lambda: compile_apart(source, self._load, released.is_set),
+            name="planner-warm-up",
+            daemon=True,
+        ).start()
 
     def _load(self) -> None:
         begin = time.monotonic()
         try:
             self.requests.warm_up()
         except Exception:
-            self.get_logger().error(f"planning does not work:\n{traceback.format_exc()}")
+            self.get_logger().error(f"planning is unavailable:\n{traceback.format_exc()}")
         else:
             self.get_logger().info(f"ready to plan after {time.monotonic() - begin:.2f} s")
 
     # ---- services, in the request threads
 
     def _plan(self, request: Any, response: Any) -> Any:
-        answer, wish = response.motion_plan_response, PlanWish(request.motion_plan_request)
+        plan, job = response.motion_plan_response, PlanJob(request.motion_plan_request)
         try:
-            self._refuse_inactive()
-            planned = self.requests.plan(wish, self._cancelled)
-        except RequestRejected as refusal:
+            require_active(self)
+            planned = self.requests.plan(job, self._cancelled)
+        except RequestRejected as error:
             self._counts["failed"] += 1
-            set_code(answer.error_code, refusal.code, str(refusal), self.get_name())
+            set_code(plan.error_code, error.code, str(error), self.get_name())
             return response
         self._counts["planned"] += 1
-        answer.trajectory_start, answer.trajectory = planned.start, planned.trajectory
-        answer.group_name, answer.planning_time = planned.group.name, planned.time
-        set_code(answer.error_code, Codes.SUCCESS, planned.note, self.get_name())
+        plan.trajectory_start, plan.trajectory = planned.start, planned.trajectory
+        plan.group_name, plan.planning_time = planned.group.name, planned.time
+        set_code(plan.error_code, Codes.SUCCESS, planned.note, self.get_name())
         self.show(planned)
         return response
 
-    def _line(self, request: Any, response: Any) -> Any:
+    def _cartesian(self, request: Any, response: Any) -> Any:
         try:
-            self._refuse_inactive()
+            require_active(self)
             note = straight_path(self.requests, request, response, self._cancelled)
-        except RequestRejected as refusal:
+        except RequestRejected as error:
             self._counts["failed"] += 1
-            set_code(response.error_code, refusal.code, str(refusal), self.get_name())
+            set_code(response.error_code, error.code, str(error), self.get_name())
             return response
         self._counts["planned"] += 1
         set_code(response.error_code, Codes.SUCCESS, note, self.get_name())
@@ -258,13 +263,7 @@ class RrtPlannerNode(RobotNode[RrtPlannerParams]):
         return response
 
     def _cancelled(self) -> bool:
-        return self._leaving_requests or not self.active
-
-    def _refuse_inactive(self) -> None:
-        if not self.active:
-            raise RequestRejected(
-                Codes.FAILURE, f"{self.get_name()} is {self.state_label}, not active"
-            )
+        return self._releasing or not self.active
 
 
 def main() -> None:

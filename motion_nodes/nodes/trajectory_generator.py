@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes trajectories: waypoints and paths of the tool in, motions within all limits out.
+"""Trajectory generator: trajectories within all limits from waypoints and task-space paths.
 
-What comes on topics is worked on by one thread, in its order, and carried out where ``execute``
-says so; a newer request ends the motion before it. Requests to retime are answered by threads of
-their own. The loop follows the planning scene.
+Requests on topics are processed by one thread in order of arrival, and executed if ``execute`` is
+set; a newer request preempts the motion of an older one. The service runs in request threads. The
+loop updates the planning scene.
 """
 
 from __future__ import annotations
@@ -28,24 +28,29 @@ from trajectory_msgs.msg import JointTrajectory
 
 from motion_nodes.errors import InvalidConfig, MotionError
 from motion_nodes.model.kinematics import Kinematics
-from motion_nodes.nodes.planner.plan_execution import PlanExecution, Stop
-from motion_nodes.nodes.planner.planner_state import PlannerState
-from motion_nodes.nodes.trajectory.trajectory_generator_params import (
+from motion_nodes.nodes.trajectory.generator_params import (
     TrajectoryGeneratorParams,
     conversion_of,
     saturation_of,
 )
-from motion_nodes.nodes.trajectory.trajectory_generator_requests import (
+from motion_nodes.nodes.trajectory.generator_requests import (
+    GeneratedMotion,
     GeneratorRequests,
-    MadeMotion,
 )
 from motion_nodes.ros import qos
 from motion_nodes.ros.clients.trajectory_client import TrajectoryClient
+from motion_nodes.ros.clients.trajectory_execution import StopCause, TrajectoryExecution
 from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
 from motion_nodes.ros.concurrency.service_threads import ServiceThreads
+from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.diagnostics import Report
 from motion_nodes.ros.joint_topics import JointStateReader, set_stamp
-from motion_nodes.ros.messages.moveit_messages import RequestRejected, pose_message, set_code
+from motion_nodes.ros.messages.moveit_messages import (
+    RequestRejected,
+    pose_message,
+    require_active,
+    set_code,
+)
 from motion_nodes.ros.messages.plan_messages import state_message, trajectory_message
 from motion_nodes.ros.messages.trajectory_messages import size_fault
 from motion_nodes.ros.robot_frames import RobotFrames
@@ -57,19 +62,19 @@ from motion_nodes.ros.transforms import frame_id, frame_prefix
 
 Codes = MoveItErrorCodes
 
-WAITING = 8
-"""Messages that may wait while another is worked on; more are refused."""
+MAX_QUEUED = 8
+"""Max number of queued requests; more are rejected."""
 
 
 class _Job(NamedTuple):
-    """A message to work on."""
+    """A queued request."""
 
     topic: str
-    make: Callable[[], MadeMotion]
+    generate: Callable[[], GeneratedMotion]
 
 
 class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
-    """Makes trajectories for one robot, and has them carried out."""
+    """Generates and executes trajectories of one robot."""
 
     params_type = TrajectoryGeneratorParams
     obeys_stop = True
@@ -84,7 +89,7 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         self._worker: threading.Thread | None = None
 
     def check(self, params: TrajectoryGeneratorParams) -> str | None:
-        """Refuse settings that do not go together, and groups and frames that there are not."""
+        """Validate settings and the names of group and tool."""
         try:
             conversion_of(params)
             saturation_of(params)
@@ -97,10 +102,10 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         return None
 
     def configure(self) -> None:
-        """Offer the endpoints."""
+        """Create the endpoints."""
         params, robot = self.params, self.robot
         if not robot.arm_joints:
-            raise InvalidConfig(f"robot '{robot.name}' has no joints that follow trajectories")
+            raise InvalidConfig(f"robot '{robot.name}' has no joints for trajectories")
         prefix = frame_prefix(self, params.tf_frame_prefix)
         self._base = frame_id(prefix, robot.base_frame)
         kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
@@ -108,28 +113,28 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         reader = JointStateReader(
             self.poll(JointState, "joint_states", qos.STATES), robot.joint_names
         )
-        self._state = PlannerState(reader, lambda: self.params.state_timeout)
+        self._state = CurrentStateMonitor(reader, lambda: self.params.state_timeout)
         self._frames = TransformTree(self)
         frames = RobotFrames(kinematics, self._frames, prefix)
         scene = self._scene = SceneFollower(self, robot, kinematics, frames)
         self.requests = GeneratorRequests(
-            robot, lambda: self.params, self._present, lambda: (scene.scene, scene.note)
+            robot, lambda: self.params, self._current, lambda: (scene.scene, scene.note)
         )
         self._jobs_of_executor = ExecutorJobs(self)
         self._client = TrajectoryClient(self, self._jobs_of_executor, params.controller)
-        self._execution = PlanExecution(
+        self._execution = TrajectoryExecution(
             self._client,
             self._state,
             lambda: self.params.start_tolerance,
             lambda: self.stop_reason,
         )
         self._counts = {"made": 0, "refused": 0}
-        self._last = ""
+        self._last_status = ""
         self._trajectory = self.advertise(JointTrajectory, "~/trajectory", qos.LATCHED)
         self._tool_path = self.advertise(Path, "~/tool_path", qos.LATCHED)
         self._status = self.advertise(DiagnosticStatus, "~/status", qos.STREAM)
-        self._waiting: queue.Queue[_Job | None] = queue.Queue()
-        self._worker = threading.Thread(target=self._work, name="trajectories", daemon=True)
+        self._queue: queue.Queue[_Job | None] = queue.Queue()
+        self._worker = threading.Thread(target=self._process, name="trajectories", daemon=True)
         self._worker.start()
         self.listen(
             JointTrajectory,
@@ -144,12 +149,12 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         threads.start()
 
     def release(self) -> None:
-        """Take the endpoints down."""
+        """Destroy the endpoints."""
         if self._threads is not None:
             self._threads.destroy()
         if self._worker is not None:
-            self._execution.stop_all(Stop.NODE)
-            self._waiting.put(None)
+            self._execution.stop_all(StopCause.NODE)
+            self._queue.put(None)
             self._worker.join()
         if self._client is not None:
             self._client.destroy()
@@ -161,144 +166,144 @@ class TrajectoryGeneratorNode(RobotNode[TrajectoryGeneratorParams]):
         self._threads = self._worker = self._client = self._scene = self._frames = None
 
     def tick(self, dt: float) -> None:
-        """Follow the planning scene."""
+        """Update the planning scene."""
         assert self._scene is not None
         self._scene.update()
 
     def stopped(self, why: str) -> None:
-        """End what is carried out, and forget what waits."""
-        self._forget(Stop.SUITE, why)
+        """Stop execution and drop queued requests."""
+        self._cancel_all(StopCause.SUITE, why)
 
     def halt(self) -> None:
-        """Stop what is carried out, and forget what waits."""
-        self._forget(Stop.NODE)
+        """Stop execution and drop queued requests."""
+        self._cancel_all(StopCause.NODE)
 
-    def _forget(self, who: Stop, why: str = "") -> None:
-        self._execution.stop_all(who, why)
-        while not self._waiting.empty():
-            self._waiting.get_nowait()
+    def _cancel_all(self, cause: StopCause, reason: str = "") -> None:
+        self._execution.stop_all(cause, reason)
+        while not self._queue.empty():
+            self._queue.get_nowait()
 
     def lacks(self) -> str:
-        """Wait for the robot's first state."""
+        """Return why the robot's state is unknown."""
         return self._state.newest()[1]
 
     def diagnose(self, report: Report) -> None:
-        """Say what was asked for and what is under way."""
-        under_way = self._execution.labels
-        if under_way:
-            report.note("OK", f"carrying out {', '.join(under_way)}")
-        for word, count in self._counts.items():
-            report.value(f"requests {word}", count)
-        report.value("requests waiting", self._waiting.qsize())
-        report.value("last request", self._last or "none")
+        """Report active motions, request counts and the planning scene."""
+        labels = self._execution.labels
+        if labels:
+            report.note("OK", f"executing {', '.join(labels)}")
+        for outcome, count in self._counts.items():
+            report.value(f"requests {outcome}", count)
+        report.value("requests waiting", self._queue.qsize())
+        report.value("last request", self._last_status or "none")
         if self._scene is not None:
             self._scene.diagnose(report)
 
-    # ---- topics: the executor hands over, a thread works
+    # ---- topics: queued by the executor, processed by a thread
 
     def _on_waypoints(self, message: JointTrajectory) -> None:
-        self._hand_over("waypoints", lambda: self.requests.from_waypoints(message))
+        self._enqueue("waypoints", lambda: self.requests.from_waypoints(message))
 
     def _on_path_spec(self, message: String) -> None:
-        self._hand_over("path_spec", lambda: self.requests.from_path_spec(message.data))
+        self._enqueue("path_spec", lambda: self.requests.from_path_spec(message.data))
 
-    def _hand_over(self, topic: str, make: Callable[[], MadeMotion]) -> None:
-        if self._waiting.qsize() >= WAITING:
-            self._tell(topic, DiagnosticStatus.ERROR, f"refused: {WAITING} requests wait already")
+    def _enqueue(self, topic: str, generate: Callable[[], GeneratedMotion]) -> None:
+        if self._queue.qsize() >= MAX_QUEUED:
+            text = f"rejected: the queue is full ({MAX_QUEUED} requests)"
+            self._publish_status(topic, DiagnosticStatus.ERROR, text)
             return
-        self._execution.stop_all(Stop.NEWER)
-        self._waiting.put(_Job(topic, make))
+        self._execution.stop_all(StopCause.NEWER)
+        self._queue.put(_Job(topic, generate))
 
-    def _work(self) -> None:
-        while (job := self._waiting.get()) is not None:
+    def _process(self) -> None:
+        while (job := self._queue.get()) is not None:
             try:
-                self._do(job)
+                self._run(job)
             except MotionError as error:
                 self._counts["refused"] += 1
-                self._tell(job.topic, DiagnosticStatus.ERROR, f"refused: {error}")
+                self._publish_status(job.topic, DiagnosticStatus.ERROR, f"rejected: {error}")
             except Exception as error:
                 self.get_logger().error(f"{job.topic} failed:\n{traceback.format_exc()}")
-                self._tell(job.topic, DiagnosticStatus.ERROR, f"failed: {error}")
+                self._publish_status(job.topic, DiagnosticStatus.ERROR, f"failed: {error}")
 
-    def _do(self, job: _Job) -> None:
-        made = job.make()
-        message = trajectory_message(made.trajectory, self._base).joint_trajectory
-        self._publish(made, message)
-        notes = [f"a motion of {made.motion.duration:.3f} s", made.note]
+    def _run(self, job: _Job) -> None:
+        generated = job.generate()
+        message = trajectory_message(generated.trajectory, self._base).joint_trajectory
+        self._publish(generated, message)
+        notes = [f"trajectory of {generated.motion.duration:.3f} s", generated.note]
         text = "; ".join(filter(None, notes))
         if not self.params.execute:
-            self._tell(job.topic, DiagnosticStatus.OK, text, made)
+            self._publish_status(job.topic, DiagnosticStatus.OK, text, generated)
             return
-        self._tell(job.topic, DiagnosticStatus.OK, f"{text}; carrying it out", made)
-        motion = self._execution.enter(job.topic)
+        self._publish_status(job.topic, DiagnosticStatus.OK, f"{text}; executing", generated)
+        motion = self._execution.add(job.topic)
         try:
-            if not self._waiting.empty():
-                motion.stop(Stop.NEWER)
-            self._execution.claim(motion, made.motion.joint_names)
-            ending = self._execution.follow(motion, message)
+            if not self._queue.empty():
+                motion.stop(StopCause.NEWER)
+            self._execution.claim(motion, generated.motion.joint_names)
+            result = self._execution.execute(motion, message)
         finally:
-            self._execution.leave(motion)
-        if ending.code == Codes.SUCCESS:
-            self._tell(job.topic, DiagnosticStatus.OK, "carried out to its end", made)
+            self._execution.remove(motion)
+        if result.code == Codes.SUCCESS:
+            self._publish_status(job.topic, DiagnosticStatus.OK, "execution succeeded", generated)
         else:
-            self._tell(job.topic, DiagnosticStatus.ERROR, f"not carried out: {ending.text}", made)
+            text = f"execution failed: {result.text}"
+            self._publish_status(job.topic, DiagnosticStatus.ERROR, text, generated)
 
-    def _publish(self, made: MadeMotion, message: JointTrajectory) -> None:
+    def _publish(self, generated: GeneratedMotion, message: JointTrajectory) -> None:
         self._counts["made"] += 1
         self._trajectory.publish(message)
         try:
-            poses = self.requests.tool_poses(made.motion)
+            poses = self.requests.tool_poses(generated.motion)
         except RequestRejected:
-            return  # A robot without a tool: then there is no path of it to show.
+            return  # The robot has no tool.
         path = Path()
         path.header.frame_id = self._base
         set_stamp(path, self.now_ns())
         path.poses = [PoseStamped(header=path.header, pose=pose_message(X)) for X in poses]
         self._tool_path.publish(path)
 
-    def _tell(self, topic: str, level: bytes, text: str, made: MadeMotion | None = None) -> None:
-        """Publish what became of a message, for a topic has no answer."""
+    def _publish_status(
+        self, topic: str, level: bytes, text: str, generated: GeneratedMotion | None = None
+    ) -> None:
+        """Publish the status of a request on a topic."""
         status = DiagnosticStatus(level=level, message=text, hardware_id=self.robot.name)
         status.name = f"{self.get_name()}: {topic}"
-        if made is not None:
+        if generated is not None:
             status.values = [
-                KeyValue(key="duration [s]", value=f"{made.motion.duration:.6f}"),
-                KeyValue(key="points", value=str(len(made.trajectory.times))),
-                KeyValue(key="computing time [s]", value=f"{made.time:.4f}"),
+                KeyValue(key="duration [s]", value=f"{generated.motion.duration:.6f}"),
+                KeyValue(key="points", value=str(len(generated.trajectory.times))),
+                KeyValue(key="computing time [s]", value=f"{generated.time:.4f}"),
             ]
         self._status.publish(status)
-        self._last = f"{topic}: {text}"
+        self._last_status = f"{topic}: {text}"
         if level != DiagnosticStatus.OK:
             self.warn(topic, f"~/{topic}: {text}")
 
     # ---- the service, in the request threads
 
     def _retime(self, request: Any, response: Any) -> Any:
-        answer = response.motion_plan_response
+        plan = response.motion_plan_response
         begin = time.monotonic()
         try:
-            if not self.active:
-                raise RequestRejected(
-                    Codes.FAILURE, f"{self.get_name()} is {self.state_label}, not active"
-                )
-            made = self.requests.retimed(request.motion_plan_request)
-        except RequestRejected as refusal:
+            require_active(self)
+            generated = self.requests.retimed(request.motion_plan_request)
+        except RequestRejected as error:
             self._counts["refused"] += 1
-            set_code(answer.error_code, refusal.code, str(refusal), self.get_name())
+            set_code(plan.error_code, error.code, str(error), self.get_name())
             return response
-        frame = self.robot.base_frame
-        first = made.trajectory.positions[0].tolist()
-        joints = dict(zip(made.trajectory.joint_names, first, strict=True))
-        answer.trajectory_start = state_message(joints, self.get_clock().now().to_msg(), frame)
-        answer.trajectory = trajectory_message(made.trajectory, frame)
-        answer.group_name = request.motion_plan_request.group_name
-        answer.planning_time = time.monotonic() - begin
+        trajectory, frame = generated.trajectory, self.robot.base_frame
+        start = dict(zip(trajectory.joint_names, trajectory.positions[0].tolist(), strict=True))
+        plan.trajectory_start = state_message(start, self.get_clock().now().to_msg(), frame)
+        plan.trajectory = trajectory_message(trajectory, frame)
+        plan.group_name = request.motion_plan_request.group_name
+        plan.planning_time = time.monotonic() - begin
         self._counts["made"] += 1
-        set_code(answer.error_code, Codes.SUCCESS, made.note, self.get_name())
+        set_code(plan.error_code, Codes.SUCCESS, generated.note, self.get_name())
         return response
 
-    def _present(self) -> NDArray[np.float64]:
-        """Return where all joints are; unknown ones as in ``home``."""
+    def _current(self) -> NDArray[np.float64]:
+        """Return positions of all joints [rad or m], shape (n,); those of ``home`` if unknown."""
         q, _ = self._state.newest()
         return np.where(np.isfinite(q), q, self.robot.home)
 

@@ -6,6 +6,11 @@ from __future__ import annotations
 import numpy as np
 
 from motion_nodes.control.effort_residual import EffortResidual, Ripple
+from motion_nodes.control.guard_defaults import (
+    effort_margins,
+    gripper_joints,
+    position_tolerances,
+)
 from motion_nodes.control.joint_arbiter import JointArbiter, TrajectoryRun
 from motion_nodes.control.joint_controller import ArticulationController
 from motion_nodes.control.joint_drive import motion_load
@@ -14,11 +19,6 @@ from motion_nodes.control.tolerances import Tolerances
 from motion_nodes.control.trajectory_follower import FollowGoal
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.loader import load_robot
-from motion_nodes.nodes.articulation.guard_defaults import (
-    effort_margins,
-    gripper_joints,
-    position_tolerances,
-)
 from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mujoco_world import MujocoWorld

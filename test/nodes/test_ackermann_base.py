@@ -371,7 +371,7 @@ def test_silence_stops_the_car_on_its_curve(car):
         ({"steering_wheels_radius": -0.1}, "steering_wheels_radius"),
         ({"fixed_axle_x": math.inf}, "fixed_axle_x is inf"),
         ({"max_steering_angle": -0.3}, "max_steering_angle"),
-        ({"clip_wheels": True}, "fight each other"),
+        ({"clip_wheels": True}, "clip_wheels"),
         ({"steering_joints_names": ["a", "b"]}, "steering_joints_names"),
     ],
 )

@@ -27,11 +27,8 @@ from rclpy.parameter import Parameter
 from ros_processes import RosClient
 from sensor_msgs.msg import JointState
 
-from motion_nodes.nodes.articulation.articulation_params import (
-    ArticulationParams,
-    robot_defaults,
-    tolerances_of,
-)
+from motion_nodes.nodes.articulation.articulation_config import tolerances_of
+from motion_nodes.nodes.articulation.articulation_params import ArticulationParams, robot_defaults
 
 pytestmark = pytest.mark.timeout(120)
 J1 = ARM[0]
@@ -116,7 +113,7 @@ REFUSED = {
     ),
     "wrong length": (
         {"max_velocity": [1.0, 1.0]},
-        "max_velocity has 2 values for 9 joints; give one for each, or one for all",
+        "max_velocity has 2 values for 9 joints; give one per joint or one for all",
     ),
     "zero": ({"max_acceleration": [0.0]}, "max_acceleration"),
     "negative": ({"kp": [-1.0]}, "kp"),

@@ -358,7 +358,7 @@ class TestRefusals:
     def test_a_behavior_tree(self, base, navigator):
         status, result = navigator.go((1.0, 0.0, 0.0), behavior_tree="mine.xml").result()
         assert status == ABORTED
-        assert "no behavior trees; leave it empty" in result.error_msg
+        assert "behavior trees are not supported" in result.error_msg
 
     def test_a_bad_goal_leaves_the_one_under_way(self, cell, base):
         call = under_way(cell)

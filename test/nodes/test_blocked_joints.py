@@ -349,9 +349,9 @@ def test_bad_positions_move_nothing(arm, position, text):
 @pytest.mark.parametrize(
     ("names", "positions", "text"),
     [
-        (["panda_finger"], [0.0], "joint 'panda_finger' is not of this gripper"),
-        (FINGERS, [0.0, 0.01], "a gripper needs one position for all its fingers"),
-        ([], [], "a gripper needs one position for all its fingers"),
+        (["panda_finger"], [0.0], "unknown gripper joint 'panda_finger'"),
+        (FINGERS, [0.0, 0.01], "one position for all fingers"),
+        ([], [], "one position for all fingers"),
         (FINGERS, [0.03], None),
         ([], [0.03], None),
         (FINGERS, [0.03, 0.03], None),

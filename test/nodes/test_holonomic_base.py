@@ -210,7 +210,7 @@ def test_geometry_may_be_changed_while_it_runs(base):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"wheel_radii": [0.04, 0.04]}, "wheel_radii has 2 entries; there are 3 wheel_names"),
+        ({"wheel_radii": [0.04, 0.04]}, "wheel_radii has 2 entries for 3 wheel_names"),
         ({"wheel_radii": [0.04, 0.0, 0.04]}, "wheel_radii is 0.0; it must be above 0"),
         ({"roller_angle_deg": [90.0, 0.0, 90.0]}, "rollers along the wheel's axis"),
         ({"wheel_x": [0.0] * 3, "wheel_y": [0.0] * 3}, "stand on the same spot"),

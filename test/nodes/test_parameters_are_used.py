@@ -12,7 +12,7 @@ import pytest
 
 import motion_nodes
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
-from motion_nodes.nodes.policy.policy_params import leaf_field
+from motion_nodes.nodes.policy.policy_params import rmp_field
 from motion_nodes.nodes.registry import NODES, node_class
 from motion_nodes.ros.parameters import declared
 
@@ -82,8 +82,8 @@ def test_every_parameter_is_read(executable):
         # Fields reached by name.
         if "getattr(params, name)" in file.read_text():
             read |= {"pose_covariance_diagonal", "twist_covariance_diagonal"}
-        if "getattr(params, leaf_field(name))" in file.read_text():
-            read |= {leaf_field(name) for name in RmpflowSettings().parameters()}
+        if "getattr(params, rmp_field(name))" in file.read_text():
+            read |= {rmp_field(name) for name in RmpflowSettings().parameters()}
     unused = {entry.field for entry in declared(cls.params_type)} - read - ELSEWHERE
     assert not unused
 

@@ -382,7 +382,7 @@ def test_a_newer_goal_takes_the_place_of_the_older(planner):
     second = planner.move(NEAR)
     status, result = first.result()
     assert (status, result.error_code.val) == (ABORTED, Codes.PREEMPTED)
-    assert "another motion" in result.error_code.message
+    assert "newer motion" in result.error_code.message
     status, result = second.result()
     assert status == SUCCEEDED, result.error_code.message
     planner.arm.rest()

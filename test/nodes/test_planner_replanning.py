@@ -121,7 +121,7 @@ def test_a_goal_that_is_taken_is_given_up_after_some_attempts(planner, objects):
     status, result = call.result(within=30.0)
     assert (status, result.error_code.val) == (ABORTED, Codes.GOAL_IN_COLLISION)
     assert "post" in result.error_code.message
-    assert "planned anew" in result.error_code.message
+    assert "replanning failed" in result.error_code.message
     states = [message.feedback.state for message in call.feedback]
     assert sum(s.startswith("REPLANNING") for s in states) == 2
 

@@ -221,7 +221,7 @@ def test_tolerance_zero_is_the_default_and_minus_one_is_none(arm):
 def test_old_stamp_and_others(arm):
     status, result = arm.follow(smooth(by(0.2, J1), 0.5, stamp=max(arm.now - 0.6, 0.01))).result()
     assert (status, result.error_code) == (ABORTED, Codes.OLD_HEADER_TIMESTAMP)
-    assert "s old and it lasts 0.50 s: it is over" in result.error_string
+    assert "s old and its duration 0.50 s: it has ended" in result.error_string
     assert arm.away(HOME) < 1e-6
 
     begin = arm.now + 0.5

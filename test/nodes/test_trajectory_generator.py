@@ -249,7 +249,7 @@ def test_a_path_out_of_reach_says_how_far_it_can_be_followed(generator):
 def test_a_motion_into_the_table_of_the_robot_itself_is_refused(generator):
     folded = WAY[[0, 0]].copy()
     folded[1] = [0.0, 1.7, 0.0, -3.0, 0.0, 0.1, 0.0]
-    assert "touches" in generator.refusal(waypoints(folded))
+    assert "collision" in generator.refusal(waypoints(folded))
 
 
 def test_a_path_is_retimed_with_scalings(generator):
@@ -319,14 +319,14 @@ def test_with_execute_the_robot_goes_there(generator):
         elsewhere = generator.ask(waypoints(WAY[1:] + 0.2))
         client.wait(lambda: generator.status.newest.level != DiagnosticStatus.OK, "a refusal")
         assert elsewhere.level == DiagnosticStatus.OK
-        assert "plan from where the robot is" in generator.status.newest.message
+        assert "start_tolerance" in generator.status.newest.message
         generator.ask(waypoints(WAY))
         client.wait(
-            lambda: "carried out to its end" in generator.status.newest.message, "its end", 20.0
+            lambda: "execution succeeded" in generator.status.newest.message, "its end", 20.0
         )
         client.wait(lambda: len(joints) and away() < 0.01, "the robot there")
         generator.ask(waypoints(WAY[::-1]))
         client.wait(lambda: len(generator.status) == 2, "its end", 20.0)
-        assert "carried out to its end" in generator.status.newest.message
+        assert "execution succeeded" in generator.status.newest.message
     finally:
         assert client.set_parameters(NODE, execute=False).successful

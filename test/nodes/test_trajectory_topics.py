@@ -80,7 +80,7 @@ def test_bad_trajectories_on_the_topic(arm):
         (trajectory(["panda_jiont1"], [[0.1]], [1.0]), "Did you mean 'panda_joint1'?"),
         (trajectory([J1], [[0.1], [0.2]], [1.0, 0.5]), "is not after that of point 0"),
         (trajectory([J1], [], []), "the trajectory has no points"),
-        (smooth({J1: 0.1}, 0.5, stamp=0.001), "it is over"),
+        (smooth({J1: 0.1}, 0.5, stamp=0.001), "it has ended"),
     ):
         refused(arm, JointTrajectory, "joint_trajectory", message, text)
     assert arm.last_warning().startswith("trajectory refused, nothing moves: ")
@@ -226,7 +226,7 @@ def test_reset_forgets_everything(arm):
     assert call.accepted()
     arm.moving(0.1)
     answer = arm.client.call(Trigger, f"{CONTROLLER}/reset")
-    assert (answer.success, answer.message) == (True, "holding where the robot is")
+    assert (answer.success, answer.message) == (True, "holding the measured positions")
     status, result = call.result()
     assert (status, result.error_string) == (ABORTED, "the controller was reset")
     # The simulation follows the stream a few milliseconds later, and turns round on the way.

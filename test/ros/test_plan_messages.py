@@ -15,8 +15,8 @@ from moveit_msgs.msg import (
 )
 from scipy.spatial.transform import Rotation
 
-from motion_nodes.nodes.planner.plan_execution import CONTROLLER_CODES
 from motion_nodes.planning.planning_problem import PlanStatus
+from motion_nodes.ros.clients.trajectory_execution import CONTROLLER_CODES
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 from motion_nodes.ros.messages.plan_messages import (
     PLAN_CODES,

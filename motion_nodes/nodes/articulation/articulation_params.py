@@ -1,25 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the articulation controller, and what they mean for its core."""
+"""Parameters of the articulation controller; named as in joint_trajectory_controller."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from motion_nodes.control.gripper import GripperConfig
-from motion_nodes.control.joint_controller import ControlMode
-from motion_nodes.control.joint_drive import DriveGains
-from motion_nodes.control.tolerances import ToleranceRequest, Tolerances
-from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.limits import JointLimits
+from motion_nodes.control.guard_defaults import effort_margins
 from motion_nodes.model.robot import Robot
-from motion_nodes.nodes.articulation.guard_defaults import effort_margins, position_tolerances
-from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.robot_node import RobotParams
 
@@ -78,10 +68,9 @@ class ArticulationParams(RobotParams):
     feed_forward: bool = param(
         False,
         doc="With command_interface position, send feed-forward efforts from inverse dynamics "
-        "along with the position references. For drives that add them to their own "
-        "output, such as those of the simulation, where the bring-up enables it; not for "
-        "robots that compensate gravity themselves or interpret an effort as a change of "
-        "control mode.",
+        "with the position references. For drives that add them to their output, such as those "
+        "of the simulation (where the bring-up enables it); not for robots that compensate "
+        "gravity themselves, or whose drives change their control mode for an effort.",
         read_only=True,
     )
     max_velocity: tuple[float, ...] = param(
@@ -149,10 +138,10 @@ class ArticulationParams(RobotParams):
     constraints_trajectory: float = param(
         math.nan,
         name="constraints.trajectory",
-        doc="Path tolerance: max position error of each joint during execution; 0: unlimited. Not "
-        "set (NaN): derived from effort limits and stiffness of the drives, 0.05 to 0.25 rad or "
-        "0.01 to 0.05 m, compared with the references of the last tracking_lag seconds, also for "
-        "streams; gripper joints unlimited.",
+        doc="Path tolerance: max position error of each joint, relative to the references of the "
+        "last tracking_lag seconds, for trajectories and streams; 0: unlimited. Not set (NaN): "
+        "derived from effort limits and stiffness of the drives, 0.05 to 0.25 rad or 0.01 to "
+        "0.05 m, unlimited for gripper joints.",
         unit="rad or m",
         ge=0.0,
         le=10.0,
@@ -161,8 +150,7 @@ class ArticulationParams(RobotParams):
     constraints_joint_trajectory: Mapping[str, float] = param(
         math.nan,
         name="constraints.<joint>.trajectory",
-        doc="Tolerance of this joint, in place of the one for all joints; not set: that one, "
-        "0: unlimited.",
+        doc="Path tolerance of this joint; not set (NaN): constraints.trajectory, 0: unlimited.",
         unit="rad or m",
         ge=0.0,
         nan=True,
@@ -170,7 +158,7 @@ class ArticulationParams(RobotParams):
     )
     tracking_lag: float = param(
         0.25,
-        doc="Max delay of the drives: references this old still count for the path tolerance.",
+        doc="Max delay of the drives: age of the references used for the path tolerance.",
         unit="s",
         ge=0.0,
         le=0.8,
@@ -178,13 +166,13 @@ class ArticulationParams(RobotParams):
     )
     contact_detection: bool = param(
         False,
-        doc="Detect contacts: stop when measured efforts exceed those of the inverse dynamics. "
-        "Needs efforts in joint_states in N m, gravity included, as the simulation's are (bring-up "
-        "turns it on there).",
+        doc="Detect contacts: stop if measured efforts exceed those of the inverse dynamics. "
+        "Requires efforts in joint_states, in N m, including gravity, such as those of the "
+        "simulation (where the bring-up enables it).",
         read_only=True,
     )
     contact_effort_margin: tuple[float, ...] = param(
-        doc="Effort threshold of contact_detection: max difference of measured and modelled "
+        doc="Effort threshold of contact_detection: max difference between measured and modelled "
         "effort of each joint; 0: unlimited.",
         unit="N m or N",
         ge=0.0,
@@ -201,8 +189,7 @@ class ArticulationParams(RobotParams):
     constraints_joint_goal: Mapping[str, float] = param(
         math.nan,
         name="constraints.<joint>.goal",
-        doc="Tolerance of this joint, in place of the one for all joints; not set: that one, "
-        "0: unlimited.",
+        doc="Goal tolerance of this joint; not set (NaN): constraints.goal, 0: unlimited.",
         unit="rad or m",
         ge=0.0,
         nan=True,
@@ -226,29 +213,28 @@ class ArticulationParams(RobotParams):
         le=600.0,
     )
     gripper_goal_tolerance: float = param(
-        0.002, name="gripper.goal_tolerance", doc="Position tolerance within which a gripper goal "
-        "is reached.",
+        0.002, name="gripper.goal_tolerance", doc="Position tolerance of gripper goals.",
         unit="m or rad", gt=0.0, le=1.0,
     )  # fmt: skip
     gripper_stall_velocity_threshold: float = param(
         0.001, name="gripper.stall_velocity_threshold", doc="Velocity below which a gripper "
-        "counts as standing still.",
+        "is at rest.",
         unit="m/s or rad/s", gt=0.0, le=1.0,
     )  # fmt: skip
     gripper_stall_timeout: float = param(
-        0.3, name="gripper.stall_timeout", doc="Time standing still short of the goal after which "
-        "the gripper has stalled.",
+        0.3, name="gripper.stall_timeout", doc="Time at rest away from the goal after which the "
+        "gripper is stalled.",
         unit="s", gt=0.0, le=60.0,
     )  # fmt: skip
     gripper_allow_stalling: bool = param(
         True,
         name="gripper.allow_stalling",
-        doc="Report a stalled gripper goal as succeeded (an object is held); false: as aborted.",
+        doc="Result of a stalled gripper goal: succeeded (true: it holds an object) or aborted.",
     )
 
 
 def robot_defaults(robot: Robot) -> dict[str, Any]:
-    """Return what a robot's description says of the parameters."""
+    """Return the defaults given by a robot's description."""
     joints = robot.arm_joints
     drives = [robot.drive(name) for name in joints]
     limits = robot.limits.select(joints)
@@ -264,126 +250,3 @@ def robot_defaults(robot: Robot) -> dict[str, Any]:
         "max_effort": tuple(limits.effort.tolist()),
         "contact_effort_margin": tuple(effort_margins(robot, joints).tolist()),
     }
-
-
-def modes_of(params: ArticulationParams) -> dict[str, ControlMode]:
-    """Return the control mode of each joint.
-
-    Raises:
-        InvalidConfig: for a wrong number of modes.
-        InvalidCommand: for a mode that is not known.
-    """
-    names = per_joint(params, "control_modes", params.control_modes)
-    return {j: ControlMode.named(m) for j, m in zip(params.joints, names, strict=True)}
-
-
-def gains_of(params: ArticulationParams) -> DriveGains:
-    """Return the gains of the node's own PID.
-
-    Raises:
-        InvalidConfig: for a wrong number of gains, or none at all where they are needed.
-    """
-    given = {"kp": params.kp, "ki": params.ki, "kd": params.kd}
-    kp, ki, kd = (np.array(per_joint(params, *item)) for item in given.items())
-    if params.command_interface == "effort" and not (kp.any() or kd.any()):
-        raise InvalidConfig(
-            "command_interface effort needs gains: give kp and kd, or write them into the drives "
-            "of robot.yaml"
-        )
-    return DriveGains(kp, kd, ki)
-
-
-def limits_of(params: ArticulationParams, robot: Robot) -> JointLimits:
-    """Return the joints' limits, those of the robot or tighter.
-
-    Raises:
-        InvalidConfig: for a wrong number of limits, or one beyond the robot's.
-    """
-    own = robot.limits.select(params.joints)
-    tighter: dict[str, Any] = {}
-    given = {
-        "velocity": params.max_velocity,
-        "acceleration": params.max_acceleration,
-        "jerk": params.max_jerk,
-        "effort": params.max_effort,
-    }
-    for field, wanted in given.items():
-        values = np.array(per_joint(params, f"max_{field}", wanted))
-        beyond = values > getattr(own, field) * (1.0 + 1e-9)
-        if beyond.any():
-            i = int(np.argmax(beyond))
-            raise InvalidConfig(
-                f"max_{field} of joint {params.joints[i]} is {values[i]:g}; the robot's own limit "
-                f"is {getattr(own, field)[i]:g}"
-            )
-        tighter[field] = values
-    return dataclasses.replace(own, **tighter)
-
-
-def tolerances_of(
-    params: ArticulationParams, joints: Sequence[str]
-) -> tuple[Tolerances, Tolerances, float]:
-    """Return path and goal tolerances of some joints, and the goal time [s], as a client's default.
-
-    Names and meaning are those of ros2_controllers, where the bounds of all joints do not exist.
-    """
-    path = _bounds(joints, params.constraints_joint_trajectory, params.constraints_trajectory)
-    goal = _bounds(joints, params.constraints_joint_goal, params.constraints_goal)
-    return (
-        Tolerances.of(np.nan_to_num(path)),
-        Tolerances.of(goal, params.constraints_stopped_velocity_tolerance),
-        params.constraints_goal_time,
-    )
-
-
-def _bounds(joints: Sequence[str], own: Mapping[str, float], of_all: float) -> list[float]:
-    return [of_all if math.isnan(own[joint]) else own[joint] for joint in joints]
-
-
-def guard_tolerances(
-    params: ArticulationParams, robot: Robot, stiffness: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Return how far joints may be from their references [rad or m], shape (n,), infinite for any.
-
-    Args:
-        params: what is given wins.
-        robot: whose joints they are.
-        stiffness: of what drives them [N m/rad or N/m], shape (n,); 0: not known.
-    """
-    joints = params.joints
-    given = np.array(
-        _bounds(joints, params.constraints_joint_trajectory, params.constraints_trajectory)
-    )
-    derived = position_tolerances(robot, joints, stiffness)
-    return np.where(np.isnan(given), derived, np.where(given > 0.0, given, np.inf))
-
-
-def guard_of(requests: Sequence[ToleranceRequest], joints: Sequence[str]) -> NDArray[np.float64]:
-    """Return a client's tolerances for the guard [rad or m], NaN where it gave none, shape (n,)."""
-    bounds = np.full(len(joints), np.nan)
-    for request in requests:
-        if request.position != 0.0:
-            bounds[joints.index(request.joint)] = max(request.position, 0.0) or math.inf
-    return bounds
-
-
-def gripper_of(params: ArticulationParams, limits: JointLimits) -> GripperConfig:
-    """Return what counts as arrived and as stopped for a gripper with these finger limits."""
-    lower, upper = float(limits.lower.max()), float(limits.upper.min())
-    return settings_from(params, GripperConfig, "gripper_", lower=lower, upper=upper)
-
-
-def per_joint(params: ArticulationParams, name: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return one value for each joint, where one for all or one for each was given.
-
-    Raises:
-        InvalidConfig: for another number of values.
-    """
-    count = len(params.joints)
-    if len(values) == 1:
-        return tuple(values) * count
-    if len(values) != count:
-        raise InvalidConfig(
-            f"{name} has {len(values)} values for {count} joints; give one for each, or one for all"
-        )
-    return tuple(values)

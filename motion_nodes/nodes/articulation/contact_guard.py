@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard of the articulation controller: from parameters to core, and where a contact is."""
+"""Detection of contacts and blocked joints, configured from the parameters."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from motion_nodes.control.effort_residual import EffortResidual, Ripple
+from motion_nodes.control.guard_defaults import gripper_joints, revolute
 from motion_nodes.control.joint_arbiter import JointArbiter
 from motion_nodes.control.joint_guard import Blocked, GuardSettings, JointGuard
 from motion_nodes.model.inverse_dynamics import InverseDynamics
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
-from motion_nodes.nodes.articulation.articulation_params import (
-    ArticulationParams,
+from motion_nodes.nodes.articulation.articulation_config import (
     gains_of,
     guard_tolerances,
     per_joint,
 )
-from motion_nodes.nodes.articulation.guard_defaults import gripper_joints, revolute
+from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.ros.joint_topics import JointStateReader
 
 Array = NDArray[np.float64]
 
 
 class ContactGuard:
-    """Equips a runner with a guard of its joints."""
+    """Adds a guard of the joints to their arbiter."""
 
     def __init__(
         self,
@@ -34,13 +34,14 @@ class ContactGuard:
         params: ArticulationParams,
         dynamics: InverseDynamics | None,
     ) -> None:
-        """Build the guard.
+        """Create the guard.
 
         Args:
-            robot: whose joints they are.
-            runner: of the joints.
+            robot: with the joints.
+            runner: arbiter of the joints.
             params: of the controller.
-            dynamics: of the joints, in their order; None: contacts are not told by efforts.
+            dynamics: inverse dynamics of the joints, in their order; None: efforts are not
+                monitored.
         """
         self._robot, self._runner = robot, runner
         joints = params.joints
@@ -51,7 +52,7 @@ class ContactGuard:
         if dynamics is not None:
             damping = np.array([robot.drive(joint).damping for joint in joints])
             acceleration = robot.limits.select(joints).acceleration
-            # Messages may come late: a drive then stands for two periods.
+            # References may be late by a period, in which the drive holds the last one.
             ripple = Ripple.of(own, damping, acceleration, 2.0 / params.update_rate)
             self._residual = EffortResidual(dynamics, ripple)
         self._kinematics = Kinematics(robot.tree, joints, base=robot.base_frame, generic=True)
@@ -61,19 +62,24 @@ class ContactGuard:
         runner.resync.never = gripper_joints(robot, joints)
 
     def set_params(self, params: ArticulationParams) -> None:
-        """Take over other tolerances."""
+        """Apply changed tolerances."""
         assert self._runner.guard is not None
         self._runner.guard.settings = self._settings(params)
 
     def reset(self) -> None:
-        """Forget what was measured."""
+        """Reset the measurement."""
         assert self._runner.guard is not None
         self._runner.guard.reset()
         if self._residual is not None:
             self._residual.reset()
 
     def measure(self, state: JointStateReader) -> Array | None:
-        """Take a fresh state; return the efforts beyond the model where they are measured."""
+        """Process a new state.
+
+        Returns:
+            Differences from the modelled efforts [N m or N], shape (n,); None if efforts are not
+            monitored.
+        """
         self._position = state.position
         if self._residual is None:
             return None
@@ -93,7 +99,7 @@ class ContactGuard:
         )
 
     def _describe(self, blocked: Blocked) -> str:
-        """Say which joint is blocked, at which link, and where the tool is."""
+        """Describe which joint is blocked, and where its link and the tool are."""
         robot, i = self._robot, blocked.joint
         name = self._runner.controller.joint_names[i]
         link = robot.tree.joint(name).child

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the inputs and actions of the articulation controller ask of the node they belong to."""
+"""Interface of the articulation controller for its inputs and actions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from motion_nodes.ros.node import MotionNode
 
 
 class ControllerHost(Protocol):
-    """The controller behind its endpoints."""
+    """The controller node."""
 
     @property
     def node(self) -> MotionNode[Any]:
-        """The node itself; its parameters are ArticulationParams."""
+        """The node; its parameters are ArticulationParams."""
 
     runner: JointArbiter
-    """Who moves which joints; for use in the loop alone."""
+    """Arbiter of the joints; only for use in the loop."""
 
     def refusal(self) -> str | None:
-        """Return why nothing can be commanded now, or None; for use in the loop alone."""
+        """Return why commands are refused, None if they are accepted; only in the loop."""

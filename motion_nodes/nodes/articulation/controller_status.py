@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status of the articulation controller: who has which joint, and who was preempted."""
+"""Status of the articulation controller: owners of the joints, preempted streams, diagnostics."""
 
 from __future__ import annotations
 
@@ -8,40 +8,77 @@ from typing import Any
 from diagnostic_msgs.msg import DiagnosticStatus, KeyValue
 
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
+from motion_nodes.nodes.articulation.stream_inputs import StreamInputs
 from motion_nodes.ros import qos
 from motion_nodes.ros.controller_references import PREEMPTED
+from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.joint_topics import JointStateReader
 
 
 class ControllerStatus:
-    """Publishes ``~/status`` at each change."""
+    """Publishes ``~/status`` on changes and fills in diagnostics."""
 
-    def __init__(self, host: ControllerHost) -> None:
-        """Advertise."""
-        self._host = host
-        self._out = host.node.advertise(DiagnosticStatus, "~/status", qos.STATUS)
-        self._told: Any = None
-
-    def look(self, trouble: str, refused: dict[str, str]) -> None:
-        """Publish if something changed; called in the loop.
+    def __init__(
+        self, host: ControllerHost, state: JointStateReader, streams: StreamInputs
+    ) -> None:
+        """Create the publisher.
 
         Args:
-            trouble: what a contact stopped, or nothing.
-            refused: why messages are dropped, by the sender of a stream.
+            host: the controller.
+            state: measured state of the joints.
+            streams: command streams.
         """
-        runner = self._host.runner
-        now = (trouble, runner.holders, tuple(refused.items()))
-        if now == self._told:
+        self._host, self._state, self._streams = host, state, streams
+        self._out = host.node.advertise(DiagnosticStatus, "~/status", qos.STATUS)
+        self._published: Any = None
+        self._implausible = 0
+
+    def update(self, fault: str) -> None:
+        """Publish if something changed; in the loop.
+
+        Args:
+            fault: stop or contact that stopped the joints; empty for none.
+        """
+        runner, refused = self._host.runner, self._streams.refused
+        now = (fault, runner.holders, tuple(refused.items()))
+        if now == self._published:
             return
-        self._told = now
+        self._published = now
         joints = zip(runner.controller.joint_names, runner.holders, strict=True)
         values = [KeyValue(key=joint, value=holder) for joint, holder in joints]
-        values += [KeyValue(key=PREEMPTED + who, value=why) for who, why in refused.items()]
+        values += [KeyValue(key=PREEMPTED + sender, value=by) for sender, by in refused.items()]
         self._out.publish(
             DiagnosticStatus(
-                level=DiagnosticStatus.WARN if trouble else DiagnosticStatus.OK,
+                level=DiagnosticStatus.WARN if fault else DiagnosticStatus.OK,
                 name=self._host.node.get_fully_qualified_name().lstrip("/"),
-                message=trouble,
+                message=fault,
                 hardware_id="joint_trajectory_controller",
                 values=values,
             )
         )
+
+    def diagnose(self, report: Report) -> None:
+        """Add the state of robot, controller and streams to a diagnostic report."""
+        state, streams, runner = self._state, self._streams, self._host.runner
+        fault = state.trouble(self._host.node.params.state_timeout)
+        if fault and state.received:
+            report.note("ERROR", f"{fault}; commands are refused")
+        elif fault:
+            report.note("WARN", fault)
+        elif runner.trouble:
+            report.note("WARN", runner.trouble)
+        elif runner.runs:
+            report.note("OK", f"following {', '.join(run.label for run in runner.runs)}")
+        else:
+            report.note("OK", "moving" if runner.controller.moving else "holding")
+        if state.rejected > self._implausible:
+            self._implausible = state.rejected
+            report.note("ERROR", f"joint_states are not plausible: {state.problem}")
+        if conflict := streams.conflict(self._host.node.now()):
+            report.note("WARN", conflict)
+        for sender, reason in list(streams.refused.items()):
+            report.note("WARN", f"messages of {sender} are dropped: {reason}")
+        report.value("age of joint_states [s]", state.age())
+        report.value("implausible states", state.rejected)
+        report.value("commands taken", streams.count)
+        report.value("speed scaling", streams.scaling)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gripper actions of the articulation controller: GripperCommand and ParallelGripperCommand.
+"""Gripper actions of the articulation controller: GripperCommand and ParallelGripperCommand.
 
-Positions are those of the finger joints. A gripper that is stopped by what it holds has stalled;
-it goes on pushing with at most ``max_effort``, and by default that is a success. A max_effort of 0
-leaves its drives their own force. It holds until the fingers are given something else to do.
+Positions are those of the finger joints. A gripper stopped by an object is stalled: it keeps
+pushing with at most ``max_effort`` until its next command, and by default the goal succeeds. A
+max_effort of 0 means the effort limit of the drives.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COMMAND_NAMES = (
     "gripper_action_controller/gripper_cmd",
     "gripper_action_controller/gripper_command",
 )
-"""Both names that clients have for the GripperCommand action."""
+"""Names of the GripperCommand action; clients use either."""
 
 PARALLEL_NAME = "parallel_gripper_action_controller/gripper_cmd"
 
@@ -37,12 +37,13 @@ Array = NDArray[np.float64]
 
 @dataclass(eq=False)
 class _Grip:
-    """What is done for a goal."""
+    """Execution of a goal."""
 
     goal: ActionGoal
     move: GripperMove
     claim: Claim
     position: float = float("nan")
+    """Position of the finger farthest from the goal [rad or m]."""
     canceled: bool = False
 
     @property
@@ -51,17 +52,17 @@ class _Grip:
 
 
 class GripperServer(LoopGoals[_Grip]):
-    """Serves the gripper of one robot."""
+    """Serves the gripper actions of one robot."""
 
     def __init__(
         self, host: ControllerHost, joints: tuple[str, ...], *, bounds_effort: bool
     ) -> None:
-        """Create the servers; :meth:`set_config` comes before the first goal.
+        """Create the servers; call :meth:`set_config` before the first goal.
 
         Args:
             host: the controller.
-            joints: the finger joints; all are given the same position.
-            bounds_effort: whether the controller can bound what the fingers push with.
+            joints: finger joints, which are all commanded to the same position.
+            bounds_effort: whether the controller can limit the efforts of the fingers.
         """
         self._host = host
         self._joints = joints
@@ -72,16 +73,22 @@ class GripperServer(LoopGoals[_Grip]):
         super().__init__(host.node, [*actions, (ParallelGripperCommand, PARALLEL_NAME)])
 
     def set_config(self, config: GripperConfig, *, allow_stalling: bool) -> None:
-        """Set what counts for the goals from now on.
+        """Set the configuration of future goals.
 
         Args:
-            config: what counts as arrived and as stopped.
-            allow_stalling: whether a gripper that is stopped has succeeded.
+            config: criteria of arrival and stall.
+            allow_stalling: whether a stalled goal succeeds.
         """
         self._config, self._allow_stalling = config, allow_stalling
 
-    def judge(self, position: Array, velocity: Array, dt: float) -> None:
-        """Judge the moves under way by the measured state of all joints; called in the loop."""
+    def update(self, position: Array, velocity: Array, dt: float) -> None:
+        """Update the status of active goals; in the loop.
+
+        Args:
+            position: measured, of all joints [rad or m], shape (n,).
+            velocity: measured, of all joints [rad/s or m/s], shape (n,).
+            dt: time since the last update [s].
+        """
         for grip in self._works:
             if not grip.ended:
                 q, v = position[self._indices], velocity[self._indices]
@@ -90,60 +97,60 @@ class GripperServer(LoopGoals[_Grip]):
                 grip.move.judge(grip.position, float(v[int(np.argmax(np.abs(v)))]), dt)
 
     def start(self, goal: ActionGoal) -> _Grip | None:
-        """Start the move, or say why not."""
+        """Start the motion; abort the goal if it cannot be executed."""
         command = goal.request.command
         try:
             position, max_effort = self._position(command), self._max_effort(command)
             return self._host.node.in_loop(lambda: self._start(goal, position, max_effort))
         except (MotionError, TimeoutError) as error:
             self._host.node.warn("gripper", f"gripper goal refused: {error}")
-            self._answer(goal, ActionOutcome.ABORTED)
+            self._finish(goal, ActionOutcome.ABORTED)
             return None
 
     def stop(self, grip: _Grip) -> None:
-        """Stop the fingers."""
+        """Cancel a goal: stop the fingers."""
         self._host.runner.release(grip.claim, stop=True)
         grip.canceled = True
 
     def answer(self, grip: _Grip) -> None:
-        """Let go of the fingers' joints, and tell where they came to."""
+        """Release the finger joints and send the result."""
         self._host.node.in_loop(lambda: self._host.runner.release(grip.claim, stop=False))
         if grip.claim.lost:
             self._host.node.get_logger().info(f"gripper goal {grip.claim.lost}")
-        self._answer(grip.goal, self._outcome(grip), grip.move.status, grip.position)
+        self._finish(grip.goal, self._outcome(grip), grip.move.status, grip.position)
 
     def _position(self, command: Any) -> float:
-        """Return the position that a message of either action asks for."""
+        """Return the commanded position in the goal of either action [rad or m]."""
         if hasattr(command, "max_effort"):
             return float(command.position)
         for name in command.name:
             if name not in self._joints:
                 raise InvalidCommand(
-                    f"joint '{name}' is not of this gripper; it has {', '.join(self._joints)}"
+                    f"unknown gripper joint '{name}'; allowed: {', '.join(self._joints)}"
                 )
-        wanted = list(command.position)
-        if len(wanted) not in (1, len(command.name) or 1) or len({*wanted}) != 1:
+        positions = list(command.position)
+        if len(positions) not in (1, len(command.name) or 1) or len({*positions}) != 1:
             raise InvalidCommand(
-                f"a gripper needs one position for all its fingers, was given {wanted}"
+                f"positions are {positions}; a gripper needs one position for all fingers"
             )
-        return float(wanted[0])
+        return float(positions[0])
 
     def _max_effort(self, command: Any) -> float:
-        """Return what each finger may push with [N or N m]; infinite for no bound."""
+        """Return the effort limit of each finger [N m or N]; infinite for that of the drives."""
         if hasattr(command, "max_effort"):
-            wanted = float(command.max_effort)
+            limit = float(command.max_effort)
         else:
-            wanted = max((float(effort) for effort in command.effort), default=0.0)
-        if not wanted >= 0.0:
-            raise InvalidCommand(f"max_effort is {wanted}; give 0 for the drives' own, or more")
-        if wanted > 0.0 and not self._bounds_effort:
+            limit = max((float(effort) for effort in command.effort), default=0.0)
+        if not limit >= 0.0:
+            raise InvalidCommand(f"max_effort is {limit}; give 0 for the drives' limit, or more")
+        if limit > 0.0 and not self._bounds_effort:
             self._host.node.warn(
                 "max_effort",
-                f"max_effort {wanted:g} is not used: robot.yaml gives the drives of "
-                f"{', '.join(self._joints)} no stiffness, so their push cannot be bounded",
+                f"max_effort {limit:g} is not used: the drives of {', '.join(self._joints)} have "
+                "no stiffness in robot.yaml, so their efforts cannot be limited",
             )
             return math.inf
-        return wanted or math.inf
+        return limit or math.inf
 
     def _start(self, goal: ActionGoal, position: float, max_effort: float) -> _Grip:
         refusal = self._host.refusal()
@@ -158,10 +165,10 @@ class GripperServer(LoopGoals[_Grip]):
             return ActionOutcome.CANCELED
         status = grip.move.status
         held = status is GripStatus.STALLED and self._allow_stalling
-        good = (status is GripStatus.REACHED or held) and not grip.claim.lost
-        return ActionOutcome.SUCCEEDED if good else ActionOutcome.ABORTED
+        succeeded = (status is GripStatus.REACHED or held) and not grip.claim.lost
+        return ActionOutcome.SUCCEEDED if succeeded else ActionOutcome.ABORTED
 
-    def _answer(
+    def _finish(
         self,
         goal: ActionGoal,
         outcome: ActionOutcome,
@@ -172,7 +179,7 @@ class GripperServer(LoopGoals[_Grip]):
         result.stalled = status is GripStatus.STALLED
         result.reached_goal = status is GripStatus.REACHED
         if isinstance(result, GripperCommand.Result):
-            # What the fingers push with is not measured here.
+            # The effort is not measured.
             result.position, result.effort = position, float("nan")
         else:
             result.state.name = list(self._joints)

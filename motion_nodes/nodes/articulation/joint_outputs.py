@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What leaves the articulation controller: commands to the drives, and its state for clients."""
+"""Outputs of the articulation controller: ``joint_command`` and ``~/controller_state``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,13 @@ from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 
 from motion_nodes.control.effort_limiter import EffortLimiter
-from motion_nodes.control.joint_controller import JointReference
+from motion_nodes.control.joint_controller import ControlMode, JointReference
 from motion_nodes.control.joint_drive import DriveLaw, motion_load, one_step_back
 from motion_nodes.model.inverse_dynamics import InverseDynamics
+from motion_nodes.model.limits import JointLimits
+from motion_nodes.model.robot import Robot
+from motion_nodes.nodes.articulation.articulation_config import gains_of, limits_of, modes_of
+from motion_nodes.nodes.articulation.articulation_params import ArticulationParams
 from motion_nodes.ros import qos
 from motion_nodes.ros.joint_topics import JointStateReader, JointStateWriter, set_stamp
 from motion_nodes.ros.node import MotionNode
@@ -25,16 +29,16 @@ Array = NDArray[np.float64]
 
 @dataclass
 class MotionLoad:
-    """What the motion itself takes, by the robot's model."""
+    """Feed-forward efforts by inverse dynamics."""
 
     dynamics: InverseDynamics
     gravity: bool
-    """Whether that includes the efforts against gravity."""
+    """Whether to compensate gravity."""
     inertia: bool
-    """Whether it includes those of the reference's accelerations and speeds."""
+    """Whether to include inertial, Coriolis and centrifugal efforts of the reference."""
 
     def of(self, reference: JointReference, state: JointStateReader) -> Array:
-        """Return the efforts of the joints where they are [N m or N], shape (n,)."""
+        """Return the efforts at the measured state [N m or N], shape (n,)."""
         return motion_load(
             self.dynamics, reference, state.position, state.velocity,
             gravity=self.gravity, inertia=self.inertia,
@@ -43,18 +47,45 @@ class MotionLoad:
 
 @dataclass
 class EffortDrives:
-    """Drives whose efforts the node computes itself."""
+    """Joint control by efforts that the node computes."""
 
     law: DriveLaw
     limits: Array
-    """Of efforts [N m or N], shape (n,)."""
+    """Effort limits [N m or N], shape (n,)."""
+
+
+def outputs_of(
+    node: MotionNode[Any],
+    robot: Robot,
+    dynamics: InverseDynamics | None,
+    stiffness: Array,
+    effort_bounds: Array,
+) -> JointOutputs:
+    """Create the outputs for the parameters of a controller.
+
+    Args:
+        node: the controller; its parameters are ArticulationParams.
+        robot: with the joints.
+        dynamics: inverse dynamics of the joints; None if the parameters do not require it.
+        stiffness: of the robot's drives [N m/rad or N/m], shape (n,); 0 if unknown.
+        effort_bounds: current effort limits [N m or N], shape (n,); read at each message.
+    """
+    params: ArticulationParams = node.params
+    limits, drives, load = limits_of(params, robot), None, None
+    if params.command_interface == "effort":
+        law = DriveLaw(params.joints, gains_of(params), limits.effort, modes_of(params))
+        drives = EffortDrives(law, limits.effort)
+    if dynamics is not None and (drives is not None or params.feed_forward):
+        load = MotionLoad(dynamics, params.gravity_compensation, params.inertia_compensation)
+    limiter = EffortLimiter(stiffness, robot.limits.select(params.joints))
+    return JointOutputs(node, params.joints, drives, load, limiter, effort_bounds)
 
 
 class JointOutputs:
-    """Writes ``joint_command`` and ``~/controller_state``.
+    """Publishes ``joint_command`` and ``~/controller_state``.
 
-    Without drives of the node's own the reference itself goes out, and the robot's drives follow
-    it; with them, the efforts that follow from it.
+    With command_interface position, ``joint_command`` is the reference, which the robot's drives
+    follow; with effort, the efforts computed from it.
     """
 
     def __init__(
@@ -66,38 +97,57 @@ class JointOutputs:
         limiter: EffortLimiter,
         effort_bounds: Array,
     ) -> None:
-        """Create the publishers of ``node``.
+        """Create the publishers.
 
         Args:
             node: the controller.
-            joints: that it controls.
-            drives: turn references into efforts; None: the robot's own drives follow them.
-            load: what is added to the efforts of ``drives``, or sent beside positions to the
-                robot's own; None: nothing, which only the robot's own drives can do with.
-            limiter: of efforts where the robot's own drives follow positions.
-            effort_bounds: what joints may push with, read at every message, shape (n,).
+            joints: under control.
+            drives: effort computation; None with command_interface position.
+            load: feed-forward efforts, required with ``drives``; None without feed-forward.
+            limiter: effort limiter of position references.
+            effort_bounds: current effort limits [N m or N], shape (n,); read at each message.
         """
         self.drives, self.load = drives, load
         self._limiter, self._bounds = limiter, effort_bounds
         self._stamp_ns = 0
-        """Of the last reference."""
+        """Stamp of the last reference."""
         self._writer = JointStateWriter(
             node.advertise(JointState, "joint_command", qos.REFERENCE_STREAM), joints, effort=True
         )
         self._out = node.advertise(JointTrajectoryControllerState, "~/controller_state")
         self._report = JointTrajectoryControllerState(joint_names=list(joints))
         self._nan = np.full(len(joints), np.nan)
-        self._acted_on: Array = self._nan.copy()
-        """Positions that the last efforts belong to, NaN where none were sent."""
-        self.led: Array = self._nan.copy()
-        """Where the joints were last led [rad or m], NaN where they were not."""
-        self.speed: Array = self._nan.copy()
-        """At which speed [rad/s or m/s]."""
+        self._measured_at_effort: Array = self._nan.copy()
+        """Measured positions that the last efforts were computed at; NaN if none were sent."""
+        self.position: Array = self._nan.copy()
+        """Last position references [rad or m], shape (n,); NaN if none were sent."""
+        self.velocity: Array = self._nan.copy()
+        """Last velocity references [rad/s or m/s], shape (n,)."""
 
-    def forget(self) -> None:
-        """Forget where the joints were led."""
-        self.led[:] = np.nan
-        self._acted_on[:] = np.nan
+    def set_params(
+        self, params: ArticulationParams, limits: JointLimits, modes: Mapping[str, ControlMode]
+    ) -> None:
+        """Apply changed parameters.
+
+        Args:
+            params: of the controller.
+            limits: of the joints.
+            modes: control mode of each joint.
+        """
+        if self.drives is not None:
+            gains = gains_of(params)
+            self.drives.law.set_gains(gains.kp, gains.kd, gains.ki)
+            self.drives.limits = limits.effort
+            for joint, mode in modes.items():
+                self.drives.law.switch_mode(mode, [joint])
+        if self.load is not None:
+            self.load.gravity = params.gravity_compensation
+            self.load.inertia = params.inertia_compensation
+
+    def reset(self) -> None:
+        """Discard the last reference."""
+        self.position[:] = np.nan
+        self._measured_at_effort[:] = np.nan
         self._limiter.reset()
         if self.drives is not None:
             self.drives.law.reset()
@@ -105,15 +155,15 @@ class JointOutputs:
     def send(
         self, reference: JointReference, state: JointStateReader, period: float, stamp_ns: int
     ) -> None:
-        """Send what the drives shall do from a deadline on.
+        """Publish the command of a deadline.
 
         Args:
-            reference: where the joints shall be a period after the deadline.
-            state: what was measured of them.
-            period: between two deadlines [s].
-            stamp_ns: the deadline [ns].
+            reference: for one period after the deadline.
+            state: measured.
+            period: of the deadlines [s].
+            stamp_ns: deadline [ns].
         """
-        self.led[:], self.speed[:] = reference.positions, reference.velocities
+        self.position[:], self.velocity[:] = reference.positions, reference.velocities
         drives = self.drives
         if drives is None:
             sent = self._limiter.limit(reference, state.position, self._bounds, period)
@@ -126,42 +176,39 @@ class JointOutputs:
         due = one_step_back(reference, period)
         load = 0.0 if self.load is None else self.load.of(due, state)
         efforts = drives.law.efforts(due, state.position, state.velocity, period, load=load)
-        self._acted_on = state.position.copy()
+        self._measured_at_effort = state.position.copy()
         self._write(self._nan, self._nan, efforts, stamp_ns)
 
     def _with_load(self, reference: JointReference, state: JointStateReader) -> Array:
-        """Return efforts to go beside positions: what is asked for, and the motion's load.
+        """Return the efforts sent with position references: commanded plus feed-forward efforts.
 
-        Joints without a position follow a speed or an effort and get what is commanded; those that
-        may only push so hard are held back by their positions.
+        Joints without a position reference, or with an effort limit (which acts by the position),
+        get only the commanded efforts.
         """
         assert self.load is not None
-        led = ~np.isnan(reference.positions) & np.isinf(self._bounds)
-        load = np.where(led, self.load.of(reference, state), 0.0)
-        return np.where(led, np.nan_to_num(reference.efforts) + load, reference.efforts)
+        by_position = ~np.isnan(reference.positions) & np.isinf(self._bounds)
+        load = np.where(by_position, self.load.of(reference, state), 0.0)
+        return np.where(by_position, np.nan_to_num(reference.efforts) + load, reference.efforts)
 
     def wait(self, reference: JointReference, state: JointStateReader) -> None:
-        """Send what holds while time stands, with the last stamp: no deadline has come.
+        """Publish a command while simulated time is paused, with the last stamp.
 
-        With drives of its own: the last efforts again where the robot stands as time does, so that
-        both go on as if nothing had been. A robot that moves while time stands goes to its own
-        drives.
+        With command_interface effort, a robot that is paused, too, gets the last efforts again, so
+        that both continue without a disturbance; a robot that moves is held by its own drives.
         """
-        if self.drives is not None and np.array_equal(self._acted_on, state.position):
-            self._writer.send(self._stamp_ns)
-        else:
-            self._fill_standing(reference, state)
-            self._writer.send(self._stamp_ns)
+        if self.drives is None or not np.array_equal(self._measured_at_effort, state.position):
+            self._fill_hold(reference, state)
+        self._writer.send(self._stamp_ns)
 
     def hand_over(self, reference: JointReference, state: JointStateReader, now_ns: int) -> None:
-        """Let the robot's own drives hold the reference, with the last message of a node."""
-        self._fill_standing(reference, state)
+        """Publish a last command, by which the robot's own drives hold the reference."""
+        self._fill_hold(reference, state)
         self._writer.send_last(now_ns)
 
-    def _fill_standing(self, reference: JointReference, state: JointStateReader) -> None:
-        """Let the robot's own drives hold the reference: no speed and no effort."""
-        self.led[:], self.speed[:] = reference.positions, 0.0
-        self._acted_on[:] = np.nan
+    def _fill_hold(self, reference: JointReference, state: JointStateReader) -> None:
+        """Fill the command: hold the reference by the robot's drives, without feed-forward."""
+        self.position[:], self.velocity[:] = reference.positions, 0.0
+        self._measured_at_effort[:] = np.nan
         sent = self._limiter.limit(reference, state.position, self._bounds, 0.0)
         self._fill(
             sent.positions,
@@ -170,14 +217,14 @@ class JointOutputs:
         )
 
     def report(self, state: JointStateReader, scaling: float, now_ns: int) -> None:
-        """Publish reference, measurement, error and output."""
+        """Publish ``~/controller_state``: reference, feedback, error and output."""
         report = self._report
-        report.reference.positions = self.led.tolist()
-        report.reference.velocities = self.speed.tolist()
+        report.reference.positions = self.position.tolist()
+        report.reference.velocities = self.velocity.tolist()
         report.feedback.positions = state.position.tolist()
         report.feedback.velocities = state.velocity.tolist()
-        report.error.positions = (self.led - state.position).tolist()
-        report.error.velocities = (self.speed - state.velocity).tolist()
+        report.error.positions = (self.position - state.position).tolist()
+        report.error.velocities = (self.velocity - state.velocity).tolist()
         report.output.positions = self._writer.position.tolist()
         report.output.velocities = self._writer.velocity.tolist()
         report.output.effort = self._writer.effort.tolist()

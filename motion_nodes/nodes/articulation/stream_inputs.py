@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The streams into the articulation controller: ~/reference, ~/commands, ~/speed_scaling_input.
+"""Command streams of the articulation controller: ~/reference, ~/commands, ~/speed_scaling_input.
 
-A stream has its joints from its first message until a newer command takes them; then its messages
-are dropped until it pauses (motion_nodes/control/joint_streams.py).
+A stream holds its joints from its first message until a newer command preempts it; its messages are
+then dropped until it pauses (motion_nodes/control/joint_streams.py).
 """
 
 from __future__ import annotations
@@ -28,35 +28,39 @@ from motion_nodes.ros.wheeled.base_commands import SenderWatch
 
 Array = NDArray[np.float64]
 
-REPORTED = 2.0
-"""[s] So long a stream whose messages are dropped is reported."""
+REPORT_TIME = 2.0
+"""Time for which a preempted stream is reported after its last dropped message [s]."""
 
 
 class StreamInputs:
-    """Takes what came on the streams, once per tick."""
+    """Subscriptions of the command streams, read once per cycle."""
 
     def __init__(self, host: ControllerHost) -> None:
-        """Subscribe the host's node."""
+        """Subscribe."""
         self._host = host
         node = host.node
         self._reference = node.poll(JointState, "~/reference", qos.COMMANDS)
         self._commands = node.poll(Float64MultiArray, "~/commands", qos.COMMANDS)
         self._scaling_input = node.poll(SpeedScalingFactor, "~/speed_scaling_input")
         self.scaling = 1.0
-        """Share of its speed at which trajectories run, 0 to 1."""
+        """Speed scaling factor of trajectories, 0 to 1."""
         self._senders = StreamSenders(host.runner.begin_stream)
         self._watch = SenderWatch()
         self.refused: dict[str, str] = {}
-        """By sender: why messages of its stream are dropped; as of the last :data:`REPORTED` s."""
+        """Recently preempted streams: sender, and the preempting command."""
         self._refused_at: dict[str, float] = {}
 
     @property
     def count(self) -> int:
-        """How many commands came."""
+        """Number of received commands."""
         return self._reference.count + self._commands.count
 
     def take(self, now: float) -> None:
-        """Apply what came; ``now`` is ROS time [s]."""
+        """Apply the received messages.
+
+        Args:
+            now: ROS time [s].
+        """
         scaling = self._scaling_input.newest()
         if scaling is not None:
             self._set_scaling(float(scaling.factor))
@@ -70,19 +74,23 @@ class StreamInputs:
             self._watch.heard("~/commands", number, now)
             self._take_array(np.array(array.data), stream)
         if self.refused:
-            self._forget_refused()
+            self._drop_old_reports()
 
-    def fight(self, now: float) -> str:
-        """Say which senders command joints in turns, or nothing; ``now`` is ROS time [s]."""
+    def conflict(self, now: float) -> str:
+        """Return a warning about senders that command the joints alternately; empty if none do.
+
+        Args:
+            now: ROS time [s].
+        """
         topics = self._watch.fighting(now)
         return f"several senders command the joints at once: {', '.join(topics)}" if topics else ""
 
     def _take_reference(self, message: JointState, stream: Stream, now: float) -> None:
         node = self._host.node
-        given, warning = command_time(stamp_ns(message) * 1e-9, now, node.params.command_timeout)
+        stamp, warning = command_time(stamp_ns(message) * 1e-9, now, node.params.command_timeout)
         if warning:
             node.warn("stamp", warning)
-        if given is not None:
+        if stamp is not None:
             command = JointCommand(
                 names=message.name or None,
                 positions=message.position or None,
@@ -92,7 +100,7 @@ class StreamInputs:
             self._command(command, stream)
 
     def _take_array(self, values: Array, stream: Stream) -> None:
-        """Take one value per joint, for the channel of its control mode."""
+        """Apply one value per joint, of the quantity of its control mode."""
         controller = self._host.runner.controller
         joints = controller.joint_names
         if len(values) != len(joints):
@@ -130,7 +138,7 @@ class StreamInputs:
             self._refuse(stream, lost)
 
     def _refuse(self, stream: Stream, lost: NDArray[np.intp]) -> None:
-        """Report joints that a stream goes on to command though they were taken from it."""
+        """Report a stream that still commands joints after its preemption."""
         runner = self._host.runner
         holder = runner.holders[int(lost[0])]
         why = holder if holder.startswith(BLOCKED) else f"preempted by {holder}"
@@ -144,9 +152,9 @@ class StreamInputs:
             f"{STREAM_PAUSE:g} s",
         )
 
-    def _forget_refused(self) -> None:
+    def _drop_old_reports(self) -> None:
         now = time.monotonic()
-        for key in [key for key, at in self._refused_at.items() if now - at > REPORTED]:
+        for key in [key for key, at in self._refused_at.items() if now - at > REPORT_TIME]:
             del self.refused[key], self._refused_at[key]
 
     def _set_scaling(self, factor: float) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The solvers of a robot's groups, one for each link that is asked for, made when first needed."""
+"""IK solvers of a robot's groups, one per requested link, made at the first request."""
 
 from __future__ import annotations
 
@@ -15,29 +15,37 @@ from motion_nodes.ik.solvers import make_solver
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 
-MOST_CHAINS = 64
-"""Links that are remembered; each holds a few MB of compiled code."""
+MAX_CHAINS = 64
+"""Max number of cached solvers; each has a few MB of compiled code."""
 
 
 @dataclass(frozen=True, eq=False)
 class SolvedChain:
-    """A solver with what a request must say to it."""
+    """Solver of one kinematic chain."""
 
     solver: IkSolver
     base: str
+    """Base frame of the chain."""
     joint_names: tuple[str, ...]
+    """Joints of the chain, in the order of the solutions."""
     locked: tuple[str, ...]
-    """Joints between base and link that are not of the group: they stay where they are."""
+    """Joints of the chain that are not in the group and do not move."""
 
 
 class IkChains:
-    """Finds the solver for a group and a link."""
+    """Solvers by group and link; thread-safe."""
 
     def __init__(self, robot: Robot, solver: str, settings: IkSettings) -> None:
-        """Make solvers of the named kind for a robot's groups."""
+        """Create an empty set of solvers.
+
+        Args:
+            robot: whose groups are solved for.
+            solver: name of the solver.
+            settings: of the solvers.
+        """
         self._robot = robot
         self.solver = solver
-        """Name of the kind of solver."""
+        """Name of the solver."""
         self._settings = settings
         self._chains: dict[tuple[str, str], SolvedChain] = {}
         self._making = threading.Lock()
@@ -49,17 +57,17 @@ class IkChains:
                 self.find(group, "")
 
     def find(self, group: Group, link: str) -> SolvedChain:
-        """Return the solver that brings ``link`` (empty: the group's tip) to a target.
+        """Return the solver for a link of a group; empty for the group's tip.
 
         Raises:
-            RequestRejected: for a group that is no chain, or a link that it does not move.
+            RequestRejected: a group that is not a chain, or a link that it does not move.
         """
         key = (group.name, link)
         found = self._chains.get(key)
         if found is None:
             with self._making:
                 found = self._chains.get(key) or self._make(group, link)
-                if len(self._chains) >= MOST_CHAINS:
+                if len(self._chains) >= MAX_CHAINS:
                     self._chains.pop(next(iter(self._chains)))
                 self._chains[key] = found
         return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers to MoveIt's kinematics services: messages in, core objects asked, messages out."""
+"""MoveIt's kinematics services: conversion from messages, computation, conversion to messages."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.poses import inverse
 from motion_nodes.model.robot import Group, Robot
 from motion_nodes.nodes.kinematics.ik_chains import IkChains
-from motion_nodes.nodes.planner.solution_checks import (
-    CollisionJudge,
-    Judging,
+from motion_nodes.nodes.kinematics.solution_checks import (
+    CollisionValidity,
+    ValidityFactory,
     all_of,
-    allowed,
-    beyond,
+    constraint_validity,
     supported,
+    violation,
 )
-from motion_nodes.nodes.planner.state_checks import StateChecks, contact_message
+from motion_nodes.nodes.kinematics.state_checks import StateChecks, contact_message
+from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.messages.moveit_messages import (
     RequestRejected,
     fill_robot_state,
@@ -50,20 +51,12 @@ CODES = {
     IkStatus.ITERATION_LIMIT: Codes.NO_IK_SOLUTION,
     IkStatus.REFUSED: Codes.NO_IK_SOLUTION,
 }
-"""MoveIt's code for each way that a search ends."""
-
-
-@dataclass(frozen=True)
-class Present:
-    """The newest measured positions of all joints, or why they are not known."""
-
-    q: Array
-    trouble: str = ""
+"""MoveIt error code by result status."""
 
 
 @dataclass(frozen=True)
 class KinematicsRequests:
-    """What the three services do; handlers may run in several threads at once."""
+    """Implementation of the three services; thread-safe."""
 
     robot: Robot
     kinematics: Kinematics
@@ -71,53 +64,56 @@ class KinematicsRequests:
     frames: RobotFrames
     chains: IkChains
     settings: Callable[[], IkSettings]
-    """The settings now in force."""
-    present: Callable[[], Present]
+    """Returns the current solver settings."""
+    current: CurrentStateMonitor
+    """Current state of the robot."""
     scene: Callable[[RobotState, Array], Scene]
-    """The scene now, with what a request's state attaches; it and where all joints are are given.
-    Raises RequestRejected."""
+    """Returns the planning scene of a request: with the objects that its robot state attaches, and
+    positions of all joints [rad or m], shape (n,). Raises RequestRejected."""
     checks: StateChecks
     scene_note: Callable[[], str]
-    """What a client should know of the scene, if anything."""
+    """Returns a note on the planning scene for clients; may be empty."""
 
     def group(self, name: str) -> Group:
-        """Return a group by name or alias; no name means the only one that has a tip.
+        """Return a group by name or alias; empty for the only one with a tip.
 
         Raises:
-            RequestRejected: when there is none or more than one.
+            RequestRejected: no such group, or several with a tip.
         """
         return requested_group(self.robot, name)
 
     def state(self, given: RobotState, what: str) -> Array:
-        """Return positions of all joints: those given, and the newest measured ones of the rest.
+        """Return the state of a request; measured positions replace missing joints.
+
+        Args:
+            given: robot state in the request.
+            what: its name in error messages.
+
+        Returns:
+            Positions of all joints [rad or m], shape (n,).
 
         Raises:
-            RequestRejected: for a state that cannot be used, or joints of which nothing is known.
+            RequestRejected: an invalid state, or joints that are neither given nor measured.
         """
-        names = self.robot.joint_names
-        values = joint_values(given, names, what)
-        if len(values) == len(names):
-            return np.array([values[name] for name in names])
-        present = self.present()
-        if present.trouble:
-            lacking = ", ".join(name for name in names if name not in values)
-            raise RequestRejected(
-                Codes.INVALID_ROBOT_STATE,
-                f"{what} does not give {lacking}, and the robot's state is not known: "
-                f"{present.trouble}",
-            )
-        return np.array([values.get(name, q) for name, q in zip(names, present.q, strict=True)])
+        return self.current.complete(joint_values(given, self.robot.joint_names, what), what)
 
     def inverse(self, request: Any, response: Any) -> str:
-        """Answer GetPositionIK.ik_request; return a note for the client.
+        """Fill in the response of GetPositionIK.
+
+        Args:
+            request: moveit_msgs/PositionIKRequest.
+            response: of the service.
+
+        Returns:
+            A note for the client; may be empty.
 
         Raises:
-            RequestRejected: for a request that cannot be served.
+            RequestRejected: an invalid request, or no solution.
         """
         if len(request.ik_link_names) > 1 or len(request.pose_stamped_vector) > 1:
             raise RequestRejected(
                 Codes.INVALID_GOAL_CONSTRAINTS,
-                f"{len(request.ik_link_names)} links are asked for at once; give one link and pose",
+                f"{len(request.ik_link_names)} links requested; one link and pose is supported",
             )
         stamped = request.pose_stamped
         link = request.ik_link_name
@@ -128,66 +124,75 @@ class KinematicsRequests:
         link = self.frames.name_of(link) if link else ""
         q = self.state(request.robot_state, "the seed")
         X_FT, note = pose_of(stamped.pose, "the target")
-        X_WT = self.frames.pose(stamped.header.frame_id, q) @ X_FT
+        X_BT = self.frames.pose(stamped.header.frame_id, q) @ X_FT
         timeout = seconds_of(request.timeout, "timeout")
-        everywhere = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
-        judges = [allowed(request.constraints, everywhere)]
+        positions = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
+        factories = [constraint_validity(request.constraints, positions)]
         collisions = None
         if request.avoid_collisions:
-            collisions = self.collisions(group, q, self.scene(request.robot_state, q))
-            judges.append(collisions.judge)
+            collisions = self.collision_validity(group, q, self.scene(request.robot_state, q))
+            factories.append(collisions.check_for)
             note = "; ".join(filter(None, (note, self.scene_note())))
-        result, names = self.solve(group, link, X_WT, q, timeout, all_of(judges))
+        result, names = self.solve(group, link, X_BT, q, timeout, all_of(factories))
         if not result.success:
-            code, words = CODES[result.status], ""
-            if collisions is not None and collisions.refused:
-                # The pose is reached; that time ran out over it is said in the words.
-                code, words = Codes.NO_IK_SOLUTION, collisions.words()
-            raise RequestRejected(code, "; ".join(filter(None, (words, result.reason, note))))
+            code, contacts = CODES[result.status], ""
+            if collisions is not None and collisions.rejected:
+                # The pose is reachable; the text also reports a timeout.
+                code, contacts = Codes.NO_IK_SOLUTION, collisions.describe()
+            raise RequestRejected(code, "; ".join(filter(None, (contacts, result.reason, note))))
         solution = dict(zip(names, result.q.tolist(), strict=True))
-        fill_robot_state(response.solution, everywhere | solution)
+        fill_robot_state(response.solution, positions | solution)
         return note
 
-    def collisions(self, group: Group, q: Array, scene: Scene) -> CollisionJudge:
-        """Return what judges solutions for a group by what they touch."""
+    def collision_validity(self, group: Group, q: Array, scene: Scene) -> CollisionValidity:
+        """Return the collision check of solutions for a group.
+
+        Args:
+            group: that is solved for.
+            q: positions of all joints [rad or m], shape (n,).
+            scene: to check against.
+        """
         checker = self.checks.checker(group.joints, q, scene)
-        return CollisionJudge(checker, self.robot.joint_names, q)
+        return CollisionValidity(checker, self.robot.joint_names, q)
 
     def solve(
         self,
         group: Group,
         link: str,
-        X_WT: Array,
+        X_BT: Array,
         q: Array,
         timeout: float = 0.0,
-        validity: Judging = lambda _: None,
+        validity: ValidityFactory = lambda _: None,
     ) -> tuple[IkResult, tuple[str, ...]]:
-        """Return what the search found and the joints of its ``q``.
+        """Solve inverse kinematics.
 
         Args:
             group: whose joints move.
-            link: frame that is to be at the target; empty: the group's tip.
-            X_WT: target in the robot's base frame, shape (4, 4).
-            q: where all joints are, shape (n,).
-            timeout: [s]; 0 means the parameter's.
-            validity: given the joints of a solution, what else it must fulfil.
+            link: frame to bring to the target; empty for the group's tip.
+            X_BT: target in the robot's base frame, shape (4, 4).
+            q: positions of all joints [rad or m], shape (n,); also the seed.
+            timeout: of the solver [s]; 0 for that of the parameters.
+            validity: makes an additional check of solutions.
+
+        Returns:
+            The result, and the joints of its ``q`` in their order.
 
         Raises:
-            RequestRejected: for a group without a chain, a link that it does not move, or a bad
-                target.
+            RequestRejected: a group that is not a chain, a link that it does not move, or an
+                invalid target.
         """
         chain = self.chains.find(group, link)
-        everywhere = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
+        positions = dict(zip(self.robot.joint_names, q.tolist(), strict=True))
         settings = self.settings()
         if timeout:
             settings = replace(settings, timeout=timeout)
         try:
             result = chain.solver.solve(
                 IkRequest(
-                    target=X_WT,
-                    seed=[everywhere[name] for name in chain.joint_names],
+                    target=X_BT,
+                    seed=[positions[name] for name in chain.joint_names],
                     base_pose=self.kinematics.pose(q, chain.base),
-                    locked={name: everywhere[name] for name in chain.locked},
+                    locked={name: positions[name] for name in chain.locked},
                     validity=validity(chain.joint_names),
                     settings=settings,
                 )
@@ -197,10 +202,15 @@ class KinematicsRequests:
         return result, chain.joint_names
 
     def forward(self, request: Any, response: Any, stamp: Any) -> None:
-        """Answer GetPositionFK.
+        """Fill in the response of GetPositionFK.
+
+        Args:
+            request: of the service.
+            response: of the service.
+            stamp: builtin_interfaces/Time of the poses.
 
         Raises:
-            RequestRejected: for a request that cannot be served.
+            RequestRejected: an invalid request.
         """
         q = self.state(request.robot_state, "the state")
         names = [self.frames.name_of(name) if name else "" for name in request.fk_link_names]
@@ -210,7 +220,7 @@ class KinematicsRequests:
                 raise RequestRejected(Codes.INVALID_LINK_NAME, str(error))
         if not names:
             raise RequestRejected(
-                Codes.INVALID_LINK_NAME, "no links asked for: fill in fk_link_names"
+                Codes.INVALID_LINK_NAME, "no links requested: fill in fk_link_names"
             )
         frame = request.header.frame_id or self.kinematics.base
         X_FB = inverse(self.frames.pose(frame, q))
@@ -221,18 +231,22 @@ class KinematicsRequests:
             response.fk_link_names.append(given)
 
     def valid(self, request: Any, response: Any) -> None:
-        """Answer GetStateValidity: limits, collisions, joint constraints, each by name.
+        """Fill in the response of GetStateValidity: joint limits, collisions, joint constraints.
 
-        With a group, only its limits count, and what it can bring together.
+        With a group, only its joint limits are checked, and pairs whose distance it can change.
+
+        Args:
+            request: of the service.
+            response: of the service.
 
         Raises:
-            RequestRejected: for a state that cannot be used or an unknown group.
+            RequestRejected: an invalid state or an unknown group.
         """
         q = self.state(request.robot_state, "the state")
         names = self.robot.joint_names
-        of_group: tuple[str, ...] = ()
+        group_joints: tuple[str, ...] = ()
         if request.group_name:
-            names = of_group = self.group(request.group_name).joints
+            names = group_joints = self.group(request.group_name).joints
         indices = self.robot.indices(names)
         limits = self.robot.limits.select(names)
         values = dict(zip(names, q[indices].tolist(), strict=True))
@@ -241,23 +255,23 @@ class KinematicsRequests:
             if outside > 0.0:
                 response.contacts.append(_limit_contact(self.robot, name, float(outside)))
         scene = self.scene(request.robot_state, q)
-        for contact in self.checks.checker(of_group, q, scene).exact.explain(q):
+        for contact in self.checks.checker(group_joints, q, scene).exact.explain(q):
             if contact.kind != "limit":
                 response.contacts.append(contact_message(contact, scene, self.kinematics.base))
         for constraint in supported(request.constraints):
-            distance = beyond(constraint, values)
+            distance = violation(constraint, values)
             response.constraint_result.append(
                 ConstraintEvalResult(result=distance <= 0.0, distance=max(distance, 0.0))
             )
         response.valid = not response.contacts and all(
-            outcome.result for outcome in response.constraint_result
+            result.result for result in response.constraint_result
         )
 
 
-def _limit_contact(robot: Robot, joint: str, beyond: float) -> ContactInformation:
-    """Return a violated limit among the contacts, the one place that the answer has for reasons."""
+def _limit_contact(robot: Robot, joint: str, depth: float) -> ContactInformation:
+    """Return a violated joint limit as a contact; the response has no other field for it."""
     return ContactInformation(
         contact_body_1=robot.tree.joint(joint).child,
         contact_body_2=f"limit of {joint}",
-        depth=beyond,
+        depth=depth,
     )

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients ask of the base navigator: from messages to motions in a frame.
+"""Requests of the base navigator: conversion from messages to motions in a fixed frame.
 
-Planning a long path takes a while and is done in the executor; only the start is for the loop.
+Paths are planned in the executor; the loop only starts the motions.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 import time
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -23,129 +22,134 @@ from motion_nodes.base_navigation.planar_pose import Pose2
 from motion_nodes.errors import InvalidCommand, MotionError, did_you_mean
 from motion_nodes.nodes.navigation.navigator_params import NavigatorParams
 from motion_nodes.ros.joint_topics import stamp_ns
-from motion_nodes.ros.messages.planar_messages import frame_of, pose2_from, poses_from
+from motion_nodes.ros.messages.planar_messages import frame_of, pose2_from, pose2_of, poses_from
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.transform_tree import TransformTree
 
 Codes = FollowPathAction.Result
 
 TRANSFORM_WAIT = 0.5
-"""[s] How long a goal waits for the transform of its frame."""
+"""Max time that a goal waits for the transform of its frame [s]."""
 
 DEFAULT_LAW = ("", "FollowPath")
-"""Names under which clients ask for the server's usual law; Nav2's is called FollowPath."""
+"""Values of controller_id for the default tracking law; FollowPath is Nav2's default name."""
 
 
-class Refused(MotionError):
-    """A request that cannot be carried out; ``code`` is the actions' error code."""
+class NavigationRejected(MotionError):
+    """A request that cannot be executed; ``code`` is the error code of the actions."""
 
     def __init__(self, code: int, text: str) -> None:
-        """Keep both."""
+        """Reject with an error code and its description."""
         super().__init__(text)
         self.code = code
 
 
 @dataclass(frozen=True)
-class Plan:
-    """A motion that is ready to begin."""
+class NavigationPlan:
+    """A motion that is ready to start."""
 
     motion: BaseMotion
     path: PlanarPath
-    """The way it will take."""
+    """Planned path."""
     frame: str
-    """Frame of both; it stands still, or drifts against the odometry as a map does."""
+    """Frame of both, which does not move with the base; a map may drift relative to odometry."""
 
 
 @dataclass(frozen=True)
 class NavigationProgress:
-    """How the task under way stands."""
+    """Progress of the active task."""
 
     pose: Pose2
-    """Of the base in the frame of the goal."""
+    """Pose of the base in the frame of the goal."""
     remaining: float
-    """[m]"""
+    """Remaining distance [m]."""
     speed: float
-    """[m/s]"""
+    """Translational speed [m/s]."""
     time_remaining: float
-    """[s]"""
+    """Estimated remaining time [s]."""
 
 
 class NavigationHost(Protocol):
-    """The navigator behind its endpoints."""
+    """The navigator node."""
 
     tree: TransformTree
 
     @property
     def node(self) -> MotionNode[Any]:
-        """The node itself; its parameters are NavigatorParams."""
+        """The node; its parameters are NavigatorParams."""
 
     @property
     def odom_frame(self) -> str:
-        """Frame of the odometry."""
+        """Odometry frame."""
 
     @property
     def base_frame(self) -> str:
-        """Frame of the base."""
+        """Base frame."""
 
     def config(self) -> ApproachConfig:
-        """Return how the base is to be moved."""
+        """Return the configuration of motions."""
 
-    def where(self) -> Pose2:
-        """Return where the base is in the frame of the odometry.
+    def base_pose(self) -> Pose2:
+        """Return the pose of the base in the odometry frame.
 
         Raises:
-            MotionError: that is not known; says why.
+            MotionError: it is unknown; names the reason.
         """
 
-    def begin(self, plan: Plan, label: str) -> NavigationTask:
-        """Start a motion; for use in the loop alone."""
+    def begin(self, plan: NavigationPlan, label: str) -> NavigationTask:
+        """Start a motion; only in the loop."""
 
     def cancel(self, task: NavigationTask) -> None:
-        """Bring the base to rest if it still carries out a task; for use in the loop alone."""
+        """Bring the base to rest if the task is active; only in the loop."""
 
     def progress(self) -> NavigationProgress:
-        """Return how the task under way stands."""
+        """Return the progress of the active task."""
 
     def frame_pose(self, frame: str) -> Pose2:
-        """Return where the frame of the odometry is in another one.
+        """Return the pose of the odometry frame in another frame.
 
         Raises:
-            MotionError: nothing connects them, or nothing newer than transform_timeout.
+            MotionError: no transform, or none newer than transform_timeout.
         """
 
 
-def plan_to_pose(host: NavigationHost, stamped: Any) -> Plan:
-    """Return a motion to the pose of a geometry_msgs/PoseStamped.
+def plan_to_pose(host: NavigationHost, stamped: Any) -> NavigationPlan:
+    """Plan a motion to a geometry_msgs/PoseStamped.
 
     Raises:
-        Refused: says why.
+        NavigationRejected: an invalid goal, or one that cannot be reached.
     """
     try:
         frame = frame_of(stamped, "the goal")
         goal = pose2_from(stamped.pose, "the goal")
     except InvalidCommand as error:
-        raise Refused(Codes.INVALID_PATH, str(error)) from None
+        raise NavigationRejected(Codes.INVALID_PATH, str(error)) from None
     frame, (goal,) = _in_steady_frame(host, frame, [goal], stamped)
     start = _start(host, frame)
     try:
         motion, path = motion_to_pose(start, goal, host.config())
     except InvalidCommand as error:
-        raise Refused(Codes.NO_VALID_CONTROL, str(error)) from None
-    return Plan(motion, path, frame)
+        raise NavigationRejected(Codes.NO_VALID_CONTROL, str(error)) from None
+    return NavigationPlan(motion, path, frame)
 
 
-def plan_along(host: NavigationHost, message: Any, controller_id: str) -> Plan:
-    """Return a motion along a nav_msgs/Path.
+def plan_along(host: NavigationHost, message: Any, controller_id: str) -> NavigationPlan:
+    """Plan a motion along a nav_msgs/Path.
+
+    Args:
+        host: the navigator.
+        message: the path.
+        controller_id: tracking law; empty for that of the parameters.
 
     Raises:
-        Refused: says why.
+        NavigationRejected: an invalid path, or one that cannot be followed.
     """
     config = host.config()
     follow = config.follow
     if controller_id in LAWS:
         follow = dataclasses.replace(follow, law=controller_id)
     elif controller_id not in DEFAULT_LAW:
-        raise Refused(
+        raise NavigationRejected(
             Codes.INVALID_CONTROLLER,
             f"controller_id '{controller_id}' is not known.{did_you_mean(controller_id, LAWS)} "
             "Empty means the parameter tracking_law.",
@@ -159,21 +163,26 @@ def plan_along(host: NavigationHost, message: Any, controller_id: str) -> Plan:
         if tight := motion.too_tight():
             host.node.warn("tight", tight)
     except InvalidCommand as error:
-        raise Refused(Codes.INVALID_PATH, str(error)) from None
-    return Plan(motion, path, frame)
+        raise NavigationRejected(Codes.INVALID_PATH, str(error)) from None
+    return NavigationPlan(motion, path, frame)
 
 
 def check_age(host: NavigationHost, message: Any, what: str) -> None:
-    """Refuse a message that was sent long ago; a stamp of 0 is now.
+    """Validate the age of a message; a stamp of 0 is now.
+
+    Args:
+        host: the navigator.
+        message: with a header.
+        what: its name in error messages.
 
     Raises:
-        Refused: says how old it is.
+        NavigationRejected: it is older than goal_timeout.
     """
     params: NavigatorParams = host.node.params
     stamp = stamp_ns(message)
     age = (host.node.now_ns() - stamp) * 1e-9
     if stamp and age > params.goal_timeout:
-        raise Refused(
+        raise NavigationRejected(
             Codes.INVALID_PATH,
             f"{what} is {age:.1f} s old by its stamp; allowed is goal_timeout, "
             f"{params.goal_timeout:g} s (does its sender use another use_sim_time?)",
@@ -182,18 +191,18 @@ def check_age(host: NavigationHost, message: Any, what: str) -> None:
 
 def _start(host: NavigationHost, frame: str) -> Pose2:
     try:
-        return host.frame_pose(frame).compose(host.where())
+        return host.frame_pose(frame).compose(host.base_pose())
     except MotionError as error:
-        raise Refused(Codes.TF_ERROR, str(error)) from None
+        raise NavigationRejected(Codes.TF_ERROR, str(error)) from None
 
 
 def _in_steady_frame(
     host: NavigationHost, frame: str, poses: list[Pose2], message: Any
 ) -> tuple[str, list[Pose2]]:
-    """Return poses in a frame that does not move with the base: the odometry's for one that does.
+    """Return frame and poses, converted to the odometry frame if theirs moves with the base.
 
     Raises:
-        Refused: for a frame that is not known, or poses that are too old to say where they are now.
+        NavigationRejected: an unknown frame, or a message too old for one that moves.
     """
     if frame == host.odom_frame:
         return frame, poses
@@ -206,25 +215,20 @@ def _in_steady_frame(
 
 
 def _on_the_base(host: NavigationHost, frame: str) -> Pose2 | None:
-    """Return where a frame is on the base; None for one elsewhere, connected with the odometry.
+    """Return the pose of a frame on the base; None for other frames connected to odometry.
 
     Raises:
-        Refused: for a frame that is neither, after having waited for it.
+        NavigationRejected: a frame that is neither, after :data:`TRANSFORM_WAIT`.
     """
     tree, end = host.tree, time.monotonic() + TRANSFORM_WAIT
     while True:
         tree.update()
         try:
             if tree.is_below(frame, host.base_frame):
-                return planar(tree.pose(host.base_frame, frame)[0])
+                return pose2_of(tree.pose(host.base_frame, frame)[0])
             host.frame_pose(frame)
             return None
         except MotionError as error:
             if time.monotonic() > end:
-                raise Refused(Codes.TF_ERROR, str(error)) from None
+                raise NavigationRejected(Codes.TF_ERROR, str(error)) from None
             time.sleep(0.02)
-
-
-def planar(X: Any) -> Pose2:
-    """Return a (4, 4) pose seen from above."""
-    return Pose2(float(X[0, 3]), float(X[1, 3]), math.atan2(float(X[1, 0]), float(X[0, 0])))

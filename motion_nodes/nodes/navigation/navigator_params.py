@@ -1,22 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the base navigator, and what they say to the core."""
+"""Parameters of the base navigator."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from typing import Any
 
-from motion_nodes.base_navigation.approaches import APPROACHES, ApproachConfig, QuinticConfig
-from motion_nodes.base_navigation.follow_path import LAWS, FollowConfig
-from motion_nodes.base_navigation.goal_check import GoalTolerance, ProgressCheck, StoppedCheck
-from motion_nodes.base_navigation.motion_limits import BaseKind, MotionLimits
-from motion_nodes.base_navigation.stanley import SteeringConfig
-from motion_nodes.base_navigation.turn_then_drive import TurnThenDriveConfig
-from motion_nodes.errors import InvalidConfig
-from motion_nodes.model.base_description import AckermannSpec, DifferentialSpec, HolonomicSpec
-from motion_nodes.model.robot import Robot
-from motion_nodes.ros.core_settings import settings_from
+from motion_nodes.base_navigation.approaches import APPROACHES
+from motion_nodes.base_navigation.follow_path import LAWS
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.robot_node import RobotParams
 
@@ -25,7 +15,7 @@ ALL_APPROACHES = tuple(dict.fromkeys(name for names in APPROACHES.values() for n
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NavigatorParams(RobotParams):
-    """Parameters of a base navigator; where Nav2 has a counterpart, the name is Nav2's."""
+    """Parameters of a base navigator, named as in Nav2 where it has a counterpart."""
 
     approach: str = param(
         doc="Motion to a pose goal: straight (turn, drive, turn; a holonomic base moves on "
@@ -137,8 +127,8 @@ class NavigatorParams(RobotParams):
         le=1000.0,
     )
     wheelbase: float = param(
-        doc="Distance from the base frame (at the rear axle) to the front axle; for bases "
-        "without one, distance of the point ahead that stanley tracks the path with.",
+        doc="Distance from the base frame (at the rear axle) to the front axle; for other bases, "
+        "distance of the point ahead of the base frame with which stanley tracks the path.",
         unit="m",
         gt=0.0,
         le=100.0,
@@ -172,9 +162,9 @@ class NavigatorParams(RobotParams):
         le=100.0,
     )  # fmt: skip
     rule_heading_tolerance: float = param(
-        0.05, name="turn_then_drive.heading_tolerance", doc="Heading tolerance: the base turns in "
-        "place while the direction to the goal, or "
-        "at the end the goal heading, differs by more.", unit="rad", gt=0.0, le=3.0,
+        0.05, name="turn_then_drive.heading_tolerance", doc="Max error of the heading (towards the "
+        "goal; at the goal, of the goal) beyond which the base turns in place.",
+        unit="rad", gt=0.0, le=3.0,
     )  # fmt: skip
     rule_position_tolerance: float = param(
         0.04, name="turn_then_drive.position_tolerance", doc="Position tolerance within which the "
@@ -223,125 +213,4 @@ class NavigatorParams(RobotParams):
         gt=0.0,
         le=100.0,
         read_only=True,
-    )
-
-
-def navigator_defaults(robot: Robot) -> dict[str, Any]:
-    """Return what the robot's description says.
-
-    Raises:
-        InvalidConfig: for a robot without wheels.
-    """
-    spec = robot.base
-    if spec is None:
-        raise InvalidConfig(
-            f"robot '{robot.name}' is of kind '{robot.kind}'; it has no base to move"
-        )
-    x, z = spec.linear.x, spec.angular.z
-    speeds = [x.max_velocity]
-    accelerations = [x.max_acceleration]
-    if spec.linear.y is not None:
-        speeds.append(spec.linear.y.max_velocity)
-        accelerations.append(spec.linear.y.max_acceleration)
-    defaults: dict[str, Any] = {
-        "approach": APPROACHES[kind_of(robot)][0],
-        "linear_x_max_velocity": min(speeds),
-        # Braking as gently as speeding up leaves the base's own limits room to help.
-        "linear_x_max_acceleration": min(accelerations),
-        "linear_x_max_deceleration": min(accelerations),
-        "angular_z_max_velocity": z.max_velocity,
-        "angular_z_max_acceleration": z.max_acceleration,
-        "angular_z_max_deceleration": z.max_acceleration,
-        "quintic_velocity": 0.5 * min(speeds),
-        "wheelbase": 0.2,
-        "max_steering_angle": 1.2,
-    }
-    if isinstance(spec, DifferentialSpec):
-        defaults["wheelbase"] = 2.0 * spec.wheel_separation
-    elif isinstance(spec, AckermannSpec):
-        defaults |= {
-            "wheelbase": spec.wheelbase,
-            "max_steering_angle": _steering_angle(robot, spec),
-            # It cannot turn on the spot or aside to put right what the way left over.
-            "xy_goal_tolerance": 0.1,
-            "yaw_goal_tolerance": 0.25,
-        }
-    return defaults
-
-
-def kind_of(robot: Robot) -> BaseKind:
-    """Return the kind of a robot with a base."""
-    if isinstance(robot.base, AckermannSpec):
-        return "ackermann"
-    return "holonomic" if isinstance(robot.base, HolonomicSpec) else "differential"
-
-
-def _steering_angle(robot: Robot, spec: AckermannSpec) -> float:
-    """Return the greatest angle of a car's middle wheel [rad]."""
-    if spec.max_steering_angle is not None:
-        return spec.max_steering_angle
-    indices = robot.indices(spec.steering_joint_names)
-    bounds = [*(-robot.limits.lower[indices]), *robot.limits.upper[indices]]
-    # The inner wheel steers more than the middle one that is meant here.
-    inner = float(min(min(bounds), 1.5))
-    return math.atan(
-        spec.wheelbase / (spec.wheelbase / math.tan(inner) + 0.5 * spec.front_track_width)
-    )
-
-
-def config_from(params: NavigatorParams, kind: BaseKind) -> ApproachConfig:
-    """Return how the core goes to poses and along paths.
-
-    Raises:
-        InvalidConfig: for what does not fit together.
-    """
-    follow = FollowConfig(
-        limits=limits_from(params),
-        steering=SteeringConfig(
-            wheelbase=params.wheelbase,
-            max_steering_angle=params.max_steering_angle,
-            gain=params.stanley_gain,
-            softening=params.stanley_softening,
-            rear_gain=params.rear_axle_gain,
-        ),
-        law=params.tracking_law,
-        tolerance=GoalTolerance(
-            xy=params.xy_goal_tolerance,
-            yaw=params.yaw_goal_tolerance,
-            settle_time=params.settle_time,
-        ),
-        reversing=params.allow_reversing,
-        max_deviation=params.max_deviation,
-    )
-    return ApproachConfig(
-        kind=kind,
-        approach=params.approach,
-        follow=follow,
-        rule=settings_from(params, TurnThenDriveConfig, "rule_"),
-        quintic=settings_from(params, QuinticConfig, "quintic_"),
-    )
-
-
-def limits_from(params: NavigatorParams) -> MotionLimits:
-    """Return the limits of all motion."""
-    return MotionLimits(
-        max_velocity=params.linear_x_max_velocity,
-        max_acceleration=params.linear_x_max_acceleration,
-        max_deceleration=params.linear_x_max_deceleration,
-        max_yaw_velocity=params.angular_z_max_velocity,
-        max_yaw_acceleration=params.angular_z_max_acceleration,
-        max_yaw_deceleration=params.angular_z_max_deceleration,
-        max_lateral_acceleration=params.max_lateral_acceleration,
-    )
-
-
-def checks_from(params: NavigatorParams) -> tuple[StoppedCheck, ProgressCheck]:
-    """Return what counts as standing, and what as getting on."""
-    return (
-        StoppedCheck(linear=params.trans_stopped_velocity, angular=params.rot_stopped_velocity),
-        ProgressCheck(
-            params.required_movement_radius,
-            params.required_movement_angle,
-            params.movement_time_allowance,
-        ),
     )

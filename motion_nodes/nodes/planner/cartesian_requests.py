@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers to compute_cartesian_path: straight lines of a link through waypoints."""
+"""Service compute_cartesian_path: straight lines of a link through waypoints."""
 
 from __future__ import annotations
 
@@ -32,10 +32,19 @@ Codes = MoveItErrorCodes
 def straight_path(
     requests: PlanningRequests, request: Any, response: Any, cancelled: Callable[[], bool]
 ) -> str:
-    """Answer GetCartesianPath; return a note for the client, such as why it ends early.
+    """Fill in the response of GetCartesianPath.
+
+    Args:
+        requests: planning interface of the robot.
+        request: of the service.
+        response: of the service.
+        cancelled: returns whether to stop waiting for the planner's warm-up.
+
+    Returns:
+        A note for the client, such as why the path is incomplete; may be empty.
 
     Raises:
-        RequestRejected: for a request that cannot be served, or a start that cannot be left.
+        RequestRejected: an invalid request or start state.
     """
     requests.await_warm(cancelled)
     group = requests.group(request.group_name)
@@ -58,9 +67,9 @@ def straight_path(
         code = Codes.START_STATE_INVALID if free else Codes.START_STATE_IN_COLLISION
         raise RequestRejected(code, found.reason)
     trajectory = _timed(request, checker, found.path, speed)
-    everywhere = dict(zip(requests.robot.joint_names, q.tolist(), strict=True))
+    positions = dict(zip(requests.robot.joint_names, q.tolist(), strict=True))
     frame = requests.robot.base_frame
-    response.start_state = state_message(everywhere, requests.stamp(), frame)
+    response.start_state = state_message(positions, requests.stamp(), frame)
     response.solution = trajectory_message(trajectory, frame)
     response.fraction = found.fraction
     return "; ".join(filter(None, [found.reason, *context.notes]))
@@ -68,7 +77,7 @@ def straight_path(
 
 def _poses(request: Any, context: GoalContext) -> list[np.ndarray]:
     if not request.waypoints:
-        raise refused("there are no waypoints to go to")
+        raise refused("the request has no waypoints")
     X_BF = context.frames.pose(request.header.frame_id, context.q)
     poses = []
     for number, message in enumerate(request.waypoints, start=1):
@@ -95,14 +104,14 @@ def _options(request: Any) -> CartesianOptions:
 def _timed(
     request: Any, checker: CollisionChecker, path: np.ndarray, speed: tuple[str, float] | None
 ) -> JointTrajectory:
-    """Return the trajectory along a path: a single point where there is nothing to move."""
+    """Return the trajectory along a path; a single point if the path has no length."""
     velocity = scaling(request.max_velocity_scaling_factor, "max_velocity_scaling_factor")
     acceleration = scaling(
         request.max_acceleration_scaling_factor, "max_acceleration_scaling_factor"
     )
     if np.abs(path - path[0]).max() == 0.0:
-        still = np.zeros_like(path[:1])
-        return JointTrajectory(checker.joint_names, np.zeros(1), path[:1], still, still)
+        zero = np.zeros_like(path[:1])
+        return JointTrajectory(checker.joint_names, np.zeros(1), path[:1], zero, zero)
     motion = cartesian_motion(
         checker,
         path,

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The actions of the planner: move_action plans and carries out, execute_trajectory carries out.
+"""MoveGroup and ExecuteTrajectory actions of the planner.
 
-Each goal has a thread of its own, for it mostly waits. What it moves it takes from the motions that
-moved it before; where something comes in its way it stops, plans anew and goes on.
+Each goal runs in its own thread. A new goal preempts running goals that use the same joints. If the
+remaining path becomes blocked, execution stops and, if the goal permits it, is replanned.
 """
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ from moveit_msgs.msg import MoveItErrorCodes
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
-from motion_nodes.nodes.planner.plan_execution import ExecutedMotion, ExecutionResult, Stop
+from motion_nodes.nodes.planner.path_monitor import monitor_plan, monitor_trajectory
 from motion_nodes.nodes.planner.planner_host import PlannerHost
-from motion_nodes.nodes.planner.planning_requests import PlannedMotion, PlanWish
+from motion_nodes.nodes.planner.planning_requests import PlanJob, PlannedMotion
 from motion_nodes.ros import qos
+from motion_nodes.ros.clients.trajectory_execution import (
+    ExecutedMotion,
+    ExecutionResult,
+    StopCause,
+)
 from motion_nodes.ros.concurrency.threaded_action_server import (
     ActionGoal,
     ActionOutcome,
@@ -32,18 +37,18 @@ from motion_nodes.ros.messages.trajectory_messages import seconds
 Codes = MoveItErrorCodes
 
 PLANNING, MONITOR, IDLE, REPLANNING = "PLANNING", "MONITOR", "IDLE", "REPLANNING"
-"""States in feedback; all but the last are MoveIt's own, and that one goes on with why."""
+"""Feedback states. The first three are MoveIt's; REPLANNING is followed by ': <reason>'."""
 
-FAREWELL_TIMEOUT = 2.0
-"""[s] How long a node that is taken down waits for its goals."""
-MOST_DELAY = 60.0
-"""[s] No client waits longer than this between two plans."""
+SHUTDOWN_TIMEOUT = 2.0
+"""Time that a shutdown waits for the results of goals [s]."""
+MAX_REPLAN_DELAY = 60.0
+"""Max delay between two replanning attempts [s]."""
 
 Work = Callable[[ActionGoal, ExecutedMotion], ExecutionResult]
 
 
 class MoveActions:
-    """Serves move_action, execute_trajectory and trajectory_execution_event."""
+    """Serves ``move_action``, ``execute_trajectory`` and ``trajectory_execution_event``."""
 
     def __init__(self, host: PlannerHost) -> None:
         self._host = host
@@ -66,22 +71,22 @@ class MoveActions:
         ]
         node.listen(String, "trajectory_execution_event", qos.REQUESTS, self._on_event)
 
-    def stop(self, who: Stop, words: str = "") -> None:
-        """Stop all that is under way; any thread may call this."""
-        self._host.execution.stop_all(who, words)
+    def stop(self, cause: StopCause, reason: str = "") -> None:
+        """Stop all goals, see :meth:`.ExecutedMotion.stop`; may be called from any thread."""
+        self._host.execution.stop_all(cause, reason)
 
     def finish(self) -> None:
-        """Wait until all goals have their results, and send them; in the executor."""
-        end = time.monotonic() + FAREWELL_TIMEOUT
+        """Wait for the results of stopped goals and send them; in the executor."""
+        end = time.monotonic() + SHUTDOWN_TIMEOUT
         for thread in list(self._threads):
             while thread.is_alive() and time.monotonic() < end:
-                # They hand to the executor, which is here, what the controller is to hear.
+                # The threads cancel controller goals through this executor.
                 self._host.jobs.run()
                 thread.join(0.01)
         self._host.jobs.run()
 
     def destroy(self) -> None:
-        """Take the servers down."""
+        """Destroy the action servers."""
         for server in self._servers:
             server.destroy()
 
@@ -89,7 +94,7 @@ class MoveActions:
 
     def _begin(self, goal: ActionGoal, work: Work) -> None:
         label = f"goal {goal.label}"
-        motion = self._motions[goal] = self._host.execution.enter(label)
+        motion = self._motions[goal] = self._host.execution.add(label)
         thread = threading.Thread(
             target=self._run, args=(goal, motion, work), name=f"motion-{goal.label}", daemon=True
         )
@@ -99,141 +104,144 @@ class MoveActions:
     def _cancel(self, goal: ActionGoal) -> bool:
         motion = self._motions.get(goal)
         if motion is not None:
-            motion.stop(Stop.CLIENT)
+            motion.stop(StopCause.CLIENT)
         return motion is not None
 
     def _on_event(self, message: String) -> None:
         if message.data != "stop":
             self._host.node.get_logger().warning(
-                f"trajectory_execution_event '{message.data}' is not known; 'stop' is"
+                f"unknown trajectory_execution_event '{message.data}'; allowed: stop"
             )
             return
-        count = self._host.execution.stop_all(Stop.EVENT)
-        self._host.node.get_logger().info(f"stop: {count} motions")
+        count = self._host.execution.stop_all(StopCause.EVENT)
+        self._host.node.get_logger().info(f"trajectory_execution_event: stopped {count} motions")
 
     # ---- in a goal's thread
 
     def _run(self, goal: ActionGoal, motion: ExecutedMotion, work: Work) -> None:
         try:
-            ending = work(goal, motion)
-        except RequestRejected as refusal:
-            # Planning that was cancelled does not know by whom.
-            stopped = refusal.code == Codes.PREEMPTED and motion.stopped is not None
-            ending = ExecutionResult(refusal.code, motion.why if stopped else str(refusal))
+            result = work(goal, motion)
+        except RequestRejected as error:
+            # Cancelled planning does not know the cause.
+            stopped = error.code == Codes.PREEMPTED and motion.stopped is not None
+            result = ExecutionResult(error.code, motion.reason if stopped else str(error))
         except Exception:
             self._host.node.get_logger().error(f"{motion.label}:\n{traceback.format_exc()}")
-            ending = ExecutionResult(Codes.CRASH, "a fault of the planner; its log says more")
-        self._host.execution.leave(motion)
+            result = ExecutionResult(Codes.CRASH, "internal error of the planner; see its log")
+        self._host.execution.remove(motion)
         self._motions.pop(goal, None)
-        self._answer(goal, motion, ending)
+        self._send_result(goal, motion, result)
         self._threads.discard(threading.current_thread())
 
-    def _answer(self, goal: ActionGoal, motion: ExecutedMotion, ending: ExecutionResult) -> None:
+    def _send_result(
+        self, goal: ActionGoal, motion: ExecutedMotion, result: ExecutionResult
+    ) -> None:
         node = self._host.node
-        set_code(goal.result.error_code, ending.code, ending.text, node.get_name())
+        set_code(goal.result.error_code, result.code, result.text, node.get_name())
         outcome = ActionOutcome.ABORTED
-        if ending.code == Codes.SUCCESS:
+        if result.code == Codes.SUCCESS:
             outcome = ActionOutcome.SUCCEEDED
-        elif motion.stopped is Stop.CLIENT:
+        elif motion.stopped is StopCause.CLIENT:
             outcome = ActionOutcome.CANCELED
-        if ending.text:
-            node.get_logger().info(f"{motion.label} {outcome.value}: {ending.text}")
+        if result.text:
+            node.get_logger().info(f"{motion.label} {outcome.value}: {result.text}")
         goal.feedback(goal.feedback_type(state=IDLE))
         goal.finish(outcome, goal.result)
 
     def _move(self, goal: ActionGoal, motion: ExecutedMotion) -> ExecutionResult:
-        """Plan, and carry out what was planned."""
+        """Execute a MoveGroup goal."""
         request, options = goal.request.request, goal.request.planning_options
-        _tell(goal, PLANNING)
+        _send_feedback(goal, PLANNING)
         if options.plan_only:
-            wish = PlanWish(request, options.planning_scene_diff)
-            planned = self._plan(goal, motion, wish)
+            planned = self._plan(goal, motion, PlanJob(request, options.planning_scene_diff))
             return ExecutionResult(Codes.SUCCESS, planned.note)
         joints = self._host.requests.group(request.group_name).joints
         self._host.execution.claim(motion, joints)
         self._host.execution.settle(motion)
-        wish = PlanWish(request, options.planning_scene_diff, from_present=True)
-        planned = self._plan(goal, motion, wish)
+        job = PlanJob(request, options.planning_scene_diff, from_current=True)
+        planned = self._plan(goal, motion, job)
         attempts = 0
         if options.replan:
             attempts = options.replan_attempts or self._host.params.replan_attempts
         while True:
-            ending = self._carry_out(goal, motion, planned)
-            if not ending.blocked or attempts <= 0:
-                return ending
-            planned, attempts = self._plan_anew(goal, motion, wish, ending.text, attempts)
+            result = self._execute_plan(goal, motion, planned)
+            if not result.blocked or attempts <= 0:
+                return result
+            planned, attempts = self._replan(goal, motion, job, result.text, attempts)
 
-    def _carry_out(
+    def _execute_plan(
         self, goal: ActionGoal, motion: ExecutedMotion, planned: PlannedMotion
     ) -> ExecutionResult:
-        _tell(goal, MONITOR)
-        watch = self._host.requests.watch(planned)
+        _send_feedback(goal, MONITOR)
+        monitor = monitor_plan(self._host.requests, planned)
         message = planned.trajectory.joint_trajectory
-        ending = self._host.execution.follow(motion, message, watch)
+        result = self._host.execution.execute(motion, message, monitor)
         goal.result.executed_trajectory.joint_trajectory = motion.executed()
-        if ending.code == Codes.SUCCESS:
-            return ExecutionResult(ending.code, planned.note)
-        return ending
+        if result.code == Codes.SUCCESS:
+            return ExecutionResult(result.code, planned.note)
+        return result
 
-    def _plan(self, goal: ActionGoal, motion: ExecutedMotion, wish: PlanWish) -> PlannedMotion:
-        planned = self._host.requests.plan(wish, lambda: motion.stopped is not None)
-        motion.go_on()
+    def _plan(self, goal: ActionGoal, motion: ExecutedMotion, job: PlanJob) -> PlannedMotion:
+        planned = self._host.requests.plan(job, lambda: motion.stopped is not None)
+        motion.raise_if_stopped()
         goal.result.trajectory_start = planned.start
         goal.result.planned_trajectory = planned.trajectory
         goal.result.planning_time += planned.time
         self._host.show(planned)
         return planned
 
-    def _plan_anew(
-        self, goal: ActionGoal, motion: ExecutedMotion, wish: PlanWish, obstacle: str, attempts: int
+    def _replan(
+        self, goal: ActionGoal, motion: ExecutedMotion, job: PlanJob, obstacle: str, attempts: int
     ) -> tuple[PlannedMotion, int]:
-        """Return another plan from where the robot was stopped, and the attempts that are left.
+        """Plan from the state where the robot stopped.
+
+        Returns:
+            The plan, and the number of remaining attempts.
 
         Raises:
-            RequestRejected: there is none.
+            RequestRejected: the last attempt failed, or the motion was stopped.
         """
         options, params = goal.request.planning_options, self._host.params
-        self._host.node.get_logger().info(f"{motion.label}: {obstacle}; planning anew")
+        self._host.node.get_logger().info(f"{motion.label}: {obstacle}; replanning")
         delay = options.replan_delay
-        # The robot has left it.
-        wish.request.start_state.joint_state = JointState()
+        # The robot is no longer at the requested start state.
+        job.request.start_state.joint_state = JointState()
         while True:
             attempts -= 1
-            _tell(goal, f"{REPLANNING}: {obstacle}")
-            motion.pause(min(max(delay, 0.0), MOST_DELAY))
+            _send_feedback(goal, f"{REPLANNING}: {obstacle}")
+            motion.pause(min(max(delay, 0.0), MAX_REPLAN_DELAY))
             self._host.execution.settle(motion)
             try:
-                return self._plan(goal, motion, wish), attempts
-            except RequestRejected as refusal:
-                motion.go_on()
+                return self._plan(goal, motion, job), attempts
+            except RequestRejected as error:
+                motion.raise_if_stopped()
                 if attempts <= 0:
-                    text = f"{obstacle} on the way; planned anew: {refusal}"
-                    raise RequestRejected(refusal.code, text) from None
-            # What blocks may move on.
+                    text = f"remaining path blocked: {obstacle}; replanning failed: {error}"
+                    raise RequestRejected(error.code, text) from None
+            # The obstacle may clear; wait before the next attempt.
             delay = options.replan_delay or params.replan_delay
 
     def _execute(self, goal: ActionGoal, motion: ExecutedMotion) -> ExecutionResult:
-        """Carry out a trajectory that a client brings."""
+        """Execute an ExecuteTrajectory goal."""
         request, params = goal.request, self._host.params
         unknown = [name for name in request.controller_names if name != params.controller]
         if unknown:
             return ExecutionResult(
                 Codes.CONTROL_FAILED,
-                f"controller '{unknown[0]}' is not known here; trajectories are carried out by "
-                f"'{params.controller}', which need not be named",
+                f"unknown controller '{unknown[0]}'; allowed: '{params.controller}', or none",
             )
         trajectory = request.trajectory
         if trajectory.multi_dof_joint_trajectory.points:
-            text = "the trajectory moves joints of several degrees of freedom; there are none"
+            text = "multi_dof_joint_trajectory has points; the robot has no multi-DOF joints"
             return ExecutionResult(Codes.INVALID_MOTION_PLAN, text)
         message = trajectory.joint_trajectory
         self._host.execution.claim(motion, message.joint_names)
         if message.points and seconds(message.points[0].time_from_start) == 0.0:
             self._host.execution.settle(motion)
-        _tell(goal, MONITOR)
-        watch = self._host.requests.watch_free(message)
-        return self._host.execution.follow(motion, message, watch)
+        _send_feedback(goal, MONITOR)
+        monitor = monitor_trajectory(self._host.requests, message)
+        return self._host.execution.execute(motion, message, monitor)
 
 
-def _tell(goal: ActionGoal, state: str) -> None:
+def _send_feedback(goal: ActionGoal, state: str) -> None:
     goal.feedback(goal.feedback_type(state=state))

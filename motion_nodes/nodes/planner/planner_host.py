@@ -1,36 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parts of the planner node ask of it."""
+"""Interface of the planner node for its parts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from motion_nodes.nodes.planner.plan_execution import PlanExecution
 from motion_nodes.nodes.planner.planner_params import RrtPlannerParams
+from motion_nodes.nodes.planner.planning_requests import PlannedMotion, PlanningRequests
+from motion_nodes.ros.clients.trajectory_execution import TrajectoryExecution
 from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
 from motion_nodes.ros.node import MotionNode
 
-if TYPE_CHECKING:
-    from motion_nodes.nodes.planner.planning_requests import PlannedMotion, PlanningRequests
-
 
 class PlannerHost(Protocol):
-    """The planner behind its endpoints."""
+    """The planner node."""
 
     jobs: ExecutorJobs
-    """Work for the node's executor."""
-    execution: PlanExecution
-    """What moves the robot."""
+    """Jobs for the node's executor."""
+    execution: TrajectoryExecution
+    """Execution of trajectories."""
     requests: PlanningRequests
-    """What plans."""
+    """Planning."""
 
     @property
     def node(self) -> MotionNode[Any]:
-        """The node itself."""
+        """The node."""
 
     @property
     def params(self) -> RrtPlannerParams:
-        """The parameters now in force."""
+        """Current parameters."""
 
     def show(self, planned: PlannedMotion) -> None:
-        """Publish a plan for displays."""
+        """Publish a plan for display."""

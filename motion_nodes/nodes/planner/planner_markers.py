@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans and collision spheres as markers, for RViz, Foxglove and the like."""
+"""Markers of plans and collision spheres, for RViz, Foxglove and similar tools."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.tree import Array
-from motion_nodes.nodes.planner.planner_state import PlannerState
 from motion_nodes.nodes.planner.planning_requests import PlannedMotion
 from motion_nodes.ros import qos
+from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
 from motion_nodes.ros.messages.markers import Markers
 from motion_nodes.ros.node import MotionNode
 from motion_nodes.scene.checker import CollisionChecker
 from motion_nodes.scene.scene import Scene
 
-MOST_NODES = 3000
-"""Of a search tree that are shown."""
+MAX_NODES = 3000
+"""Max number of nodes of a search tree in a message."""
 SPHERE_PERIOD = 0.2
-"""[s] Between two messages of spheres."""
+"""Publish period of the collision spheres [s]."""
 
 
 class PlannerMarkers:
-    """Publishes ``~/markers`` for each plan, and ``~/collision_spheres`` while somebody looks."""
+    """Publishes ``~/markers`` of each plan, and ``~/collision_spheres`` while subscribed."""
 
     def __init__(
         self,
         node: MotionNode[Any],
         kinematics: Kinematics,
-        state: PlannerState,
+        state: CurrentStateMonitor,
         frame: str,
     ) -> None:
-        """Advertise.
+        """Create the publishers.
 
         Args:
-            node: that publishes.
-            kinematics: of all joints of the robot, relative to its base.
-            state: the robot as it is measured.
-            frame: the base on /tf.
+            node: whose topics these are.
+            kinematics: of all joints, relative to the base frame.
+            state: current state of the robot.
+            frame: name of the base frame on /tf.
         """
         self._node = node
         self._kinematics = kinematics
@@ -52,42 +52,42 @@ class PlannerMarkers:
         self._due = 0.0
 
     def show(self, planned: PlannedMotion) -> None:
-        """Publish the way of the tip along a plan, and along the trees that were searched."""
+        """Publish the tip's path of a plan and of its search tree."""
         if planned.group.tip is None:
             return
         points = planned.trajectory.joint_trajectory.points
-        places = self._places(planned, np.array([point.positions for point in points]))
+        positions = self._tip_positions(planned, np.array([point.positions for point in points]))
         markers = self._markers()
-        markers.line("path", places)
-        markers.dots("ends", places[[0, -1]])
+        markers.line("path", positions)
+        markers.dots("ends", positions[[0, -1]])
         if planned.tree is not None and self._plans.get_subscription_count():
-            # A parent comes before its children, so that the first nodes are a tree, too.
-            nodes = planned.tree.nodes[:MOST_NODES]
+            # Parents precede their children, so any number of leading nodes is a tree.
+            nodes = planned.tree.nodes[:MAX_NODES]
             parents = planned.tree.parents[: len(nodes)].tolist()
-            markers.tree("tree", self._places(planned, nodes), parents)
+            markers.tree("tree", self._tip_positions(planned, nodes), parents)
         self._plans.publish(markers.message)
 
-    def _places(self, planned: PlannedMotion, way: Array) -> Array:
-        """Return where the tip is, for the joints of the group, shape (m, 3)."""
+    def _tip_positions(self, planned: PlannedMotion, path: Array) -> Array:
+        """Return positions of the tip [m], shape (m, 3), at the group's configurations (m, n)."""
         assert planned.group.tip is not None
-        Q = np.tile(planned.q, (len(way), 1))
-        Q[:, planned.group.indices] = way
+        Q = np.tile(planned.q, (len(path), 1))
+        Q[:, planned.group.indices] = path
         poses = self._kinematics.pose_batch(Q, planned.group.tip)
         return np.ascontiguousarray(poses[:, :3, 3])
 
     def tick(self, checker: CollisionChecker, scene: Scene) -> None:
-        """Publish the spheres that stand for the robot and what it carries, where it is now.
+        """Publish the collision spheres of the robot and its attached objects, if due.
 
         Args:
-            checker: of all joints; nobody else uses it.
-            scene: the scene now.
+            checker: of all joints, for the exclusive use of this method.
+            scene: current planning scene.
         """
         now = time.monotonic()
         if now < self._due or not self._spheres.get_subscription_count():
             return
         self._due = now + SPHERE_PERIOD
-        q, trouble = self._state.newest()
-        if trouble:
+        q, fault = self._state.newest()
+        if fault:
             return
         checker.set_scene(scene)
         spheres = checker.sphere_positions(q)

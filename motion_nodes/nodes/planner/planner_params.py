@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the planner node; the words are MoveIt's where it has them."""
+"""Parameters of the planner node, named as in MoveIt where it has them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RrtPlannerParams(FramedParams):
 
     update_rate: float = param(
         50.0,
-        doc="Rate at which the scene is brought up to date.",
+        doc="Update rate of the planning scene.",
         unit="Hz",
         gt=0.0,
         le=200.0,
@@ -78,13 +78,13 @@ class RrtPlannerParams(FramedParams):
     recovery: bool = param(
         True,
         name="recovery.enabled",
-        doc="Plans from a start in a shallow collision or slightly outside joint limits leave it "
-        "slowly first; else they are refused.",
+        doc="Recover slowly from start states in shallow collision or slightly outside joint "
+        "limits; false: reject them.",
     )
     recovery_max_depth: float = param(
         0.03,
         name="recovery.max_depth",
-        doc="Max depth of a collision that is recovered from.",
+        doc="Max penetration depth from which a recovery starts.",
         unit="m",
         gt=0.0,
         le=0.2,
@@ -92,7 +92,7 @@ class RrtPlannerParams(FramedParams):
     recovery_max_limit_violation: float = param(
         0.1,
         name="recovery.max_limit_violation",
-        doc="Max distance outside its limits from which a joint is recovered.",
+        doc="Max distance of a joint outside its limits from which a recovery starts.",
         unit="rad or m",
         gt=0.0,
         le=1.0,
@@ -100,7 +100,7 @@ class RrtPlannerParams(FramedParams):
     recovery_margin: float = param(
         0.002,
         name="recovery.margin",
-        doc="Distance from everything at the end of a recovery, where there is room for it.",
+        doc="Clearance at the end of a recovery, where the surroundings permit it.",
         unit="m",
         gt=0.0,
         le=0.1,
@@ -122,7 +122,7 @@ class RrtPlannerParams(FramedParams):
     recovery_timeout: float = param(
         3.0,
         name="recovery.timeout",
-        doc="Max duration of the search for a recovery.",
+        doc="Timeout of the search for a recovery.",
         unit="s",
         gt=0.0,
         le=60.0,
@@ -146,12 +146,12 @@ class RrtPlannerParams(FramedParams):
     )
     floor: bool = param(
         False,
-        doc="The planning scene holds the floor from the start, as the object 'floor'.",
+        doc="Add the floor to the planning scene, as object 'floor'.",
         read_only=True,
     )
     floor_height: float = param(
         0.0,
-        doc="Height of the floor in the world, in which root links of arms stand at z = 0.",
+        doc="Height of the floor in the world frame, in which root links of arms are at z = 0.",
         unit="m",
         ge=-100.0,
         le=100.0,
@@ -159,7 +159,7 @@ class RrtPlannerParams(FramedParams):
     )
     cell: tuple[str, ...] = param(
         (),
-        doc="The robots of the cell, this one among them, each as [NAMESPACE:=]ROBOT[@X,Y,YAW]; "
-        "fixed parts of other arms are in the planning scene from the start.",
+        doc="Robots of the cell, including this one, each as [NAMESPACE:=]ROBOT[@X,Y,YAW]; fixed "
+        "parts of the other arms are added to the planning scene.",
         read_only=True,
     )

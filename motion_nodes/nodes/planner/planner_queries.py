@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which planners there are, and their settings, as RViz's panel asks for them."""
+"""Services for the available planners and their settings, used by RViz's MotionPlanning panel."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from motion_nodes.ros.concurrency.service_threads import ServiceThreads
 from motion_nodes.ros.messages.moveit_messages import RequestRejected
 
 PIPELINE = "motion_nodes"
-"""Name of the one planning pipeline."""
+"""Name of the planning pipeline."""
 
 
 class PlannerQueries:
-    """Serves query_planner_interface, get_planner_params and set_planner_params."""
+    """Serves ``query_planner_interface``, ``get_planner_params`` and ``set_planner_params``."""
 
     def __init__(self, host: PlannerHost, threads: ServiceThreads) -> None:
         self._host = host
@@ -39,15 +39,15 @@ class PlannerQueries:
         return response
 
     def _get(self, request: Any, response: Any) -> Any:
-        """Answer with nothing for a planner without settings, as MoveIt does for unknown ones."""
+        """Respond with no settings for an unknown planner or group, like MoveIt."""
         try:
-            planner, group = self._meant(request)
-            words = self._host.requests.settings.words(planner, group)
+            planner, group = self._planner_and_group(request)
+            settings = self._host.requests.settings.words(planner, group)
         except MotionError as error:
             self._host.node.warn("get_planner_params", f"get_planner_params: {error}")
             return response
-        response.params.keys, response.params.values = list(words), list(words.values())
-        response.params.descriptions = [""] * len(words)
+        response.params.keys, response.params.values = list(settings), list(settings.values())
+        response.params.descriptions = [""] * len(settings)
         return response
 
     def _set(self, request: Any, response: Any) -> Any:
@@ -55,18 +55,18 @@ class PlannerQueries:
         try:
             if len(params.keys) != len(params.values):
                 raise InvalidConfig(f"{len(params.keys)} keys and {len(params.values)} values")
-            planner, group = self._meant(request)
+            planner, group = self._planner_and_group(request)
             values = dict(zip(params.keys, params.values, strict=True))
             self._host.requests.settings.set(planner, group, values, request.replace)
         except MotionError as error:
             self._host.node.warn("set_planner_params", f"set_planner_params: {error}")
         return response
 
-    def _meant(self, request: Any) -> tuple[str, str]:
-        """Return planner and group of a request.
+    def _planner_and_group(self, request: Any) -> tuple[str, str]:
+        """Return the names of planner and group in a request.
 
         Raises:
-            MotionError: there is no such planner or group.
+            InvalidConfig: no such planner or group.
         """
         name, note = find_planner(request.planner_config or self._host.params.planner)
         if note:
@@ -75,5 +75,5 @@ class PlannerQueries:
             return name, ""
         try:
             return name, self._host.requests.group(request.group).name
-        except RequestRejected as refusal:
-            raise InvalidConfig(str(refusal)) from None
+        except RequestRejected as error:
+            raise InvalidConfig(str(error)) from None

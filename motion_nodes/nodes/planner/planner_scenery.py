@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scenery of a planner's scene, as its parameters describe the cell."""
+"""Scenery of a planning scene, from the parameters that describe the cell."""
 
 from __future__ import annotations
 
@@ -14,20 +14,23 @@ from motion_nodes.scene.scenery import Scenery, floor_of, joined, neighbours_of
 def scenery_for(
     robot: Robot, namespace: str, params: RrtPlannerParams
 ) -> tuple[Scenery, list[str]]:
-    """Return the floor and the fixed parts of other arms, and in words what was left out.
+    """Return the floor and the fixed parts of other arms.
 
     Args:
-        robot: that the planner plans for.
-        namespace: of the planner; the robot of this namespace in the cell is its own.
+        robot: of the planner.
+        namespace: of the planner, which identifies its robot in the cell.
         params: of the planner.
 
+    Returns:
+        The scenery, and notes on omitted parts.
+
     Raises:
-        InvalidConfig: for a cell that cannot be read, or a height that is not finite.
-        RobotNotFound: for a robot of the cell that there is not.
+        InvalidConfig: a cell that cannot be parsed, or a height that is not finite.
+        RobotNotFound: an unknown robot in the cell.
     """
     places = {p.namespace: p for p in parse_placements(params.cell)} if params.cell else {}
     own = namespace.strip("/")
-    # A wheeled robot stands on the floor, wherever that is.
+    # A wheeled robot is always on the floor, whatever its height in the world.
     height = params.floor_height if robot.base is None else -root_height(robot)
     floor = floor_of(robot, height) if params.floor else Scenery()
     if own not in places:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planning scene of a robot: the part of a node that owns it and tells others of it.
+"""Planning scene of a robot: changed by MoveIt's topics and services, published for other nodes.
 
-Clients change it by MoveIt's topics and services; other nodes and RViz follow it on
-``monitored_planning_scene``. Frames are the robot's, /tf's and objects'; everything is kept in the
-robot's base frame.
+Other nodes and RViz follow it on ``monitored_planning_scene``. Poses may be given in frames of the
+robot, of /tf and of objects, and are stored in the robot's base frame.
 """
 
 from __future__ import annotations
@@ -46,14 +45,14 @@ from motion_nodes.scene.scene import Scene, difference
 from motion_nodes.scene.scenery import Scenery
 from motion_nodes.scene.world import World
 
-STILL = 1e-4
-"""[rad or m] Joints that moved by less are not told anew."""
-REMINDER = 1.0
-"""[s] After so long a state is told even of a robot that stands, for those who came late."""
+MOTION_THRESHOLD = 1e-4
+"""Min joint motion after which the robot state is published again [rad or m]."""
+REPUBLISH_PERIOD = 1.0
+"""Publish period of the state of a robot at rest, for late subscribers [s]."""
 
 
 class PlanningSceneOwner:
-    """Keeps a robot's scene; its methods may be called from several threads."""
+    """Owns the planning scene of a robot; thread-safe."""
 
     def __init__(
         self,
@@ -65,30 +64,31 @@ class PlanningSceneOwner:
         state_rate: Callable[[], float],
         scenery: Scenery | None = None,
     ) -> None:
-        """Subscribe and advertise; :meth:`serve` the services, :meth:`announce` when active.
+        """Create the topics; :meth:`serve` adds the services, :meth:`announce` publishes.
 
         Args:
             node: whose endpoints these are.
-            robot: what the scene is around.
+            robot: of the scene.
             kinematics: of all its joints, relative to its base frame.
-            frames: the robot's links and /tf.
-            newest: returns where all joints are, shape (n,), and why that is not known or nothing.
-            state_rate: how often the robot's state is told while it moves [Hz].
-            scenery: what the scene holds from the start; only a removal by name removes it.
+            frames: of the robot and /tf.
+            newest: returns positions of all joints [rad or m], shape (n,), and why they are
+                unknown; empty if they are known.
+            state_rate: returns the publish rate of the robot state during motion [Hz].
+            scenery: objects present from the start, which are removed only by name.
         """
         self._node = node
         self._robot = robot
         self._newest = newest
         self._state_rate = state_rate
-        # A name of its own, by which those who follow know an owner that started anew.
+        # Unique, so that followers recognize a restarted owner.
         name = f"{robot.tree.name}_{secrets.token_hex(4)}"
         scene_frames = SceneFrames(kinematics, frames, self._positions)
         scenery = scenery or Scenery()
         self.messages = SceneMessages(robot, scene_frames, name, scenery)
         self.world = World(scenery.scene())
-        """The scene, and ways to change it from this process."""
+        """Current scene, and its interface for changes in this process."""
         self._lock = threading.RLock()
-        # Not by node.poll: what came before the node was active counts here.
+        # Not node.poll, which drops messages from before the activation.
         self._topics = [
             PolledSubscription(node, kind, name, profile)
             for kind, name, profile in (
@@ -99,73 +99,74 @@ class PlanningSceneOwner:
             )
         ]
         self._arrivals, self._early = Arrivals(self._topics), EarlyAttachments()
-        self._told = self.world.scene
-        self._told_positions: Array = np.full(len(robot.joint_names), np.nan)
-        self._told_at = -np.inf
+        self._published = self.world.scene
+        self._published_positions: Array = np.full(len(robot.joint_names), np.nan)
+        self._published_at = -np.inf
         self._monitored = node.advertise(PlanningScene, "monitored_planning_scene", qos.SCENES)
         self._semantic = node.advertise(String, "robot_description_semantic", qos.LATCHED)
 
     @property
     def scene(self) -> Scene:
-        """The scene now, with everything that has come."""
+        """Current scene, with all received changes."""
         self.update()
         return self.world.scene
 
     def serve(self, threads: ServiceThreads) -> None:
-        """Offer the services."""
+        """Add the services."""
         profile = qos.ACTION_REQUESTS
         threads.serve(GetPlanningScene, "get_planning_scene", self._get, profile)
         threads.serve(ApplyPlanningScene, "apply_planning_scene", self._apply, profile)
         threads.serve(Empty, "clear_octomap", self._clear_octomap, profile)
 
     def announce(self) -> None:
-        """Tell everything once; the node is active now."""
+        """Publish the whole scene; on activation."""
         self._semantic.publish(String(data=srdf(self._robot, self.messages.never_checked)))
         with self._lock:
-            self._told = self.world.scene
-            self._monitored.publish(self.messages.message(self._told, self._joints()))
+            self._published = self.world.scene
+            self._monitored.publish(self.messages.message(self._published, self._joints()))
 
     def tick(self) -> None:
-        """Take what has come, and tell of it and of the robot's state; in the node's loop."""
+        """Apply received changes, publish them and the robot state; in the node's loop."""
         self.update()
-        positions, trouble = self._newest()
-        age = time.monotonic() - self._told_at
-        moved = not np.abs(positions - self._told_positions).max(initial=0.0) < STILL
-        if trouble or age < (1.0 / self._state_rate() if moved else REMINDER):
+        positions, fault = self._newest()
+        age = time.monotonic() - self._published_at
+        motion = np.abs(positions - self._published_positions).max(initial=0.0)
+        at_rest = motion < MOTION_THRESHOLD
+        if fault or age < (REPUBLISH_PERIOD if at_rest else 1.0 / self._state_rate()):
             return
-        self._told_positions, self._told_at = positions, time.monotonic()
+        self._published_positions, self._published_at = positions, time.monotonic()
         message = self.messages.state_message(self._named(positions))
         message.robot_state.joint_state.header.stamp = self._node.get_clock().now().to_msg()
         with self._lock:
             self._monitored.publish(message)
 
     def update(self) -> None:
-        """Take what the topics brought, in the order in which it came, and tell of changes."""
+        """Apply the received messages in order of arrival, and publish the changes."""
         with self._lock:
-            came = self._arrivals.take()
-            if came:
-                self._change(*came)
-            given_up = self._early.given_up()
-            if given_up:
-                self._change(*given_up, waiting=False)  # which refuses them in words
-            self._tell()
+            received = self._arrivals.take()
+            if received:
+                self._change(*received)
+            expired = self._early.given_up()
+            if expired:
+                self._change(*expired, waiting=False)  # which rejects them
+            self._publish_changes()
 
     def scene_with(self, change: PlanningScene, state: RobotState | None = None) -> Scene:
-        """Return the scene with what a request wants to be another for itself alone.
+        """Return the scene of a request.
 
-        Both are taken as changes, however they are marked: clients fill in joint positions and do
-        not mean that what the robot carries is gone.
+        Both arguments are applied as differences, however they are marked: clients that fill in
+        joint positions do not mean to detach what the robot holds.
 
         Args:
-            change: the request's scene.
-            state: the request's start state, for what it attaches.
+            change: planning scene of the request.
+            state: start state of the request, whose attached objects are added.
 
         Raises:
-            RequestRejected: for what cannot be carried out.
+            RequestRejected: an invalid change.
         """
         change.is_diff = change.robot_state.is_diff = True
-        carried = [] if state is None else state.attached_collision_objects
-        scene, findings = self.messages.apply(self.scene, change, *carried)
+        attached = [] if state is None else state.attached_collision_objects
+        scene, findings = self.messages.apply(self.scene, change, *attached)
         for text in findings.warnings:
             self._node.warn("scene of a request", f"scene of a request: {text}")
         if findings.refused:
@@ -176,52 +177,52 @@ class PlanningSceneOwner:
         return scene
 
     def diagnose(self, report: Report) -> None:
-        """Say how much there is."""
+        """Report the number of objects."""
         scene = self.world.scene
         report.value("objects", len(scene.objects))
         report.value("attached objects", len(scene.attached))
         report.value("scene revision", scene.revision)
 
     def destroy(self) -> None:
-        """Unsubscribe; publishers end with the node's configuration."""
+        """Destroy the subscriptions; the node destroys its publishers."""
         for topic in self._topics:
             topic.destroy()
 
     # ---- inside
 
     def _positions(self) -> Array:
-        positions, trouble = self._newest()
-        if trouble:
-            raise MotionError(f"where the robot is, is not known: {trouble}")
+        positions, fault = self._newest()
+        if fault:
+            raise MotionError(f"the robot's state is not known: {fault}")
         return positions
 
     def _named(self, positions: Array) -> dict[str, float]:
         return dict(zip(self._robot.joint_names, positions.tolist(), strict=True))
 
     def _joints(self) -> dict[str, float]:
-        positions, trouble = self._newest()
-        return {} if trouble else self._named(positions)
+        positions, fault = self._newest()
+        return {} if fault else self._named(positions)
 
     def _change(self, *messages: Any, waiting: bool = True) -> SceneWarnings:
-        """Carry out messages; with the lock held."""
+        """Apply messages; with the lock held."""
         before = self.world.scene
         early = self._early if waiting else None
         after, findings = self.messages.apply(before, *messages, early=early)
         if after is not before:
             self.world.replace(after)
         for text in findings.refused:
-            self._node.warn("scene", f"planning scene: refused: {text}")
+            self._node.warn("scene", f"planning scene: rejected: {text}")
         for text in findings.warnings:
             self._node.warn("scene", f"planning scene: {text}")
         return findings
 
-    def _tell(self) -> None:
-        """Publish what is another than what was told before; with the lock held."""
+    def _publish_changes(self) -> None:
+        """Publish the difference from the last published scene; with the lock held."""
         scene = self.world.scene
-        if scene is self._told:
+        if scene is self._published:
             return
-        diff = difference(self._told, scene)
-        self._told = scene
+        diff = difference(self._published, scene)
+        self._published = scene
         if not diff.empty and self._node.active:
             self._monitored.publish(self.messages.diff_message(scene, diff))
 
@@ -235,9 +236,9 @@ class PlanningSceneOwner:
         with self._lock:
             self.update()
             response.success = self._change(request.scene).success
-            self._tell()
+            self._publish_changes()
         return response
 
     def _clear_octomap(self, request: Any, response: Any) -> Any:
-        """Answer those who wait for it: there is no octomap."""
+        """Respond without an effect: there is no octomap."""
         return response

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tells the reactive policy where to go: targets, postures, and MoveIt Servo's commands."""
+"""Inputs of the reactive policy: targets, postures, and MoveIt Servo's commands."""
 
 from __future__ import annotations
 
@@ -29,24 +29,27 @@ from motion_nodes.ros.robot_frames import RobotFrames
 
 Types = ServoCommandType.Request
 SILENT_AFTER, SILENT_PERIOD = 0.5, 0.015
-"""[s] A topic without a message for so long is silent; between two looks at those that are."""
+"""Time without a message after which a topic is silent, and poll period of silent topics [s]."""
 INPUT_PAUSE = 0.5
-"""[s] Once the joints were taken from the policy, a topic counts again after so long a silence."""
+"""Pause after which a topic is accepted again after the preemption of the policy [s]."""
 SERVO_NAMES = {Types.JOINT_JOG: "joint jog", Types.TWIST: "twist", Types.POSE: "pose"}
 
 
 @dataclass
 class _Input:
+    """A topic."""
+
     topic: PolledSubscription[Any]
-    take: Callable[[Any, float], None]
+    accept: Callable[[Any, float], None]
+    """Applies a message with its time [s]; raises MotionError for an invalid one."""
     servo_type: int | None
-    """Kind of command where it is one of MoveIt Servo's."""
-    waiting: Any = None
-    """A message whose frame is being looked for."""
+    """Command type of MoveIt Servo; None for other topics."""
+    pending: Any = None
+    """Message that waits for the transform of its frame."""
     sent: float = -math.inf
-    """When the last message was sent [s], by its publisher's clock."""
+    """Send time of the last message, by its publisher's clock [s]."""
     held_off: bool = False
-    """Whether its stream lost the joints, and does not count until it pauses."""
+    """Whether the topic is ignored until it pauses."""
 
     @property
     def name(self) -> str:
@@ -55,7 +58,7 @@ class _Input:
 
 
 class PolicyInputs:
-    """Takes what came, once per tick, and hands it to the follower."""
+    """Subscriptions of the policy's inputs, read once per cycle."""
 
     def __init__(
         self,
@@ -65,138 +68,143 @@ class PolicyInputs:
         positions: Callable[[], Array | None],
         transforms_ready: Callable[[], bool],
     ) -> None:
-        """Subscribe ``node``.
+        """Subscribe.
 
         Args:
-            node: whose parameters say what counts.
-            follower: who is told.
-            frames: that targets and twists may be given in.
-            positions: where all joints are, None where that is not known.
-            transforms_ready: whether /tf can be asked now; a message waits until it can.
+            node: the policy node.
+            follower: receives the commands.
+            frames: of the robot and /tf.
+            positions: returns positions of all joints [rad or m], shape (n,); None if unknown.
+            transforms_ready: requests transforms and returns whether they are available; messages
+                wait until they are.
         """
         self._node, self._follower = node, follower
         self._frames, self._positions = frames, positions
         self._transforms_ready = transforms_ready
         self._inputs = [
-            _Input(node.poll(kind, topic), take, servo_type)
-            for kind, topic, take, servo_type in (
-                (JointState, "~/posture", self._take_posture, None),
-                (PoseStamped, "~/reference", self._take_pose, None),
-                (PoseStamped, "servo_node/pose_target_cmds", self._take_pose, Types.POSE),
-                (TwistStamped, "servo_node/delta_twist_cmds", self._take_twist, Types.TWIST),
-                (JointJog, "servo_node/delta_joint_cmds", self._take_jog, Types.JOINT_JOG),
+            _Input(node.poll(kind, topic), accept, servo_type)
+            for kind, topic, accept, servo_type in (
+                (JointState, "~/posture", self._accept_posture, None),
+                (PoseStamped, "~/reference", self._accept_pose, None),
+                (PoseStamped, "servo_node/pose_target_cmds", self._accept_pose, Types.POSE),
+                (TwistStamped, "servo_node/delta_twist_cmds", self._accept_twist, Types.TWIST),
+                (JointJog, "servo_node/delta_joint_cmds", self._accept_jog, Types.JOINT_JOG),
             )
         ]
-        self._look_at = 0.0
+        self._poll_silent_at = 0.0
         self.servo_on = True
-        """Whether MoveIt Servo's commands count: between start_servo and stop_servo."""
+        """Whether Servo commands are accepted: between start_servo and stop_servo."""
         self.servo_paused = False
-        """Whether pause_servo holds."""
+        """Whether pause_servo is set."""
         self.servo_type: int | None = None
-        """The only type of its commands that counts; None: all."""
+        """Accepted type of Servo commands; None for all."""
         self.refused = 0
-        """How many messages were refused."""
+        """Number of rejected messages."""
 
     @property
     def count(self) -> int:
-        """How many messages came."""
-        return sum(each.topic.count for each in self._inputs)
+        """Number of received messages."""
+        return sum(source.topic.count for source in self._inputs)
 
     def take(self, now: float) -> None:
-        """Take the newest of each; ``now`` is ROS time [s].
+        """Apply the newest message of each topic.
 
-        Silent topics are looked at less often: five looks cost as much as a tenth of a step.
-        """
-        wall = time.monotonic()
-        look = wall >= self._look_at
-        if look:
-            self._look_at = wall + SILENT_PERIOD
-        for each in self._inputs:
-            heard = each.topic.arrived
-            if look or each.waiting is not None or (heard and wall - heard < SILENT_AFTER):
-                self._hand(each, now)
-
-    def hold_off(self, *, drop: bool = False) -> None:
-        """Ignore what is streamed now until it pauses: somebody else has the joints.
+        Silent topics are polled less often: polling all five costs a tenth of a policy step.
 
         Args:
-            drop: also ignore what waits to be taken, though it may be no stream.
+            now: ROS time [s].
         """
-        for each in self._inputs:
-            each.waiting, each.held_off = None, True
-            if drop and each.topic.newest() is not None:
-                each.sent = each.topic.sent
+        wall = time.monotonic()
+        poll_all = wall >= self._poll_silent_at
+        if poll_all:
+            self._poll_silent_at = wall + SILENT_PERIOD
+        for source in self._inputs:
+            arrived = source.topic.arrived
+            active = arrived and wall - arrived < SILENT_AFTER
+            if poll_all or source.pending is not None or active:
+                self._read(source, now)
 
-    def count_again(self) -> None:
-        """Let everything count at once."""
-        for each in self._inputs:
-            each.held_off = False
+    def hold_off(self, *, drop: bool = False) -> None:
+        """Ignore current streams until they pause, after a preemption or stop.
 
-    def _hand(self, each: _Input, now: float) -> None:
-        new = each.topic.newest()
-        message, each.waiting = new or each.waiting, None
+        Args:
+            drop: also ignore messages that are already received.
+        """
+        for source in self._inputs:
+            source.pending, source.held_off = None, True
+            if drop and source.topic.newest() is not None:
+                source.sent = source.topic.sent
+
+    def accept_all(self) -> None:
+        """Accept all topics again."""
+        for source in self._inputs:
+            source.held_off = False
+
+    def _read(self, source: _Input, now: float) -> None:
+        new = source.topic.newest()
+        message, source.pending = new or source.pending, None
         if message is None:
             return
-        if new is not None and self._is_held_off(each):
+        if new is not None and self._is_held_off(source):
             return
         node, params = self._node, self._node.params
         try:
             if node.stop_reason:
                 raise InvalidCommand(node.stop_reason)
-            if each.servo_type is not None:
-                self._refuse_servo(each.servo_type)
-            servo = each.servo_type in (Types.TWIST, Types.JOINT_JOG)
+            if source.servo_type is not None:
+                self._check_servo(source.servo_type)
+            servo = source.servo_type in (Types.TWIST, Types.JOINT_JOG)
             timeout = params.servo_timeout if servo else params.command_timeout
-            given, warning = command_time(stamp_ns(message) * 1e-9, now, timeout)
+            stamp, warning = command_time(stamp_ns(message) * 1e-9, now, timeout)
             if warning:
-                node.warn(f"{each.name} stamp", f"{each.name}: {warning}")
-            if given is None:
+                node.warn(f"{source.name} stamp", f"{source.name}: {warning}")
+            if stamp is None:
                 self.refused += 1
             else:
-                each.take(message, given)
-        except _NotYet:
-            each.waiting = message
+                source.accept(message, stamp)
+        except _TransformPending:
+            source.pending = message
         except MotionError as error:
             self.refused += 1
-            node.warn(each.name, f"{each.name} refused, nothing changes: {error}")
+            node.warn(source.name, f"{source.name} refused, nothing changes: {error}")
 
-    def _is_held_off(self, each: _Input) -> bool:
-        sent = each.topic.sent
-        paused = not 0.0 <= sent - each.sent < INPUT_PAUSE
-        each.sent = sent
-        each.held_off = each.held_off and not paused
-        if each.held_off:
+    def _is_held_off(self, source: _Input) -> bool:
+        sent = source.topic.sent
+        paused = not 0.0 <= sent - source.sent < INPUT_PAUSE
+        source.sent = sent
+        source.held_off = source.held_off and not paused
+        if source.held_off:
             self.refused += 1
             self._node.warn(
-                f"{each.name} held off",
-                f"{each.name} ignored: the joints were taken from it; it counts again after a "
-                f"pause of {INPUT_PAUSE:g} s, or after ~/clear_target",
+                f"{source.name} held off",
+                f"{source.name} ignored: it was preempted; it is accepted again after a pause of "
+                f"{INPUT_PAUSE:g} s, or after ~/clear_target",
             )
-        return each.held_off
+        return source.held_off
 
-    def _refuse_servo(self, kind: int) -> None:
+    def _check_servo(self, kind: int) -> None:
         if not self.servo_on:
             raise InvalidCommand("servo is stopped; call servo_node/start_servo")
         if self.servo_paused:
             raise InvalidCommand("servo is paused; call servo_node/pause_servo with false")
         if self.servo_type not in (None, kind):
             raise InvalidCommand(
-                f"servo takes {SERVO_NAMES[self.servo_type]} commands; "
-                "servo_node/switch_command_type chooses others"
+                f"servo accepts {SERVO_NAMES[self.servo_type]} commands; "
+                "servo_node/switch_command_type selects others"
             )
 
-    def _take_pose(self, message: PoseStamped, at: float) -> None:
-        X_FT, notice = pose_of(message.pose, "the target")
-        if notice:
-            self._node.warn("target quaternion", notice)
+    def _accept_pose(self, message: PoseStamped, stamp: float) -> None:
+        X_FT, note = pose_of(message.pose, "the target")
+        if note:
+            self._node.warn("target quaternion", note)
         X_BT = self._frame(message.header.frame_id) @ X_FT
-        self._follower.follow_pose(X_BT, at, oriented=self._node.params.use_orientation)
+        self._follower.follow_pose(X_BT, stamp, oriented=self._node.params.use_orientation)
 
-    def _take_posture(self, message: JointState, at: float) -> None:
+    def _accept_posture(self, message: JointState, stamp: float) -> None:
         joints = self._follower.policy.active_joints
         names = list(message.name) or list(joints)
         if len(names) != len(message.position):
-            raise InvalidCommand(f"{len(names)} names and {len(message.position)} positions.")
+            raise InvalidCommand(f"{len(names)} names for {len(message.position)} positions")
         robot = self._node.robot.joint_names  # type: ignore[attr-defined]
         for name in names:
             if name not in robot:
@@ -206,9 +214,9 @@ class PolicyInputs:
         for name, position in zip(names, message.position, strict=True):
             if name in joints:
                 posture[joints.index(name)] = position
-        self._follower.follow_posture(posture, at)
+        self._follower.follow_posture(posture, stamp)
 
-    def _take_twist(self, message: TwistStamped, at: float) -> None:
+    def _accept_twist(self, message: TwistStamped, stamp: float) -> None:
         params = self._node.params
         scaled = params.servo_command_in_type == "unitless"
         twist = twist_of(
@@ -217,21 +225,21 @@ class PolicyInputs:
             params.servo_rotational if scaled else None,
         )
         R = self._frame(message.header.frame_id)[:3, :3]
-        self._follower.follow_twist(np.concatenate((R @ twist[:3], R @ twist[3:])), at)
+        self._follower.follow_twist(np.concatenate((R @ twist[:3], R @ twist[3:])), stamp)
 
-    def _take_jog(self, message: JointJog, at: float) -> None:
+    def _accept_jog(self, message: JointJog, stamp: float) -> None:
         params = self._node.params
         scale = params.servo_joint if params.servo_command_in_type == "unitless" else None
         joints = self._follower.policy.active_joints
-        self._follower.follow_jog(jog_of(message, joints, scale), at)
+        self._follower.follow_jog(jog_of(message, joints, scale), stamp)
 
     def _frame(self, name: str) -> Array:
-        """Return a frame's pose in the base, shape (4, 4)."""
+        """Return the pose of a frame in the robot's base frame, shape (4, 4)."""
         if self._frames.is_base(name):
             return np.eye(4)
         if not self._frames.is_own(name):
             if not self._transforms_ready():
-                raise _NotYet
+                raise _TransformPending
             return self._frames.pose(name, np.zeros(0))
         q = self._positions()
         if q is None:
@@ -241,5 +249,5 @@ class PolicyInputs:
         return self._frames.pose(name, q)
 
 
-class _NotYet(Exception):
-    """What a message needs is being fetched."""
+class _TransformPending(Exception):
+    """The transform of a message is not available yet."""

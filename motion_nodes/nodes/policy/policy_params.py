@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the node rmpflow_policy; those of the leaves have the names of rmpflow.yaml."""
+"""Parameters of the node rmpflow_policy; those of the RMPs are named as in rmpflow.yaml."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ import dataclasses
 from typing import Any
 
 from motion_nodes.model.rmpflow_settings import RmpflowSettings
-from motion_nodes.rmpflow.follower_settings import FollowerSettings
-from motion_nodes.rmpflow.progress import StuckSettings
-from motion_nodes.rmpflow.time_scaling import SmoothingSettings
-from motion_nodes.ros.core_settings import settings_from
 from motion_nodes.ros.names import JOINT_CONTROLLER
 from motion_nodes.ros.parameters import param
 from motion_nodes.ros.robot_node import FramedParams
@@ -18,7 +14,7 @@ from motion_nodes.ros.robot_node import FramedParams
 ESCAPES = ("none", "posture", "plan")
 COMMAND_IN_TYPES = ("unitless", "speed_units")
 
-LEAF_DOCS = {
+RMP_DOCS = {
     "cspace_target_rmp": "RMP that attracts the joints to the default posture",
     "joint_limit_rmp": "RMP that repels the joints from their position limits",
     "joint_velocity_cap_rmp": "RMP that damps joints near their velocity limit",
@@ -172,20 +168,19 @@ class _PolicyParams(FramedParams):
     stuck_progress: float = param(
         0.01,
         name="stuck.progress",
-        doc="Min decrease of the target error that counts as progress; angles count 0.1 m per rad.",
+        doc="Min decrease of the target error that is progress; 1 rad of orientation error is "
+        "weighted as 0.1 m.",
         unit="m or rad/10",
         gt=0.0,
     )
     stuck_tolerance: float = param(
-        0.01, name="stuck.tolerance", doc="Target error below which the arm is stuck only when it "
-        "stands still; angles "
-        "count 0.1 m per rad.",
+        0.01, name="stuck.tolerance", doc="Target error below which the arm is stuck only if it is "
+        "at rest; 1 rad is weighted as 0.1 m.",
         unit="m or rad/10", gt=0.0,
     )  # fmt: skip
     stuck_target_step: float = param(
-        0.02, name="stuck.target_step", doc="Target displacement beyond which the target counts "
-        "as new and progress is "
-        "measured again; angles count 0.1 m per rad.",
+        0.02, name="stuck.target_step", doc="Displacement of the target beyond which progress is "
+        "measured anew; 1 rad is weighted as 0.1 m.",
         unit="m or rad/10", gt=0.0,
     )  # fmt: skip
     smoothing: bool = param(
@@ -214,14 +209,12 @@ class _PolicyParams(FramedParams):
     )  # fmt: skip
     smoothing_medium_jump: float = param(
         7.0, name="smoothing.medium_jump", doc="Change of the joint acceleration in one step "
-        "above which the acceleration is "
-        "clipped.",
+        "above which the acceleration is clipped.",
         unit="rad/s^2", gt=0.0,
     )  # fmt: skip
     smoothing_recovery: float = param(
-        0.985, name="smoothing.recovery", doc="Share of a speed reduction that remains after each "
-        "step; 0: the speed recovers "
-        "at once.",
+        0.985, name="smoothing.recovery", doc="Fraction of a speed reduction that remains after "
+        "each step; 0: the speed recovers at once.",
         ge=0.0, le=1.0,
     )  # fmt: skip
     joint_limit_buffers: tuple[float, ...] = param(
@@ -231,73 +224,31 @@ class _PolicyParams(FramedParams):
     )  # fmt: skip
 
 
-def leaf_field(name: str) -> str:
-    """Return the field of a leaf's parameter, such as ``target_rmp.accel_p_gain``."""
+def rmp_field(name: str) -> str:
+    """Return the field name of an RMP's parameter, such as ``target_rmp.accel_p_gain``."""
     return name.replace(".", "__")
 
 
-_LEAVES = RmpflowSettings().parameters()
+RMP_PARAMETERS = RmpflowSettings().parameters()
+"""Names and defaults of the RMPs' parameters."""
 
 PolicyParams: Any = dataclasses.make_dataclass(
     "PolicyParams",
     [
         (
-            leaf_field(name),
+            rmp_field(name),
             float,
             param(
                 name=name,
-                doc=f"{LEAF_DOCS.get(name.split('.')[0], name.split('.')[0])}; "
+                doc=f"{RMP_DOCS.get(name.split('.')[0], name.split('.')[0])}; "
                 f"its formula is in docs/rmpflow.md.",
                 ge=0.0,
             ),
         )
-        for name in _LEAVES
+        for name in RMP_PARAMETERS
     ],
     bases=(_PolicyParams,),
     frozen=True,
     kw_only=True,
 )
-"""All parameters: those of the node, and each number of the leaves."""
-
-
-def robot_defaults(settings: RmpflowSettings) -> dict[str, Any]:
-    """Return the parameters that a robot's file gives."""
-    values: dict[str, Any] = {leaf_field(k): float(v) for k, v in settings.parameters().items()}
-    return values | {"joint_limit_buffers": settings.joint_limit_buffers}
-
-
-def settings_of(params: Any, base: RmpflowSettings) -> RmpflowSettings:
-    """Return the leaves' settings with the numbers of the parameters.
-
-    Raises:
-        InvalidConfig: numbers that do not fit together.
-    """
-    values = {name: getattr(params, leaf_field(name)) for name in _LEAVES}
-    changed = base.with_parameters(values)
-    return dataclasses.replace(changed, joint_limit_buffers=params.joint_limit_buffers)
-
-
-def follower_settings(params: Any) -> FollowerSettings:
-    """Return how targets and robot are judged."""
-    return settings_from(
-        params,
-        FollowerSettings,
-        command_timeout=params.servo_timeout,
-        retreat=params.escape != "none",
-        escape=params.escape == "plan",
-    )
-
-
-def stuck_settings(params: Any) -> StuckSettings:
-    """Return when the policy counts as stuck."""
-    return settings_from(params, StuckSettings, "stuck_")
-
-
-def smoothing_settings(params: Any) -> SmoothingSettings | None:
-    """Return the scaling of time, None where it is off.
-
-    Raises:
-        InvalidConfig: numbers that do not fit.
-    """
-    made = settings_from(params, SmoothingSettings, "smoothing_")
-    return made if params.smoothing else None
+"""All parameters: those of the node and of the RMPs."""

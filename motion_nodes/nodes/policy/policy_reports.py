@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the reactive policy tells of itself: status, servo's status, markers, figures of its leaves.
+"""Reports of the reactive policy: status, Servo status, markers, metrics of its RMPs.
 
-All of it is made beside the loop, from views that the loop leaves behind.
+They are computed in the slow loop, from snapshots of the fast one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from visualization_msgs.msg import MarkerArray
 
 from motion_nodes.model.tree import Array
 from motion_nodes.nodes.policy.policy_markers import policy_markers
-from motion_nodes.nodes.policy.policy_snapshot import PolicyNews
+from motion_nodes.nodes.policy.policy_snapshot import PolicySnapshot
 from motion_nodes.rmpflow.follower_settings import Phase
 from motion_nodes.rmpflow.policy_inspection import PolicyInspector
 from motion_nodes.rmpflow.policy_view import PolicyView
@@ -28,27 +28,27 @@ from motion_nodes.ros.messages.markers import Markers
 from motion_nodes.ros.node import MotionNode
 
 CLOSE = 0.1
-"""[m] An obstacle that is nearer is taken for what slows a servo command down."""
+"""Distance below which an obstacle is reported as the cause of a slow Servo motion [m]."""
 SLOWED, HALTED = 0.7, 0.2
-"""Parts of a wished speed below which servo counts as slowed down and as halted."""
+"""Fractions of the commanded speed below which Servo is slowed down, and halted."""
 AT_LIMIT = 0.02
-"""[rad or m] Nearer to its limit a joint holds servo up."""
+"""Distance from its limit below which a joint is reported as the cause [rad or m]."""
 _LEVELS = {Phase.STUCK: DiagnosticStatus.WARN, Phase.STOPPED: DiagnosticStatus.WARN}
 _FIGURES = ["weight", "force", "acceleration"]
 
 
 class PolicyReports:
-    """Publishes while somebody listens, each at its own rate."""
+    """Publishes each report at its own rate; markers and metrics only while subscribed."""
 
-    def __init__(self, node: MotionNode[Any], onlooker: PolicyInspector, frame: str) -> None:
-        """Advertise.
+    def __init__(self, node: MotionNode[Any], inspector: PolicyInspector, frame: str) -> None:
+        """Create the publishers.
 
         Args:
-            node: that publishes.
-            onlooker: who explains; nobody else uses it.
-            frame: the robot's base on /tf.
+            node: the policy node.
+            inspector: of the policy, for the exclusive use of the reports.
+            frame: name of the base frame on /tf.
         """
-        self._node, self._onlooker, self._frame = node, onlooker, frame
+        self._node, self._inspector, self._frame = node, inspector, frame
         limits = node.robot.limits  # type: ignore[attr-defined]
         self._lower, self._upper = limits.lower, limits.upper
         self._status = node.advertise(DiagnosticStatus, "~/status")
@@ -57,49 +57,55 @@ class PolicyReports:
         self._metrics = node.advertise(DynamicJointState, "~/leaf_metrics")
         self._due = {"status": 0.0, "markers": 0.0, "metrics": 0.0}
         self._shown = False
-        self._told: tuple[str, str] = ("", "")
+        self._published: tuple[str, str] = ("", "")
 
-    def tell(self, news: PolicyNews, idle_view: PolicyView | None, servo_refusal: str) -> None:
-        """Publish what is due.
+    def publish(
+        self, snapshot: PolicySnapshot, idle_view: PolicyView | None, servo_refusal: str
+    ) -> None:
+        """Publish the reports that are due.
 
         Args:
-            news: of the loop.
-            idle_view: the robot as it stands, while nothing is told to it.
-            servo_refusal: why servo's commands are refused; empty if they count.
+            snapshot: of the policy.
+            idle_view: view of the robot while no references are sent.
+            servo_refusal: why Servo commands are refused; empty if they are accepted.
         """
         params = self._node.params
-        view, word = news.view or idle_view, (news.phase.value, news.text)
-        status = self._is_due("status", params.status_rate) or word != self._told
-        markers = view is not None and self._wanted(self._markers, "markers", params.marker_rate)
-        metrics = news.view is not None and self._wanted(
+        view, state = snapshot.view or idle_view, (snapshot.phase.value, snapshot.text)
+        status = self._is_due("status", params.status_rate) or state != self._published
+        markers = view is not None and self._subscribed(
+            self._markers, "markers", params.marker_rate
+        )
+        metrics = snapshot.view is not None and self._subscribed(
             self._metrics, "metrics", params.metrics_rate
         )
-        # A look costs as much as all steps in that time, so it is taken only where it is told of.
+        # An inspection costs as much as several policy steps.
         if view is not None and (status or markers or metrics):
-            self._onlooker.set_view(view)
+            self._inspector.set_view(view)
         if status:
-            self._told = word
-            self._tell_status(news, view)
-            self._tell_servo(news, view, servo_refusal)
+            self._published = state
+            self._publish_status(snapshot, view)
+            self._publish_servo(snapshot, view, servo_refusal)
         if view is None:
             return
         if markers:
             stamp = self._node.get_clock().now().to_msg()
-            self._markers.publish(policy_markers(self._frame, stamp, self._onlooker, view, news))
+            self._markers.publish(
+                policy_markers(self._frame, stamp, self._inspector, view, snapshot)
+            )
             self._shown = True
         elif self._shown and params.marker_rate == 0.0:
             self.hide()
         if metrics:
-            self._tell_metrics()
+            self._publish_metrics()
 
     def hide(self) -> None:
-        """Take the markers away."""
+        """Delete the markers."""
         if self._shown:
             stamp = self._node.get_clock().now().to_msg()
             self._markers.publish(Markers(self._frame, stamp).message)
         self._shown = False
 
-    def _wanted(self, publisher: Any, name: str, rate: float) -> bool:
+    def _subscribed(self, publisher: Any, name: str, rate: float) -> bool:
         return rate > 0.0 and self._is_due(name, rate) and publisher.get_subscription_count() > 0
 
     def _is_due(self, name: str, rate: float) -> bool:
@@ -109,18 +115,18 @@ class PolicyReports:
         self._due[name] = max(self._due[name] + 1.0 / rate, now)
         return True
 
-    def _tell_status(self, news: PolicyNews, view: PolicyView | None) -> None:
+    def _publish_status(self, snapshot: PolicySnapshot, view: PolicyView | None) -> None:
         values = {
-            "position_error [m]": news.errors.position,
-            "orientation_error [rad]": news.errors.orientation,
-            "posture_error [rad]": news.errors.posture,
-            "clearance [m]": math.nan if view is None else self._onlooker.clearance(),
+            "position_error [m]": snapshot.errors.position,
+            "orientation_error [rad]": snapshot.errors.orientation,
+            "posture_error [rad]": snapshot.errors.posture,
+            "clearance [m]": math.nan if view is None else self._inspector.clearance(),
         }
         self._status.publish(
             DiagnosticStatus(
-                level=_LEVELS.get(news.phase, DiagnosticStatus.OK),
+                level=_LEVELS.get(snapshot.phase, DiagnosticStatus.OK),
                 name=self._node.get_fully_qualified_name().lstrip("/"),
-                message=news.text,
+                message=snapshot.text,
                 hardware_id="rmpflow_policy",
                 values=[
                     *(
@@ -133,48 +139,50 @@ class PolicyReports:
             )
         )
 
-    def _tell_servo(self, news: PolicyNews, view: PolicyView | None, refusal: str) -> None:
+    def _publish_servo(
+        self, snapshot: PolicySnapshot, view: PolicyView | None, refusal: str
+    ) -> None:
         message = ServoStatus(code=ServoStatus.NO_WARNING)
         if refusal:
             message.code, message.message = ServoStatus.INVALID, refusal
-        elif news.phase is Phase.STOPPED:
-            message.code, message.message = ServoStatus.INVALID, news.text
-        elif news.servo is not None and news.view is not None:
-            message.code, message.message = self._held_by(news.servo, news.view)
+        elif snapshot.phase is Phase.STOPPED:
+            message.code, message.message = ServoStatus.INVALID, snapshot.text
+        elif snapshot.servo is not None and snapshot.view is not None:
+            message.code, message.message = self._servo_status(snapshot.servo, snapshot.view)
         self._servo.publish(message)
 
-    def _held_by(self, wish: FollowerCommand, view: PolicyView) -> tuple[int, str]:
-        """Return what holds a servo command up."""
-        reached = self._onlooker.share_of_speed(wish)
-        if reached > SLOWED:
+    def _servo_status(self, command: FollowerCommand, view: PolicyView) -> tuple[int, str]:
+        """Return code and text of the cause of a slow Servo motion."""
+        share = self._inspector.share_of_speed(command)
+        if share > SLOWED:
             return ServoStatus.NO_WARNING, ""
-        clearance = self._onlooker.clearance()
+        clearance = self._inspector.clearance()
         if clearance < CLOSE:
             code = (
                 ServoStatus.HALT_FOR_COLLISION
-                if reached < HALTED
+                if share < HALTED
                 else ServoStatus.DECELERATE_FOR_COLLISION
             )
             return code, f"an obstacle is {clearance:.3f} m away"
-        joints = self._onlooker.active_joints
+        joints = self._inspector.active_joints
         robot = self._node.robot  # type: ignore[attr-defined]
         indices = robot.indices(joints)
         q = view.q[: len(joints)]
-        room: Array = np.minimum(q - self._lower[indices], self._upper[indices] - q)
-        i = int(room.argmin())
-        if room[i] < AT_LIMIT:
+        margins: Array = np.minimum(q - self._lower[indices], self._upper[indices] - q)
+        i = int(margins.argmin())
+        if margins[i] < AT_LIMIT:
             return ServoStatus.JOINT_BOUND, f"{joints[i]} is at its limit"
         return ServoStatus.NO_WARNING, ""
 
-    def _tell_metrics(self) -> None:
-        figures = self._onlooker.figures()
+    def _publish_metrics(self) -> None:
+        figures = self._inspector.figures()
         message = DynamicJointState(
-            joint_names=[leaf.name for leaf in figures],
+            joint_names=[rmp.name for rmp in figures],
             interface_values=[
                 InterfaceValue(
-                    interface_names=_FIGURES, values=[leaf.weight, leaf.force, leaf.acceleration]
+                    interface_names=_FIGURES, values=[rmp.weight, rmp.force, rmp.acceleration]
                 )
-                for leaf in figures
+                for rmp in figures
             ],
         )
         set_stamp(message, self._node.now_ns())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services of the reactive policy: its own, and those of MoveIt Servo of both generations."""
+"""Services of the reactive policy: its own, and those of MoveIt Servo in ROS 1 and ROS 2."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any
 from moveit_msgs.srv import ServoCommandType
 from std_srvs.srv import SetBool, Trigger
 
-from motion_nodes.errors import MotionError
 from motion_nodes.nodes.policy.policy_inputs import SERVO_NAMES, PolicyInputs
 from motion_nodes.rmpflow.target_follower import Follower
+from motion_nodes.ros.loop_services import respond_from_loop
+from motion_nodes.ros.messages.moveit_messages import RequestRejected, require_active
 from motion_nodes.ros.node import MotionNode
 
 
 class PolicyServices:
-    """Answers in the executor; what is asked for is done between two ticks."""
+    """Services whose requests are processed in the loop."""
 
     def __init__(self, node: MotionNode[Any], follower: Follower, inputs: PolicyInputs) -> None:
-        """Offer the services of ``node``."""
+        """Create the services."""
         self._node, self._follower, self._inputs = node, follower, inputs
         self._trigger("~/reset", self._reset)
         self._trigger("~/clear_target", self._clear)
@@ -31,52 +32,48 @@ class PolicyServices:
         node.serve(ServoCommandType, "servo_node/switch_command_type", self._switch_type)
 
     def _trigger(self, name: str, job: Callable[[], str]) -> None:
-        self._node.serve(Trigger, name, lambda _, response: self._answer(response, job))
+        self._node.serve(Trigger, name, lambda _, response: self._respond(response, job))
 
     def _switch(self, name: str, job: Callable[[bool], str]) -> None:
         def handle(request: Any, response: Any) -> Any:
-            return self._answer(response, lambda: job(bool(request.data)))
+            return self._respond(response, lambda: job(bool(request.data)))
 
         self._node.serve(SetBool, name, handle)
 
-    def _answer(self, response: Any, job: Callable[[], str]) -> Any:
-        response.success, response.message = False, ""
-        if not self._node.active:
-            response.message = f"{self._node.get_name()} is {self._node.state_label}, not active"
-            return response
+    def _respond(self, response: Any, job: Callable[[], str]) -> Any:
         try:
-            response.message = self._node.in_loop(job)
-            response.success = True
-        except (MotionError, TimeoutError) as error:
-            response.message = str(error) or "the loop did not answer"
-        return response
+            require_active(self._node)
+        except RequestRejected as error:
+            response.success, response.message = False, str(error)
+            return response
+        return respond_from_loop(self._node, response, job)
 
-    # ---- in the loop
+    # ---- loop
 
     def _reset(self) -> str:
         self._follower.reset()
-        self._inputs.count_again()
+        self._inputs.accept_all()
         self._inputs.servo_on, self._inputs.servo_paused = True, False
-        return "targets and posture are forgotten; obstacles and parameters stay"
+        return "targets and posture were reset; obstacles and parameters are kept"
 
     def _clear(self) -> str:
-        had = self._follower.command is not None
+        had_target = self._follower.command is not None
         self._follower.clear()
-        self._inputs.count_again()
-        return "coming to rest" if had else "there was no target"
+        self._inputs.accept_all()
+        return "coming to rest" if had_target else "there was no target"
 
     def _pause(self, on: bool) -> str:
         self._follower.pause(on)
-        return "paused" if on else "going on"
+        return "paused" if on else "resumed"
 
     def _ignore(self, on: bool) -> str:
         self._follower.policy.set_ignore_state_updates(on)
-        return "the policy goes on from its own state" if on else "steps begin at the robot's state"
+        return "integrating the policy's own state" if on else "using the measured joint state"
 
     def _start_servo(self) -> str:
         self._inputs.servo_on = True
-        self._inputs.count_again()
-        return "servo commands count"
+        self._inputs.accept_all()
+        return "servo commands are accepted"
 
     def _stop_servo(self) -> str:
         self._inputs.servo_on = False
@@ -87,21 +84,21 @@ class PolicyServices:
         self._inputs.servo_paused = on
         if on:
             self._follower.end_servo()
-        return "servo is paused" if on else "servo commands count"
+        return "servo is paused" if on else "servo commands are accepted"
 
     def _switch_type(self, request: Any, response: Any) -> Any:
-        """Take one type of servo commands only; this answer has no place for words."""
+        """Select the type of Servo commands; the response has no text field."""
         kind = int(request.command_type)
         response.success = False
         if kind not in SERVO_NAMES:
-            known = ", ".join(f"{n} {word}" for n, word in SERVO_NAMES.items())
-            self._node.warn("switch_command_type", f"command type {kind} is none of {known}")
+            known = ", ".join(f"{n} {name}" for n, name in SERVO_NAMES.items())
+            self._node.warn("switch_command_type", f"command type is {kind}; allowed: {known}")
             return response
         try:
             self._node.in_loop(lambda: self._change_type(kind))
             response.success = True
-        except TimeoutError:
-            self._node.warn("switch_command_type", "the loop did not answer")
+        except TimeoutError as error:
+            self._node.warn("switch_command_type", str(error))
         return response
 
     def _change_type(self, kind: int) -> None:

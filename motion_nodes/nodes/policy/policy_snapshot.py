@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the reactive policy's loop leaves behind for those who tell of it."""
+"""State of the reactive policy for its reports."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from motion_nodes.rmpflow.status import Errors
 from motion_nodes.rmpflow.targets import FollowerCommand
 
 
-class PolicyNews(NamedTuple):
-    """Replaced as a whole, so any thread may read it."""
+class PolicySnapshot(NamedTuple):
+    """State after a step; immutable, so any thread may read it."""
 
     phase: Phase
     text: str
     errors: Errors
     servo: FollowerCommand | None
-    """The speed that is followed, if it is one."""
+    """Active Servo command, if any."""
     view: PolicyView | None
-    """Of the last step; None while nothing is told to the robot."""
+    """View of the last step; None while no references are sent."""

@@ -28,6 +28,8 @@ class LoopJobs:
         self._waiting.append((job, future))
         try:
             return future.result(timeout)
+        except TimeoutError as error:
+            raise TimeoutError(str(error) or "the node's loop did not respond in time") from None
         finally:
             future.cancel()
 

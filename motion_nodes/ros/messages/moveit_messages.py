@@ -36,6 +36,18 @@ class RequestRejected(MotionError):
         self.code = code
 
 
+def require_active(node: Any) -> None:
+    """Raise if a MotionNode is not active.
+
+    Raises:
+        RequestRejected: it is in another lifecycle state.
+    """
+    if not node.active:
+        raise RequestRejected(
+            MoveItErrorCodes.FAILURE, f"{node.get_name()} is {node.state_label}, not active"
+        )
+
+
 def requested_group(robot: Robot, name: str) -> Group:
     """Return a group by name or alias; no name means the only one that has a tip.
 

@@ -15,6 +15,7 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 
 from motion_nodes.planning.planning_problem import PlanStatus
 from motion_nodes.ros.messages.moveit_messages import RequestRejected, fill_robot_state
+from motion_nodes.ros.messages.trajectory_messages import fill_seconds
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 Codes = MoveItErrorCodes
@@ -47,10 +48,7 @@ def trajectory_message(trajectory: JointTrajectory, frame: str = "") -> RobotTra
             point.velocities = _doubles(trajectory.velocities[i])
         if trajectory.accelerations is not None:
             point.accelerations = _doubles(trajectory.accelerations[i])
-        whole = math.floor(time)
-        point.time_from_start.sec = whole
-        # Rounded down, so that it never becomes a whole second of its own.
-        point.time_from_start.nanosec = int((time - whole) * 1e9)
+        fill_seconds(point.time_from_start, time)
         joints.points.append(point)
     return message
 

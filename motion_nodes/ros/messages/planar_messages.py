@@ -46,6 +46,11 @@ def pose2_from(pose: Any, what: str = "pose") -> Pose2:
     return Pose2(p.x, p.y, yaw)
 
 
+def pose2_of(X: Any) -> Pose2:
+    """Return the projection of a pose, shape (4, 4), to the ground plane."""
+    return Pose2(float(X[0, 3]), float(X[1, 3]), math.atan2(float(X[1, 0]), float(X[0, 0])))
+
+
 def frame_of(message: Any, what: str) -> str:
     """Return the frame of a stamped message.
 

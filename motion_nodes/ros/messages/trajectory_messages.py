@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Sequence
 from typing import Any
@@ -44,6 +45,18 @@ PART = 500
 def seconds(duration: Any) -> float:
     """Return a builtin_interfaces Duration or Time as seconds."""
     return float(duration.sec) + 1e-9 * float(duration.nanosec)
+
+
+def fill_seconds(duration: Any, value: float) -> None:
+    """Set a builtin_interfaces Duration or Time; negative values become 0.
+
+    Args:
+        duration: the message.
+        value: [s].
+    """
+    # Rounded down, so that the nanoseconds never reach a full second.
+    fraction, whole = math.modf(max(value, 0.0))
+    duration.sec, duration.nanosec = int(whole), int(fraction * 1e9)
 
 
 def size_fault(data: bytes) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision checks of a robot's states against a scene, for several threads."""
+"""Collision checkers of robot states, for several threads."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from motion_nodes.scene.scene import Scene
 
 
 class StateChecks:
-    """Hands out checkers, prepared for a scene once."""
+    """Checkers by group, each prepared once per planning scene."""
 
     def __init__(self, robot: Robot) -> None:
-        """Check states of ``robot``."""
+        """Create without checkers."""
         self._robot = robot
         self._lock = threading.Lock()
         self._ready: dict[tuple[str, ...], tuple[Scene, CollisionChecker]] = {}
 
     def warm_up(self) -> None:
-        """Compile what checks need, and prepare those of the groups with a tip."""
+        """Compile the checks and prepare those of the groups with a tip."""
         compile_exact_checks()
         chains = [group.joints for group in self._robot.groups.values() if group.tip is not None]
         for joints in ((), *chains):
             self.checker(joints, self._robot.home, Scene())
 
     def checker(self, joints: tuple[str, ...], q: Array, scene: Scene) -> CollisionChecker:
-        """Return a checker of all joints, for one thread.
+        """Return a checker of configurations of all joints, for use in one thread.
 
         Args:
-            joints: whose doing counts: what they cannot change does not; none: everything counts.
-            q: where all joints are, shape (n,).
-            scene: to check against; the newest is remembered.
+            joints: only pairs whose distance these joints can change are checked; empty for all.
+            q: positions of all joints [rad or m], shape (n,).
+            scene: to check against; the newest one is cached.
         """
         with self._lock:
             known, checker = self._ready.get(joints, (None, None))
@@ -48,25 +48,25 @@ class StateChecks:
             if known is not scene:
                 checker = checker.snapshot()
                 checker.set_scene(scene_for(self._robot, joints, scene) if joints else scene)
-                # Once here, so that its copies need not prepare the scene again.
+                # Prepares the scene's tables, which the snapshots share.
                 checker.exact.is_free(q)
                 self._ready[joints] = scene, checker
         return checker.snapshot()
 
 
 def in_words(contact: Contact) -> str:
-    """Return who touches whom; without numbers, so that equal ones can be counted."""
+    """Describe a contact without numbers, so that equal contacts have equal texts."""
     first, second = contact.pair
     return f"{first} touches {second}"
 
 
 def contact_message(contact: Contact, scene: Scene, frame: str) -> ContactInformation:
-    """Return a contact of links, objects and what is carried as a message.
+    """Return a contact between links and objects as a message.
 
     Args:
-        contact: not one of a limit.
-        scene: the names of whose objects tell what each is.
-        frame: that its positions are given in.
+        contact: not a violated joint limit.
+        scene: that the objects belong to.
+        frame: reference frame of the position.
     """
     message = ContactInformation(depth=contact.depth)
     message.header.frame_id = frame
@@ -74,7 +74,7 @@ def contact_message(contact: Contact, scene: Scene, frame: str) -> ContactInform
     message.body_type_1, message.body_type_2 = (_body_type(n, scene) for n in contact.pair)
     p, n = message.position, message.normal
     p.x, p.y, p.z = contact.position.tolist()
-    # Ours points from the second to the first; the message's from the first to the second.
+    # Contact.normal points from the second body to the first, the message's the other way.
     n.x, n.y, n.z = np.negative(contact.normal).tolist()
     return message
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to the trajectory generator: messages in, the core asked, a motion out."""
+"""Requests of the trajectory generator: conversion from messages, and trajectory generation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from motion_nodes.errors import InvalidCommand, MotionError
 from motion_nodes.model.files.path_spec_yaml import parse_path_spec
 from motion_nodes.model.kinematics import Kinematics
 from motion_nodes.model.robot import Robot
-from motion_nodes.nodes.trajectory.trajectory_generator_params import (
+from motion_nodes.nodes.trajectory.generator_params import (
     TrajectoryGeneratorParams,
     conversion_of,
     options_of,
@@ -46,100 +46,102 @@ Array = NDArray[np.float64]
 Codes = MoveItErrorCodes
 
 CHECK_STEP = 0.005
-"""[s] Time between configurations of a motion that are checked for collisions."""
+"""Time step of collision checks along a motion [s]."""
 TOOL_STEP = 0.02
-"""[s] Time between the poses of a tool's path that are shown."""
+"""Time step of displayed tool paths [s]."""
 
 
 @dataclass(frozen=True)
-class MadeMotion:
-    """What a request became."""
+class GeneratedMotion:
+    """Result of a request."""
 
     motion: TimedPath
     trajectory: JointTrajectory
-    """Points of it, as they are sent."""
+    """Its points."""
     time: float
-    """Duration of making it [s]."""
+    """Computation time [s]."""
     note: str = ""
-    """What the client should know; may be empty."""
+    """Note for the client; may be empty."""
 
 
 class GeneratorRequests:
-    """Makes motions for one robot; several threads may ask."""
+    """Generates trajectories of one robot; thread-safe."""
 
     def __init__(
         self,
         robot: Robot,
         params: Callable[[], TrajectoryGeneratorParams],
-        present: Callable[[], Array],
+        current: Callable[[], Array],
         scene: Callable[[], tuple[Scene, str]],
     ) -> None:
-        """Prepare.
+        """Create the request interface of a robot.
 
         Args:
-            robot: that moves.
-            params: returns the parameters now in force.
-            present: returns where all joints are, or the home position, shape (n,).
-            scene: returns the planning scene, and what a client should know of it.
+            robot: of the trajectories.
+            params: returns the current parameters.
+            current: returns positions of all joints [rad or m], shape (n,).
+            scene: returns the planning scene, and a note on it for clients.
         """
         self.robot = robot
-        self._params, self._present, self._scene = params, present, scene
+        self._params, self._current, self._scene = params, current, scene
         self._kinematics = Kinematics(robot.tree, robot.joint_names, base=robot.base_frame)
         self._checkers: dict[tuple[str, ...], CollisionChecker] = {}
         self._lock = threading.Lock()
 
-    def from_waypoints(self, message: Any) -> MadeMotion:
-        """Return the motion through a JointTrajectory's points, with or without times.
+    def from_waypoints(self, message: Any) -> GeneratedMotion:
+        """Generate a motion through the points of a JointTrajectory, with or without times.
 
         Raises:
-            MotionError: says what is wrong with which point.
+            MotionError: an invalid point, or a motion in collision.
         """
         begin = time.monotonic()
         params = self._params()
         names, points, times = self._points_of(message)
-        check = _Check(self, names)
+        check = _CollisionCheck(self, names)
         limits = self.robot.limits.select(names)
         if times.any():
             motion = timestamped_trajectory(points, times, limits, params.interpolation)
         else:
             motion = through_waypoints(points, limits, options_of(params, check.is_free))
-        check.whole(motion)
-        return self._made(motion, begin, check.note)
+        check.validate(motion)
+        return self._sampled(motion, begin, check.note)
 
-    def from_path_spec(self, text: str) -> MadeMotion:
-        """Return the motion along a path of the tool, of the joints, or of both, given as YAML.
+    def from_path_spec(self, text: str) -> GeneratedMotion:
+        """Generate a motion along a task-space, joint-space or composite path.
+
+        Args:
+            text: path specification as YAML.
 
         Raises:
-            MotionError: says where the text is wrong, or how far the path can be followed and why
-                no further.
+            MotionError: an invalid specification, or a path that cannot be followed.
         """
         begin = time.monotonic()
         params = self._params()
         spec = path_spec_of(parse_path_spec(text, "path_spec"), "path_spec")
         group = requested_group(self.robot, params.group)
-        check = _Check(self, group.joints)
+        check = _CollisionCheck(self, group.joints)
         options = options_of(params, check.is_free)
         if isinstance(spec, CSpacePathSpec):
             points = checked_waypoints(spec.waypoints, group.joints, least=2)
             motion = through_waypoints(points, self.robot.limits.select(group.joints), options)
-            check.whole(motion)
-            return self._made(motion, begin, check.note)
+            check.validate(motion)
+            return self._sampled(motion, begin, check.note)
         generator = TaskSpaceTrajectoryGenerator(
             self.robot, group.name, check.is_free, config=conversion_of(params), options=options
         )
         tool = params.tool or None
-        seed = self._present()[self.robot.indices(generator.joints_of(tool))]
+        seed = self._current()[self.robot.indices(generator.joints_of(tool))]
         made = generator.compute_task_space_trajectory_from_path_spec(spec, tool, seed)
         if made is None:
             raise Infeasible(generator.failure)
-        check.whole(made)
-        return self._made(made, begin, check.note)
+        check.validate(made)
+        return self._sampled(made, begin, check.note)
 
-    def retimed(self, request: Any) -> MadeMotion:
-        """Return the motion along the waypoints in a MotionPlanRequest.
+    def retimed(self, request: Any) -> GeneratedMotion:
+        """Generate a motion along the waypoints in a MotionPlanRequest.
 
         Raises:
-            RequestRejected: with MoveIt's code.
+            RequestRejected: an invalid request, or a motion in collision.
         """
         begin = time.monotonic()
         try:
@@ -153,35 +155,34 @@ class GeneratorRequests:
         """Return poses of the tool along a motion in the robot's base frame, shape (k, 4, 4).
 
         Raises:
-            RequestRejected: no group says which frame is the tool.
+            RequestRejected: the robot has no tool frame.
         """
         params = self._params()
         tool = params.tool or requested_group(self.robot, params.group).tip
         if tool is None:
             raise RequestRejected(Codes.INVALID_LINK_NAME, "the group has no tip")
         step = max(TOOL_STEP, motion.duration / 1000.0)
-        Q = np.tile(self._present(), (len(times := motion.sample_times(step)), 1))
+        Q = np.tile(self._current(), (len(times := motion.sample_times(step)), 1))
         Q[:, self.robot.indices(motion.joint_names)] = motion.states(times)[0]
         return self._kinematics.pose_batch(Q, tool)
 
     def checker(self, joints: tuple[str, ...]) -> tuple[CollisionChecker, str]:
-        """Return a checker of some joints for one request, and what to know of its scene."""
+        """Return a checker of some joints for one request, and a note on its planning scene."""
         with self._lock:
             if joints not in self._checkers:
                 self._checkers[joints] = CollisionChecker(self.robot, joints)
             checker = self._checkers[joints].snapshot()
         scene, note = self._scene()
         checker.set_scene(scene)
-        checker.set_positions(self._present())
+        checker.set_positions(self._current())
         return checker, note
 
     @property
     def avoid_collisions(self) -> bool:
-        """Whether motions on which something is touched are refused."""
-        params = self._params()
-        return params.avoid_collisions
+        """Whether motions in collision are rejected."""
+        return self._params().avoid_collisions
 
-    def _retimed(self, request: Any, begin: float) -> MadeMotion:
+    def _retimed(self, request: Any, begin: float) -> GeneratedMotion:
         _refuse_goals(request)
         names, points = self._waypoints_of(request)
         if request.group_name:
@@ -190,13 +191,13 @@ class GeneratorRequests:
             if others:
                 raise RequestRejected(
                     Codes.INVALID_GROUP_NAME,
-                    f"group '{group.name}' does not have {', '.join(others)}",
+                    f"group '{group.name}' has no joint {', '.join(others)}",
                 )
         start = joint_values(request.start_state, self.robot.joint_names, "start_state")
         if start:
             first = [start.get(name, points[0, k]) for k, name in enumerate(names)]
             points = np.vstack([[first], points])
-        check = _Check(self, names)
+        check = _CollisionCheck(self, names)
         options = options_of(
             self._params(),
             check.is_free,
@@ -213,11 +214,11 @@ class GeneratorRequests:
             link = request.cartesian_speed_limited_link or requested_group(self.robot, "").tip
             checker, _ = self.checker(names)
             motion = with_tool_speed(motion, checker, str(link), request.max_cartesian_speed)
-        check.whole(motion)
-        return self._made(motion, begin, check.note)
+        check.validate(motion)
+        return self._sampled(motion, begin, check.note)
 
     def _waypoints_of(self, request: Any) -> tuple[tuple[str, ...], Array]:
-        """Return joints and waypoints of a MotionPlanRequest."""
+        """Return joints and waypoints [rad or m], shape (m, n), of a MotionPlanRequest."""
         given = [t for r in request.reference_trajectories for t in r.joint_trajectory]
         rows = request.trajectory_constraints.constraints
         if len(given) + bool(rows) != 1:
@@ -244,7 +245,7 @@ class GeneratorRequests:
         return names, checked_waypoints(values, names, least=2)
 
     def _points_of(self, message: Any) -> tuple[tuple[str, ...], Array, Array]:
-        """Return joints, positions and times of a JointTrajectory, which may have no times."""
+        """Return joints, positions (m, n) and times (m,) of a JointTrajectory."""
         joint_order(message.joint_names, self.robot.arm_joints)
         check_point_count(len(message.points))
         names = tuple(message.joint_names)
@@ -257,14 +258,15 @@ class GeneratorRequests:
         times = np.array([seconds(point.time_from_start) for point in message.points])
         return names, checked_waypoints(rows, names, least=2), times
 
-    def _made(self, motion: TimedPath, begin: float, note: str) -> MadeMotion:
+    def _sampled(self, motion: TimedPath, begin: float, note: str) -> GeneratedMotion:
         params = self._params()
         check_point_count(math.ceil(motion.duration / params.time_step))
-        return MadeMotion(motion, motion.points(params.time_step), time.monotonic() - begin, note)
+        trajectory = motion.points(params.time_step)
+        return GeneratedMotion(motion, trajectory, time.monotonic() - begin, note)
 
 
-class _Check:
-    """What one request asks about collisions."""
+class _CollisionCheck:
+    """Collision checks of one request."""
 
     def __init__(self, requests: GeneratorRequests, joints: tuple[str, ...]) -> None:
         self.note = ""
@@ -274,21 +276,21 @@ class _Check:
 
     @property
     def is_free(self) -> Callable[[Array], NDArray[np.bool_]] | None:
-        """Tells which configurations are free; None: all are taken for that."""
+        """Check of configurations (m, n), which returns shape (m,); None if disabled."""
         return None if self._checker is None else self._checker.exact.are_free
 
-    def whole(self, motion: TimedPath) -> None:
-        """Refuse a motion on which something is touched."""
+    def validate(self, motion: TimedPath) -> None:
+        """Raise Infeasible for a motion in collision."""
         if self._checker is None:
             return
         times = motion.sample_times(CHECK_STEP)
         Q = motion.states(times)[0]
         order = [motion.joint_names.index(name) for name in self._checker.joint_names]
-        found = sweep_path(self._checker, Q[:, order])
-        if not found.free:
-            words = in_words(self._checker, found.q)
-            at = times[int(np.abs(Q[:, order] - found.q).max(axis=1).argmin())]
-            raise Infeasible(f"{at:.3f} s after its begin the motion touches: {words}")
+        sweep = sweep_path(self._checker, Q[:, order])
+        if not sweep.free:
+            contacts = in_words(self._checker, sweep.q)
+            at = times[int(np.abs(Q[:, order] - sweep.q).max(axis=1).argmin())]
+            raise Infeasible(f"collision {at:.3f} s after the start: {contacts}")
 
 
 def _refuse_goals(request: Any) -> None:
@@ -303,6 +305,6 @@ def _refuse_goals(request: Any) -> None:
     ):
         raise RequestRejected(
             Codes.INVALID_GOAL_CONSTRAINTS,
-            "goal_constraints and path_constraints are for planning (plan_kinematic_path); here "
-            "the waypoints are what is gone through",
+            "goal_constraints and path_constraints are only for planning (plan_kinematic_path); "
+            "this service follows waypoints",
         )

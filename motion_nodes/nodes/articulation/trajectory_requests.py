@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories that clients ask for: from messages to goals of the core, and their start.
+"""Requested trajectories: conversion to goals of the core, and their start.
 
-Reading a long message and looking at its limits take a while and are done in the executor; only the
-start is for the loop, which looks again if the limits have changed since.
+Long messages are converted and validated in the executor; the loop only starts them, and validates
+again if limits have changed since.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from trajectory_msgs.msg import JointTrajectory
 from motion_nodes.control.joint_arbiter import TrajectoryRun
 from motion_nodes.control.trajectory_follower import FollowGoal
 from motion_nodes.errors import InvalidCommand, MotionError
-from motion_nodes.nodes.articulation.articulation_params import guard_of, tolerances_of
+from motion_nodes.nodes.articulation.articulation_config import guard_of, tolerances_of
 from motion_nodes.nodes.articulation.controller_host import ControllerHost
 from motion_nodes.ros import qos
 from motion_nodes.ros.messages.trajectory_messages import (
@@ -26,21 +26,22 @@ from motion_nodes.ros.messages.trajectory_messages import (
 )
 from motion_nodes.trajectory.trajectory_checks import validate
 
-LOOP_SILENT = "the controller's loop did not answer"
-
 
 class OldTrajectory(MotionError):
-    """A trajectory that is over before it begins, by its stamp."""
+    """A trajectory that ended in the past, by its stamp."""
 
 
 def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -> FollowGoal:
-    """Return the core's goal for a trajectory message and, from an action, its tolerances.
+    """Convert and validate a trajectory.
 
-    The message's points are gone afterwards.
+    Args:
+        host: the controller.
+        trajectory: trajectory_msgs/JointTrajectory, whose points are removed to free memory.
+        request: goal of the action with its tolerances; None for a topic.
 
     Raises:
-        InvalidCommand: with joint and point, for whatever makes it no goal.
-        UnknownJoint: for a joint that the controller does not have.
+        InvalidCommand: an invalid trajectory; names joint and point.
+        UnknownJoint: a joint that the controller does not have.
     """
     limits = host.runner.controller.limits
     try:
@@ -58,27 +59,33 @@ def goal_of(host: ControllerHost, trajectory: Any, request: Any | None = None) -
             raise InvalidCommand(
                 "the goal has a multi_dof_trajectory; this controller has no such joints"
             )
-        wishes = list(tolerance_requests(request.path_tolerance))
-        path, guard = path.requested(wishes, names), guard_of(wishes, names)
+        requested = list(tolerance_requests(request.path_tolerance))
+        path, guard = path.requested(requested, names), guard_of(requested, names)
         goal = goal.requested(tolerance_requests(request.goal_tolerance), names)
         if any(t.acceleration > 0.0 for t in (*request.path_tolerance, *request.goal_tolerance)):
             host.node.warn(
                 "acceleration",
                 "acceleration tolerances of a goal are not used: accelerations are not measured",
             )
-        wish = seconds(request.goal_time_tolerance)
-        goal_time = goal_time if wish == 0.0 else max(wish, 0.0)
+        tolerance = seconds(request.goal_time_tolerance)
+        goal_time = goal_time if tolerance == 0.0 else max(tolerance, 0.0)
     return FollowGoal(
         trajectory=checked, path=path, goal=goal, goal_time=goal_time, guard=guard, within=limits
     )
 
 
 def start(host: ControllerHost, goal: FollowGoal, stamp: Any, label: str) -> TrajectoryRun:
-    """Begin a trajectory at its stamp, at once where that is 0; for use in the loop alone.
+    """Start a trajectory at its stamp; only in the loop.
+
+    Args:
+        host: the controller.
+        goal: the trajectory.
+        stamp: start time as a message; 0 for now.
+        label: name of the trajectory in messages to others.
 
     Raises:
-        OldTrajectory: it has ended already.
-        MotionError: it cannot be followed now; see also JointArbiter.start.
+        OldTrajectory: it ended in the past.
+        MotionError: it cannot be executed now; see also JointArbiter.start.
     """
     refusal = host.refusal()
     if refusal is not None:
@@ -86,27 +93,26 @@ def start(host: ControllerHost, goal: FollowGoal, stamp: Any, label: str) -> Tra
     given, end_time = seconds(stamp), goal.trajectory.end_time
     delay = 0.0
     if given:
-        # The coming reference belongs to that deadline: where joints shall be a period later.
+        # The next reference is for one period after the next deadline.
         delay = given - host.node.step.next_ns * 1e-9
     if delay + end_time < 0.0:
         raise OldTrajectory(
-            f"the trajectory's stamp is {-delay:.2f} s old and it lasts {end_time:.2f} s: it "
-            "is over (does its sender use another use_sim_time?)"
+            f"the trajectory's stamp is {-delay:.2f} s old and its duration {end_time:.2f} s: it "
+            "has ended (does its sender use another use_sim_time?)"
         )
     return host.runner.start(goal, label, delay)
 
 
 def listen_for_trajectories(host: ControllerHost) -> None:
-    """Take trajectories from the topic ~/joint_trajectory, which has no answers."""
+    """Subscribe to ``~/joint_trajectory``."""
 
-    def hear(message: JointTrajectory) -> None:
+    def start_trajectory(message: JointTrajectory) -> None:
         try:
             goal = goal_of(host, message)
             host.node.in_loop(lambda: start(host, goal, message.header.stamp, "~/joint_trajectory"))
         except (MotionError, TimeoutError) as error:
-            text = str(error) or LOOP_SILENT
-            host.node.warn("trajectory", f"trajectory refused, nothing moves: {text}")
+            host.node.warn("trajectory", f"trajectory refused, nothing moves: {error}")
 
     host.node.listen(
-        JointTrajectory, "~/joint_trajectory", qos.REQUESTS, hear, size_fault=size_fault
+        JointTrajectory, "~/joint_trajectory", qos.REQUESTS, start_trajectory, size_fault=size_fault
     )

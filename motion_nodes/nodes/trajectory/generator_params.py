@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the trajectory generator, and the core's options that they make."""
+"""Parameters of the trajectory generator, and conversion to settings of the core."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class TrajectoryGeneratorParams(FramedParams):
     """Parameters of the trajectory generator."""
 
     update_rate: float = param(
-        20.0, doc="Rate at which the planning scene is followed.", unit="Hz", gt=0.0, le=200.0,
+        20.0, doc="Update rate of the planning scene.", unit="Hz", gt=0.0, le=200.0,
         read_only=True,
     )  # fmt: skip
     method: str = param(
@@ -158,7 +158,7 @@ class TrajectoryGeneratorParams(FramedParams):
 
 
 def conversion_of(params: TrajectoryGeneratorParams) -> PathConversionConfig:
-    """Return how paths of the tool become paths of the joints."""
+    """Return the settings of the conversion of task-space paths."""
     return settings_from(params, PathConversionConfig, "conversion_")
 
 
@@ -175,17 +175,17 @@ def options_of(
     velocity_scaling: float = 0.0,
     acceleration_scaling: float = 0.0,
 ) -> WaypointOptions:
-    """Return how waypoints become a motion.
+    """Return the options of trajectory generation from waypoints.
 
     Args:
-        params: the node's.
-        is_free: asked about rounded corners; None: all are free.
-        method: instead of the parameter's; empty: that one.
-        velocity_scaling: instead of the parameter's; 0: that one.
-        acceleration_scaling: instead of the parameter's; 0: that one.
+        params: of the node.
+        is_free: collision check of blended corners; None: all are collision-free.
+        method: of time parameterization; empty for that of the parameters.
+        velocity_scaling: scaling factor; 0 for that of the parameters.
+        acceleration_scaling: scaling factor; 0 for that of the parameters.
 
     Raises:
-        InvalidConfig: for a method that there is not.
+        InvalidConfig: an unknown method.
     """
     return WaypointOptions(
         method=method or params.method,

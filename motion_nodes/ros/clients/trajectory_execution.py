@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Execution of trajectories by the joint controller: preemption, start checks, monitoring, results.
+
+Used by threads that may block. Any thread may stop a motion; the controller's goal is then canceled
+at once.
+"""
+
+from __future__ import annotations
+
+import enum
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from action_msgs.msg import GoalStatus
+from control_msgs.action import FollowJointTrajectory
+from moveit_msgs.msg import MoveItErrorCodes
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from motion_nodes.errors import UnknownJoint
+from motion_nodes.ros.clients.trajectory_client import SentTrajectory, TrajectoryClient
+from motion_nodes.ros.current_state_monitor import CurrentStateMonitor
+from motion_nodes.ros.messages.moveit_messages import RequestRejected
+from motion_nodes.ros.messages.trajectory_messages import fill_seconds, seconds
+
+Codes = MoveItErrorCodes
+Results = FollowJointTrajectory.Result
+
+MONITOR_PERIOD = 0.02
+"""Period of execution monitoring [s]."""
+START_SPEED = 0.01
+"""Max joint speed at which planning for execution may start [rad/s or m/s]."""
+SETTLE_TIMEOUT = 3.0
+"""Max time until joints that are being stopped are at rest [s]."""
+
+CONTROLLER_CODES = {
+    Results.SUCCESSFUL: Codes.SUCCESS,
+    Results.INVALID_GOAL: Codes.CONTROL_FAILED,
+    Results.INVALID_JOINTS: Codes.CONTROL_FAILED,
+    Results.OLD_HEADER_TIMESTAMP: Codes.CONTROL_FAILED,
+    Results.PATH_TOLERANCE_VIOLATED: Codes.CONTROL_FAILED,
+    Results.GOAL_TOLERANCE_VIOLATED: Codes.CONTROL_FAILED,
+}
+"""MoveIt's error code for each error code of FollowJointTrajectory."""
+
+
+class StopCause(enum.Enum):
+    """Cause of a stop, with its description."""
+
+    CLIENT = "canceled by its client"
+    EVENT = "stopped by trajectory_execution_event"
+    NEWER = "preempted by a newer motion"
+    NODE = "the planner is being deactivated"
+    SUITE = "the suite was stopped"
+
+
+class ExecutedMotion:
+    """Planning and execution for one goal; may be stopped by any thread."""
+
+    def __init__(self, number: int, label: str, client: TrajectoryClient) -> None:
+        self.number = number
+        """Sequence number; a newer motion has a larger one."""
+        self.label = label
+        """Name in messages to others."""
+        self.joints: frozenset[str] = frozenset()
+        """Joints that it moves; empty while it only plans."""
+        self.stopped: StopCause | None = None
+        """Cause of its stop; None if it was not stopped."""
+        self.reason = ""
+        """Description of that cause."""
+        self.sent: list[SentTrajectory] = []
+        """Trajectories sent so far; the last one is active."""
+        self._client = client
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+
+    def stop(self, cause: StopCause, reason: str = "") -> None:
+        """Stop the motion; later stops have no effect.
+
+        Args:
+            cause: of the stop.
+            reason: its description; empty for that of the cause.
+        """
+        with self._lock:
+            if self.stopped is not None:
+                return
+            self.stopped, self.reason = cause, reason or cause.value
+            sent = self.sent[-1] if self.sent else None
+        self._wake.set()
+        if sent is not None:
+            self._client.cancel(sent)
+
+    def send(self, message: JointTrajectory) -> SentTrajectory:
+        """Send a trajectory to the controller.
+
+        Raises:
+            RequestRejected: the motion was stopped.
+        """
+        with self._lock:
+            self.raise_if_stopped()
+            self.sent.append(self._client.send(message))
+            return self.sent[-1]
+
+    def raise_if_stopped(self) -> None:
+        """Raise if the motion was stopped.
+
+        Raises:
+            RequestRejected: it was stopped.
+        """
+        if self.stopped is not None:
+            raise RequestRejected(Codes.PREEMPTED, self.reason)
+
+    def pause(self, duration: float) -> None:
+        """Wait.
+
+        Args:
+            duration: [s].
+
+        Raises:
+            RequestRejected: the motion was stopped before or during the wait.
+        """
+        self._wake.wait(duration)
+        self.raise_if_stopped()
+
+    def executed(self) -> JointTrajectory:
+        """Return the measured trajectory, from the controller's feedback."""
+        message = JointTrajectory()
+        measured = [entry for sent in self.sent for entry in sent.heard]
+        if not measured:
+            return message
+        message.joint_names = list(self.sent[0].joints)
+        for time_now, positions in measured:
+            point = JointTrajectoryPoint(positions=positions)
+            fill_seconds(point.time_from_start, time_now - measured[0][0])
+            message.points.append(point)
+        return message
+
+
+@dataclass(frozen=True)
+class ExecutionResult:
+    """Result of the execution of a trajectory."""
+
+    code: int
+    """MoveItErrorCodes value."""
+    text: str
+    """Reason of a failure; empty on success."""
+    blocked: bool = False
+    """Whether it was canceled because its remaining path is blocked."""
+
+
+class TrajectoryExecution:
+    """Motions of one node; at most one of them moves a joint at a time."""
+
+    def __init__(
+        self,
+        client: TrajectoryClient,
+        state: CurrentStateMonitor,
+        start_tolerance: Callable[[], float],
+        stop_reason: Callable[[], str] = str,
+    ) -> None:
+        """Create an execution without motions.
+
+        Args:
+            client: of the joint controller.
+            state: of the robot.
+            start_tolerance: returns the max distance of a joint from a trajectory's first point
+                [rad or m].
+            stop_reason: returns why execution is disabled; empty if it is enabled.
+        """
+        self._stop_reason = stop_reason
+        self._client = client
+        self._state = state
+        self._start_tolerance = start_tolerance
+        self._motions: list[ExecutedMotion] = []
+        self._count = 0
+        self._lock = threading.Lock()
+
+    @property
+    def labels(self) -> list[str]:
+        """Labels of the active motions."""
+        with self._lock:
+            return [motion.label for motion in self._motions]
+
+    def add(self, label: str) -> ExecutedMotion:
+        """Add a motion, which has no joints yet."""
+        with self._lock:
+            self._count += 1
+            motion = ExecutedMotion(self._count, label, self._client)
+            self._motions.append(motion)
+        return motion
+
+    def claim(self, motion: ExecutedMotion, joints: Sequence[str]) -> None:
+        """Assign joints to a motion; of motions with common joints only the newest continues.
+
+        Raises:
+            RequestRejected: a newer motion has one of the joints, or execution is disabled.
+        """
+        if reason := self._stop_reason():
+            raise RequestRejected(Codes.CONTROL_FAILED, reason)
+        with self._lock:
+            motion.joints = frozenset(joints)
+            others = [m for m in self._motions if m is not motion and m.joints & motion.joints]
+        for other in others:
+            older, newer = sorted((motion, other), key=lambda m: m.number)
+            older.stop(StopCause.NEWER, f"{StopCause.NEWER.value}: {newer.label}")
+        motion.raise_if_stopped()
+
+    def remove(self, motion: ExecutedMotion) -> None:
+        """Remove a motion that has its result."""
+        with self._lock:
+            self._motions.remove(motion)
+
+    def stop_all(self, cause: StopCause, reason: str = "") -> int:
+        """Stop all active motions, see :meth:`ExecutedMotion.stop`; return their number."""
+        with self._lock:
+            motions = [motion for motion in self._motions if motion.stopped is None]
+        for motion in motions:
+            motion.stop(cause, reason)
+        return len(motions)
+
+    def settle(self, motion: ExecutedMotion) -> None:
+        """Wait until the joints of a motion are at rest.
+
+        Raises:
+            RequestRejected: they keep moving, or their state is unknown.
+        """
+        self._state.wait()
+        end = time.monotonic() + SETTLE_TIMEOUT
+        while True:
+            speed, joint = self._state.speed(motion.joints)
+            if speed < START_SPEED:
+                return
+            if time.monotonic() > end:
+                raise RequestRejected(
+                    Codes.START_STATE_INVALID,
+                    f"{joint} still moves at {speed:.3f} rad/s or m/s after {SETTLE_TIMEOUT:g} s; "
+                    "plans for execution start at rest",
+                )
+            motion.pause(MONITOR_PERIOD)
+
+    def validate(self, message: JointTrajectory) -> None:
+        """Validate a trajectory and its start against the current state.
+
+        Raises:
+            RequestRejected: no joints or points, unknown joints, an unknown or old state, or a
+                first point farther from the current state than the start tolerance.
+        """
+        names = self._state.joint_names
+        if not message.joint_names or not message.points:
+            raise RequestRejected(
+                Codes.INVALID_MOTION_PLAN,
+                f"the trajectory has {len(message.joint_names)} joints and "
+                f"{len(message.points)} points; at least one of each is required",
+            )
+        for name in message.joint_names:
+            if name not in names:
+                raise RequestRejected(Codes.INVALID_MOTION_PLAN, str(UnknownJoint(name, names)))
+        current = self._state.fresh()
+        first = message.points[0]
+        if len(first.positions) != len(message.joint_names):
+            raise RequestRejected(
+                Codes.INVALID_MOTION_PLAN,
+                f"point 0 has {len(first.positions)} positions for {len(message.joint_names)} "
+                "joints",
+            )
+        if seconds(first.time_from_start) > 0.0:
+            # No start position is given: the controller moves there from the current one.
+            return
+        tolerance = self._start_tolerance()
+        for name, position in zip(message.joint_names, first.positions, strict=True):
+            distance = abs(current[names.index(name)] - position)
+            if not distance <= tolerance:
+                raise RequestRejected(
+                    Codes.CONTROL_FAILED,
+                    f"the trajectory starts with {name} at {position:.4f}, but it is at "
+                    f"{current[names.index(name)]:.4f}: {distance:.4f} away, allowed is "
+                    f"{tolerance:g} (start_tolerance); plan from the current state",
+                )
+
+    def execute(
+        self,
+        motion: ExecutedMotion,
+        message: JointTrajectory,
+        blocked: Callable[[], str] = str,
+    ) -> ExecutionResult:
+        """Execute a trajectory and wait for its result.
+
+        Args:
+            motion: that the trajectory belongs to.
+            message: the trajectory.
+            blocked: called every :data:`MONITOR_PERIOD`; returns what blocks the remaining path,
+                empty if nothing does.
+
+        Returns:
+            The result; rejections are results, too.
+        """
+        try:
+            self.validate(message)
+            sent = motion.send(message)
+        except RequestRejected as refusal:
+            return ExecutionResult(refusal.code, str(refusal))
+        obstacle = ""
+        while not self._client.look(sent):
+            sent.ended.wait(MONITOR_PERIOD)
+            if motion.stopped is StopCause.NODE:
+                # The executor, which would receive the result, is waiting for this thread.
+                break
+            if not obstacle and motion.stopped is None and not sent.ended.is_set():
+                obstacle = blocked()
+                if obstacle:
+                    self._client.cancel(sent)
+        q, fault = self._state.newest()
+        if not fault:
+            positions = dict(zip(self._state.joint_names, q.tolist(), strict=True))
+            self._client.heard(sent, [positions[name] for name in sent.joints])
+        return _result(motion, sent, obstacle)
+
+
+def _result(motion: ExecutedMotion, sent: SentTrajectory, obstacle: str) -> ExecutionResult:
+    if sent.lost:
+        return ExecutionResult(Codes.CONTROL_FAILED, sent.lost)
+    if sent.succeeded:
+        return ExecutionResult(Codes.SUCCESS, "")
+    if motion.stopped is not None:
+        return ExecutionResult(Codes.PREEMPTED, motion.reason)
+    if obstacle:
+        return ExecutionResult(
+            Codes.MOTION_PLAN_INVALIDATED_BY_ENVIRONMENT_CHANGE, obstacle, blocked=True
+        )
+    if sent.status == GoalStatus.STATUS_CANCELED:
+        text = sent.text or "canceled by another client of the controller"
+        return ExecutionResult(Codes.PREEMPTED, text)
+    code = CONTROLLER_CODES.get(sent.code, Codes.CONTROL_FAILED)
+    code = Codes.CONTROL_FAILED if code == Codes.SUCCESS else code
+    return ExecutionResult(
+        code, f"the controller aborted: {sent.text or f'error code {sent.code}'}"
+    )
