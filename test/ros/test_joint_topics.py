@@ -13,7 +13,7 @@ from sensor_msgs.msg import JointState
 
 from motion_nodes.control.state_plausibility import StatePlausibility
 from motion_nodes.ros.joint_topics import (
-    MOST_LAYOUTS,
+    MAX_LAYOUTS,
     JointStateReader,
     JointStateWriter,
     set_stamp,
@@ -76,7 +76,7 @@ def test_any_order_and_other_joints(feed, reader):
     assert reader.stamp_ns == 1_500_000_000
     assert reader.received
     assert reader.trouble(1.0) == ""
-    assert len(reader._layouts) <= MOST_LAYOUTS
+    assert len(reader._layouts) <= MAX_LAYOUTS
 
 
 def test_the_newest_of_several_counts(feed, reader):
