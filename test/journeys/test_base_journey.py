@@ -256,7 +256,7 @@ def test_future_stamps_count_as_now(cell, a):
     """Else a client with another clock could drive for as long as it likes."""
     cell.client.repeat_for(lambda: a.drive(0.2, stamp=a.now + 1e6), 0.6)
     assert a.speed > 1.0
-    assert "ahead of this node's time; counted as given now" in container(cell).output
+    assert "ahead of this node's time; the time of its arrival is used" in container(cell).output
     a.halt()
 
 

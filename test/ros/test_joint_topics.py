@@ -92,7 +92,7 @@ def test_a_state_put_together_from_several_publishers(feed, reader):
     feed.send({"a": 1.0, "b": 2.0})
     assert not reader.update(), "c is not known yet"
     assert reader.missing == ("c",)
-    assert reader.trouble(1.0) == "waiting for joint_states; the messages lack c"
+    assert reader.trouble(1.0) == "waiting for joint_states; not reported: c"
     feed.send({"c": 3.0})
     assert reader.update()
     feed.send({"a": 1.5, "b": 2.5})

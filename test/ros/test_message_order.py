@@ -116,7 +116,7 @@ def test_it_is_said_that_it_waits_and_that_it_is_given_up(messages, early, clock
     given_up = early.given_up()
     assert given_up == [ATTACHED]
     _, findings = messages.apply(scene, *given_up)
-    assert "is no object of the world" in findings.refused[0]
+    assert "is not an object of the world" in findings.refused[0]
     scene, _ = messages.apply(scene, BOX, early=early)
     assert list(scene.objects) == ["box"], "it came too late"
 

@@ -44,7 +44,7 @@ class _Primitive:
 
 PRIMITIVES = {
     SolidPrimitive.BOX: _Primitive(3, lambda d: Box((d[0], d[1], d[2]))),
-    SolidPrimitive.SPIDENTITY: _Primitive(1, lambda d: Sphere(d[0])),
+    SolidPrimitive.SPHERE: _Primitive(1, lambda d: Sphere(d[0])),
     SolidPrimitive.CYLINDER: _Primitive(2, lambda d: Cylinder(radius=d[1], length=d[0])),
     SolidPrimitive.CONE: _Primitive(2, lambda d: Cone(radius=d[1], height=d[0])),
 }
@@ -181,13 +181,13 @@ def _primitives(solid: Solid) -> list[tuple[SolidPrimitive, Array]]:
     if isinstance(solid, Box):
         return [(_primitive(SolidPrimitive.BOX, *solid.size), IDENTITY)]
     if isinstance(solid, Sphere):
-        return [(_primitive(SolidPrimitive.SPIDENTITY, solid.radius), IDENTITY)]
+        return [(_primitive(SolidPrimitive.SPHERE, solid.radius), IDENTITY)]
     if isinstance(solid, Cylinder):
         return [(_primitive(SolidPrimitive.CYLINDER, solid.length, solid.radius), IDENTITY)]
     if isinstance(solid, Cone):
         return [(_primitive(SolidPrimitive.CONE, solid.height, solid.radius), IDENTITY)]
     assert isinstance(solid, Capsule)
-    ball = _primitive(SolidPrimitive.SPIDENTITY, solid.radius)
+    ball = _primitive(SolidPrimitive.SPHERE, solid.radius)
     ends = [from_xyz_rpy((0.0, 0.0, side * 0.5 * solid.length)) for side in (-1.0, 1.0)]
     middle = _primitive(SolidPrimitive.CYLINDER, solid.length, solid.radius)
     return [(middle, IDENTITY), *((ball, X) for X in ends)]
