@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion bench``: how long things take for a robot on this machine."""
+"""``motion bench``: computation times for a robot on this machine."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from motion_nodes.model.tree import Array
 
 _TARGETS = 200
-"""Poses and pairs of configurations that are measured."""
+"""Number of random poses and configurations."""
 
 
 def bench(
     robot: RobotArgument,
-    seconds: Annotated[float, typer.Option(help="About how long each row is measured.")] = 0.5,
+    seconds: Annotated[float, typer.Option(help="Approximate duration of each row [s].")] = 0.5,
     world: WorldOption = None,
     group: GroupOption = None,
     seed: SeedOption = 1,
@@ -29,7 +29,7 @@ def bench(
 ) -> None:
     """Measure kinematics, inverse kinematics, collision checks and planning for a robot.
 
-    Poses and configurations are random; whoever calls from Python pays what is shown.
+    Poses and configurations are random; times are those of calls from Python.
     """
     from motion_nodes.cli.printing import print_json, print_table, say, waiting
     from motion_nodes.cli.values import Subject
@@ -40,7 +40,7 @@ def bench(
         raise InvalidCommand(f"group '{subject.group.name}' has no tip; only arms can be measured.")
     if not 0.0 < seconds <= 60.0:
         raise InvalidCommand(f"--seconds is {seconds:g}; it must be above 0 and up to 60.")
-    with waiting("preparing (compiled once on a machine, half a minute)"):
+    with waiting("compiling kernels (once per machine, half a minute)"):
         jobs = _jobs(subject, world, seed)
     rows = []
     for name, job in jobs.items():
@@ -64,7 +64,7 @@ def bench(
 
 
 def _jobs(subject: Subject, world: str | None, seed: int) -> dict[str, Callable[[int], bool]]:
-    """Return what is measured: each job does its k-th task and says whether it succeeded."""
+    """Return the benchmarks by name: each runs its k-th task and returns whether it succeeded."""
     import numpy as np
 
     from motion_nodes.cli.values import checker_of
@@ -83,7 +83,7 @@ def _jobs(subject: Subject, world: str | None, seed: int) -> dict[str, Callable[
     poses = kinematics.pose_batch(Q, tip)
     free = Q[checker.are_free(Q)]
     jobs: dict[str, Callable[[int], bool]] = {
-        "pose of the tip": lambda k: bool(kinematics.pose(Q[k % len(Q)], tip) is not None),
+        "forward kinematics": lambda k: bool(kinematics.pose(Q[k % len(Q)], tip) is not None),
         "Jacobian": lambda k: bool(kinematics.jacobian(Q[k % len(Q)], tip) is not None),
         "inverse kinematics": lambda k: solver.solve(IkRequest(poses[k % len(Q)])).success,
         "collision check": lambda k: bool(checker.is_free(Q[k % len(Q)])),
@@ -94,12 +94,12 @@ def _jobs(subject: Subject, world: str | None, seed: int) -> dict[str, Callable[
             start, goal = free[k % len(free)], free[(k + 1) % len(free)]
             return plan(PlanRequest(checker, start, (JointGoal(np.asarray(goal)),))).success
 
-        jobs["plan, timed and checked"] = planned
+        jobs["motion planning"] = planned
     return jobs
 
 
 def _random(subject: Subject, count: int, seed: int) -> Array:
-    """Return configurations within limits, within a full turn for others, shape (count, n)."""
+    """Return random configurations [rad or m], unlimited joints in (-pi, pi), shape (count, n)."""
     import numpy as np
 
     limits: Any = subject.group.limits
@@ -109,7 +109,7 @@ def _random(subject: Subject, count: int, seed: int) -> Array:
 
 
 def _measured(job: Callable[[int], bool], seconds: float) -> tuple[float, float, int, int]:
-    """Return median and 95th percentile [s], how many calls there were, and how many succeeded."""
+    """Return median and 95th percentile [s], number of calls, and number of successes."""
     import numpy as np
 
     job(0)
@@ -117,7 +117,7 @@ def _measured(job: Callable[[int], bool], seconds: float) -> tuple[float, float,
     successes = 0
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or not times:
-        began = time.perf_counter()
+        begin = time.perf_counter()
         successes += job(len(times))
-        times.append(time.perf_counter() - began)
+        times.append(time.perf_counter() - begin)
     return float(np.median(times)), float(np.percentile(times, 95)), len(times), successes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion cartesian``: straight lines of the tip."""
+"""``motion cartesian``: straight-line motions of the tip."""
 
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ def cartesian(
     to: Annotated[
         list[str] | None,
         typer.Option(
-            help="Where to: x,y,z (orientation kept), x,y,z,roll,pitch,yaw or x,y,z,qx,qy,qz,qw; "
-            "repeat it for more lines."
+            help="Target pose: x,y,z (orientation kept), x,y,z,roll,pitch,yaw or "
+            "x,y,z,qx,qy,qz,qw [m, rad]; repeat for further segments."
         ),
     ] = None,
     by: Annotated[
-        list[str] | None, typer.Option(help="How far from there: dx,dy,dz [m]; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Displacement from there: dx,dy,dz [m]; may be repeated."),
     ] = None,
     begin: Annotated[
-        str, typer.Option("--from", help="State, or joint values, to start at.")
+        str, typer.Option("--from", help="Start: named state or joint positions.")
     ] = "home",
-    step: Annotated[float, typer.Option(help="Between two poses that are solved [m].")] = 0.01,
+    step: Annotated[float, typer.Option(help="Max distance between waypoints [m].")] = 0.01,
     speed: Annotated[
         float | None,
-        typer.Option(help="Greatest speed of the tip [m/s]; default: as limits allow."),
+        typer.Option(help="Max speed of the tip [m/s]; default: as joint limits allow."),
     ] = None,
     world: WorldOption = None,
     group: GroupOption = None,
@@ -48,9 +49,9 @@ def cartesian(
     degrees: DegreesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Lead the tip along straight lines, as far as joints and obstacles let it.
+    """Compute a motion of the tip along straight lines, within joint limits and around obstacles.
 
-    Exit code 1: the lines end early, and the answer says where and why.
+    Exit code 1: the path is incomplete; its end and the reason are printed.
     """
     from motion_nodes.cli.printing import waiting
     from motion_nodes.cli.trajectory_out import check_output, write_trajectory
@@ -63,14 +64,14 @@ def cartesian(
     subject = Subject.of(robot, group, degrees)
     model, tip = subject.robot, subject.group.tip
     if tip is None:
-        raise InvalidCommand(f"group '{subject.group.name}' has no tip to lead along a line.")
+        raise InvalidCommand(f"group '{subject.group.name}' has no tip to move along a line.")
     start = subject.configuration(begin, "--from")
     q = model.home.copy()
     q[subject.group.indices] = start
     X_BT = Kinematics(model.tree, base=model.base_frame).pose(q, tip)
     poses = _poses(subject, X_BT, to or [], by or [])
     options = CartesianOptions(max_step=step)
-    with waiting("preparing (compiled once for each robot)"):
+    with waiting("compiling kernels (once per robot)"):
         checker = checker_of(subject, world)
         found = cartesian_path(checker, start, tip, poses, options)
     motion = _timed(found, checker, tip, speed)
@@ -82,7 +83,7 @@ def cartesian(
 
 
 def _poses(subject: Subject, X_BT: Any, to: list[str], by: list[str]) -> list[Any]:
-    """Return the poses at the ends of the lines: first all of --to, then all of --by."""
+    """Return the end poses of the segments, shape (4, 4) each: first --to, then --by."""
     import numpy as np
 
     from motion_nodes.cli.values import numbers
@@ -90,7 +91,7 @@ def _poses(subject: Subject, X_BT: Any, to: list[str], by: list[str]) -> list[An
     from motion_nodes.model.poses import from_xyz_quat, from_xyz_rpy
 
     if not to and not by:
-        raise InvalidCommand("give --to x,y,z or --by dx,dy,dz: where the line ends.")
+        raise InvalidCommand("give a target: --to x,y,z or --by dx,dy,dz.")
     poses = [X_BT]
     for text in to:
         values = numbers(text, (3, 6, 7), "--to", "x,y,z, and roll,pitch,yaw or qx,qy,qz,qw")
@@ -103,7 +104,7 @@ def _poses(subject: Subject, X_BT: Any, to: list[str], by: list[str]) -> list[An
                 X = from_xyz_quat(values[:3], values[3:])
             except ValueError:
                 raise InvalidCommand(
-                    "--to: the quaternion is zero; 0,0,0,1 turns nothing."
+                    "--to: the quaternion is zero; the identity is 0,0,0,1."
                 ) from None
         X[:3, 3] = values[:3]
         poses.append(X)
@@ -117,7 +118,7 @@ def _poses(subject: Subject, X_BT: Any, to: list[str], by: list[str]) -> list[An
 def _timed(
     found: CartesianPath, checker: Any, tip: str, speed: float | None
 ) -> JointTrajectory | None:
-    """Return the motion along the path, or None where there is none."""
+    """Return the time-parameterized path, or None if it has no motion."""
     import numpy as np
 
     from motion_nodes.planning.cartesian import cartesian_motion, with_tool_speed
@@ -157,11 +158,11 @@ def _report(
         return
     last = subject.shown(found.path[-1]).tolist()
     print_table(
-        ["joint", "at the end", ""], zip(subject.group.joints, last, subject.units, strict=True)
+        ["joint", "end position", ""], zip(subject.group.joints, last, subject.units, strict=True)
     )
-    say(f"{100.0 * found.fraction:.4g} % of the way, {len(found.path)} waypoints.")
+    say(f"{100.0 * found.fraction:.4g} % of the path, {len(found.path)} waypoints.")
     if not found.success:
-        say(f"It ends early: {found.reason}")
+        say(f"The path is incomplete: {found.reason}")
     if motion is not None:
         saved = f", written to {output}" if output is not None else ""
-        say(f"The motion takes {motion.times[-1]:.4g} s{saved}.")
+        say(f"Duration: {motion.times[-1]:.4g} s{saved}.")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion convert``: descriptions of robots from one system's files to another's."""
+"""``motion convert``: robot descriptions between the formats of different systems."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def convert(
         str,
         typer.Argument(
             metavar="FROM",
-            help="A robot's name or folder, or an XRDF, SRDF, Lula or cuRobo file.",
+            help="Robot name or folder, or an XRDF, SRDF, Lula or cuRobo file.",
             autocompletion=robot_words,
         ),
     ],
@@ -34,23 +34,22 @@ def convert(
         str,
         typer.Argument(
             metavar="TO",
-            help="What to write: a folder for a robot, else a file .xrdf, .srdf, .yaml (Lula) or "
-            ".yml (cuRobo).",
+            help="Output: a robot folder, or a file .xrdf, .srdf, .yaml (Lula) or .yml (cuRobo).",
         ),
     ],
     urdf: Annotated[
-        str | None, typer.Option(help="URDF that FROM goes with; default: the one beside it.")
+        str | None, typer.Option(help="URDF of the file FROM; default: the one in its folder.")
     ] = None,
     to_format: Annotated[
         str | None,
-        typer.Option("--format", help=f"{', '.join(FORMATS)}; default: from the name of TO."),
+        typer.Option("--format", help=f"{', '.join(FORMATS)}; default: from the suffix of TO."),
     ] = None,
     group: GroupOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Convert a robot's description between robot folders, XRDF, SRDF, Lula and cuRobo.
 
-    Told on the way: what the one format says and the other has no words for.
+    Prints every field that the target format cannot represent.
     """
     from motion_nodes.cli.printing import say
     from motion_nodes.errors import InvalidConfig, did_you_mean
@@ -59,7 +58,7 @@ def convert(
     kind = to_format or _OF_SUFFIX.get(path.suffix, "")
     if kind not in FORMATS:
         hint = did_you_mean(kind or path.suffix, FORMATS)
-        raise InvalidConfig(f"--format: '{kind or path.name}' tells no format.{hint}")
+        raise InvalidConfig(f"--format: '{kind or path.name}' is not a known format.{hint}")
     urdf_file = None if urdf is None else Path(urdf)
     if kind == "robot":
         _write_folder(source, path, urdf_file)
@@ -75,7 +74,7 @@ def _write(path: Path, text: str, force: bool) -> None:
     from motion_nodes.errors import InvalidConfig
 
     if path.exists() and not force:
-        raise InvalidConfig(f"{path} exists already; nothing was written. --force replaces it.")
+        raise InvalidConfig(f"{path} already exists; use --force to overwrite it.")
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -83,7 +82,7 @@ def _write(path: Path, text: str, force: bool) -> None:
 
 
 def _write_folder(source: str, folder: Path, urdf: Path | None) -> None:
-    """Write a robot's folder from files of another system."""
+    """Write a robot folder from files of another system."""
     from motion_nodes.errors import InvalidConfig
     from motion_nodes.model.import_robot import format_of, read_foreign, robot_name
     from motion_nodes.model.robot_folder import with_meshes_from, write_robot_folder
@@ -93,19 +92,22 @@ def _write_folder(source: str, folder: Path, urdf: Path | None) -> None:
     if not file.is_file() or format_of(file) is None:
         robot = load_description(source)
         raise InvalidConfig(
-            f"{source} is a robot folder already: {robot.directory}. Copy it, or name a file to "
-            "write, such as robot.xrdf."
+            f"{source} is already a robot folder: {robot.directory}. Copy it, or give an output "
+            "file, such as robot.xrdf."
         )
-    found = read_foreign(file, urdf, robot_name(folder.name), _mended_urdf)
-    place = found.urdf_file.parent
-    text = with_meshes_from(found.urdf, place, folder.absolute(), str(found.urdf_file))
-    comment = f"Made from {file.name} and {found.urdf_file.name}. Drives are guessed: see sources."
+    found = read_foreign(file, urdf, robot_name(folder.name), _repaired_urdf)
+    text = with_meshes_from(
+        found.urdf, found.urdf_file.parent, folder.absolute(), str(found.urdf_file)
+    )
+    comment = (
+        f"Converted from {file.name} and {found.urdf_file.name}. Drives are estimated: see sources."
+    )
     parts = found.described
     write_robot_folder(folder, parts.description, text, parts.spheres, comment=comment)
 
 
-def _mended_urdf(file: Path) -> str:
-    """Return the URDF in a file with what this suite cannot use mended, and tell what that was."""
+def _repaired_urdf(file: Path) -> str:
+    """Return the URDF in a file after repairs, which are printed."""
     from lxml import etree  # type: ignore[import-untyped]
 
     from motion_nodes.robot_setup.notes import Notes
@@ -122,7 +124,7 @@ def _mended_urdf(file: Path) -> str:
 
 
 def _text(source: str, kind: str, urdf: Path | None, group: str | None) -> str:
-    """Return the text of a file."""
+    """Return the description in a format of another system."""
     from motion_nodes.model.files.curobo import curobo_text
     from motion_nodes.model.files.lula import lula_text
     from motion_nodes.model.files.srdf_from_robot import srdf
@@ -130,10 +132,10 @@ def _text(source: str, kind: str, urdf: Path | None, group: str | None) -> str:
     from motion_nodes.model.files.xrdf_robot import xrdf_of
     from motion_nodes.robot_setup.derived_robot import load_description
 
-    comment = f"Made from {Path(source).name}."
+    comment = f"Converted from {Path(source).name}."
     xrdf = _xrdf_of_file(source) if group is None else None
     if xrdf is not None and kind in _XRDF_VERSIONS:
-        # Needs no URDF, and loses nothing.
+        # Lossless, and without a URDF.
         return xrdf_text(xrdf, _XRDF_VERSIONS[kind], comment)
     robot = load_description(source, urdf)
     never_checked = _never_checked(robot)
@@ -148,7 +150,7 @@ def _text(source: str, kind: str, urdf: Path | None, group: str | None) -> str:
 
 
 def _xrdf_of_file(source: str) -> Xrdf | None:
-    """Return what a file says word for word, or None for a robot and for SRDF."""
+    """Return the contents of an XRDF, Lula or cuRobo file; None for other sources."""
     from motion_nodes.model.files.curobo import read_curobo
     from motion_nodes.model.files.lula import read_lula
     from motion_nodes.model.files.xrdf_file import read_xrdf
@@ -163,7 +165,7 @@ def _xrdf_of_file(source: str) -> Xrdf | None:
 
 
 def _never_checked(robot: Robot) -> set[tuple[str, str]]:
-    """Return the pairs of links that are not checked against each other."""
+    """Return the pairs of links that are excluded from self-collision checks."""
     from motion_nodes.scene.allowed_collisions import AllowedCollisions
     from motion_nodes.scene.robot_spheres import checked_pairs, link_bodies
 

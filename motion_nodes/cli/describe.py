@@ -19,13 +19,13 @@ from motion_nodes.robot_setup.derived_robot import load_description
 
 
 def list_robots() -> None:
-    """Print the robots that can be named."""
-    table = Table("robot", "kind", "joints", "groups", "where", box=None)
+    """Print the known robots."""
+    table = Table("robot", "kind", "joints", "groups", "path", box=None)
     for name, path in sorted(available_robots().items()):
         try:
             robot = load_description(name)
         except MotionError as error:
-            table.add_row(name, "[red]cannot be used[/red]", "", "", str(error))
+            table.add_row(name, "[red]invalid[/red]", "", "", str(error))
             continue
         groups = ", ".join(robot.groups)
         table.add_row(name, robot.kind, str(len(robot.joint_names)), groups, str(path))
@@ -33,7 +33,12 @@ def list_robots() -> None:
 
 
 def describe_robot(name: str, *, as_json: bool = False) -> None:
-    """Print one robot's joints, limits, groups and states, for people or for machines."""
+    """Print one robot's joints, limits, groups and states.
+
+    Args:
+        name: the robot, or the path of its description.
+        as_json: whether to print JSON instead of tables.
+    """
     robot = load_description(name)
     if as_json:
         print_json(robot_data(robot))
@@ -53,25 +58,25 @@ def describe_robot(name: str, *, as_json: bool = False) -> None:
         table.add_row(joint, *(f"{n:.4g}" if np.isfinite(n) else "-" for n in numbers))
     console.print(table)
     for line in _lines(robot):
-        # The terminal breaks long lines, not we: programs may read them.
+        # Not wrapped, since programs may read the lines.
         console.print(line, soft_wrap=True)
 
 
 def _lines(robot: Robot) -> Iterator[str]:
-    """Yield what is to be said below the table."""
+    """Yield the lines below the table."""
     for group in robot.groups.values():
         ends = f", {group.base} to {group.tip}" if group.tip else ""
         aliases = f" (also {', '.join(group.aliases)})" if group.aliases else ""
         yield f"group [bold]{group.name}[/bold]{aliases}: {len(group.joints)} joints{ends}"
     yield f"states: {', '.join(robot.state_names) or 'none'}"
     if robot.passive_joints:
-        yield f"passive, moved by nothing: {', '.join(robot.passive_joints)}"
+        yield f"passive joints: {', '.join(robot.passive_joints)}"
     if robot.base is not None:
         yield from _base_lines(robot, robot.base)
 
 
 def _base_lines(robot: Robot, base: BaseSpec) -> Iterator[str]:
-    """Yield what is to be said of a mobile base."""
+    """Yield the lines about a mobile base."""
     if isinstance(base, HolonomicSpec):
         for wheel in base.wheels:
             yield (
@@ -89,4 +94,4 @@ def _base_lines(robot: Robot, base: BaseSpec) -> Iterator[str]:
     )
     if numbers:
         yield f"base: {numbers}"
-    yield f"speed: up to {base.linear.x.max_velocity} m/s and {base.angular.z.max_velocity} rad/s"
+    yield f"max velocity: {base.linear.x.max_velocity} m/s, {base.angular.z.max_velocity} rad/s"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion describe --json``: what is known of a robot, for machines."""
+"""Data of ``motion describe --json``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from motion_nodes.model.robot import Robot
 
 
 def robot_data(robot: Robot) -> dict[str, Any]:
-    """Return what a robot is: joints with limits, groups, states, frames. All in SI units."""
+    """Return a robot's joints with limits, groups, states and frames, in SI units."""
     limits = robot.limits
     columns = ("lower", "upper", "velocity", "acceleration", "jerk", "effort")
     return {

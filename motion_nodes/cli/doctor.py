@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion doctor``: what is installed, and does it work together."""
+"""``motion doctor``: checks of the installation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LIBRARIES = ("numpy", "numba", "llvmlite", "msgspec", "ruckig", "mujoco", "viser
 
 
 def examine() -> bool:
-    """Print all findings; True when nothing is wrong."""
+    """Run and print all checks; return whether all succeeded."""
     console = Console()
     console.print(f"motion_nodes {_version('motion_nodes')}, Python {platform.python_version()}")
     fine = True
@@ -31,16 +31,16 @@ def examine() -> bool:
 
 
 def _checks() -> Iterator[Check]:
-    found = environment.check_rclpy()
-    yield found
-    if found.ok:
-        asks: tuple[Callable[[], Check], ...] = (
+    rclpy = environment.check_rclpy()
+    yield rclpy
+    if rclpy.ok:
+        checks: tuple[Callable[[], Check], ...] = (
             environment.check_middleware,
             environment.check_messages,
             environment.check_two_processes,
         )
-        for ask in asks:
-            yield ask()
+        for check in checks:
+            yield check()
     yield _libraries()
     yield _cache()
     yield _robots()
@@ -65,7 +65,9 @@ def _cache() -> Check:
     state = cache_state()
     if state.folder is None:
         return Check(
-            "kernel cache", False, f"cannot be written: {state.preferred}; every start compiles"
+            "kernel cache",
+            False,
+            f"{state.preferred} is not writable; kernels are compiled at every start",
         )
     text = f"{state.entries} robots' kernels, {state.size / 1e6:.1f} MB in {state.folder}"
     return Check("kernel cache", True, text)

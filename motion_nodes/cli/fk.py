@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion fk``: where frames are."""
+"""``motion fk``: forward kinematics."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def fk(
     joints: Annotated[
         str | None,
         typer.Option(
-            help="A number for each joint of the group, or joint=value,...; default: the state."
+            help="Positions of all joints of the group, or joint=value,...; default: --state."
         ),
     ] = None,
     state: Annotated[
-        str, typer.Option(help="Named state to start from.", autocompletion=state_words)
+        str, typer.Option(help="Named state of the joints.", autocompletion=state_words)
     ] = "home",
     frame: Annotated[
         list[str] | None,
         typer.Option(
-            help="Frame to tell about, may be repeated; default: the group's tip.",
+            help="Frame to compute, may be repeated; default: the group's tip.",
             autocompletion=frame_words,
         ),
     ] = None,
@@ -39,7 +39,7 @@ def fk(
     base: Annotated[
         str | None,
         typer.Option(
-            help="Frame that poses are given in; default: the robot's base.",
+            help="Reference frame of the poses; default: the robot's base frame.",
             autocompletion=frame_words,
         ),
     ] = None,
@@ -47,7 +47,7 @@ def fk(
     degrees: DegreesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell where a frame of a robot is (forward kinematics)."""
+    """Compute the poses of frames (forward kinematics)."""
     from motion_nodes.cli.printing import pose_data, pose_rows, print_json, print_table
     from motion_nodes.cli.values import Subject
     from motion_nodes.model.kinematics import Kinematics

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion go``: a running suite moves a robot."""
+"""``motion go``: move a robot of a running suite."""
 
 from __future__ import annotations
 
@@ -24,31 +24,33 @@ if TYPE_CHECKING:
 
 def go(
     robot: Annotated[
-        str, typer.Argument(help="The robot as `motion up` has it: [NAMESPACE:=]ROBOT.")
+        str, typer.Argument(help="Robot, as given to `motion up`: [NAMESPACE:=]ROBOT.")
     ],
     to: Annotated[
         str | None,
-        typer.Option(help="Arm: a state or joint values. Base: x,y or x,y,yaw [m, rad] in odom."),
+        typer.Option(
+            help="Arm: named state or joint positions. Base: x,y or x,y,yaw [m, rad] in odom."
+        ),
     ] = None,
     to_position: ToPositionOption = None,
     to_rpy: ToRpyOption = None,
     to_quat: ToQuatOption = None,
     group: GroupOption = None,
     velocity: Annotated[
-        float, typer.Option(help="Share of an arm's velocity limits, above 0 to 1.")
+        float, typer.Option(help="Velocity scaling factor of an arm, in (0, 1].")
     ] = 1.0,
     acceleration: Annotated[
-        float, typer.Option(help="Share of an arm's acceleration limits, above 0 to 1.")
+        float, typer.Option(help="Acceleration scaling factor of an arm, in (0, 1].")
     ] = 1.0,
     timeout: Annotated[
-        float, typer.Option(help="How long to wait for a suite that still starts [s].")
+        float, typer.Option(help="Max time to wait for a suite that is starting [s].")
     ] = 60.0,
     degrees: DegreesOption = False,
 ) -> None:
-    """Have a running suite move a robot: an arm around obstacles, a base to a pose.
+    """Move a robot of a running suite: an arm around obstacles, a base to a pose.
 
-    Waits for a suite that is starting, and for the end of the motion. Ctrl-C stops it. Exit code 1:
-    it did not get there, and the reason is printed.
+    Waits for a suite that is starting, and for the end of the motion. Ctrl-C stops the motion. Exit
+    code 1: the target was not reached; the reason is printed.
     """
     import math
     import time
@@ -60,9 +62,9 @@ def go(
     from motion_nodes.nodes.clients.go import carry_out
     from motion_nodes.robot_setup.derived_robot import load_description
 
-    for name, share in (("velocity", velocity), ("acceleration", acceleration)):
-        if not 0.0 < share <= 1.0:
-            raise InvalidCommand(f"--{name} is {share:g}; it must be above 0 and at most 1.")
+    for name, factor in (("velocity", velocity), ("acceleration", acceleration)):
+        if not 0.0 < factor <= 1.0:
+            raise InvalidCommand(f"--{name} is {factor:g}; it must be above 0 and at most 1.")
     if not (math.isfinite(timeout) and timeout > 0.0):
         raise InvalidCommand(f"--timeout is {timeout:g}; it must be above 0.")
     place = parse_placement(robot)
@@ -71,21 +73,21 @@ def go(
     if known.base is not None and group is None:
         if pose.given or (velocity, acceleration) != (1.0, 1.0):
             raise InvalidCommand(
-                f"'{known.name}' is a base; it takes --to x,y or x,y,yaw, no more."
+                f"'{known.name}' is a mobile base; its only target option is --to x,y or x,y,yaw."
             )
         order = _base_order(place, known, to, degrees)
     else:
         order = _arm_order(place, group, to, pose, degrees)
         order.goal.request.max_velocity_scaling_factor = velocity
         order.goal.request.max_acceleration_scaling_factor = acceleration
-    began = time.monotonic()
-    trouble = carry_out(order, timeout, say)
-    if trouble:
-        say(f"not there: {trouble.rstrip('.')}.")
-        if time.monotonic() - began > timeout:
+    begin = time.monotonic()
+    failure = carry_out(order, timeout, say)
+    if failure:
+        say(f"target not reached: {failure.rstrip('.')}.")
+        if time.monotonic() - begin > timeout:
             say("Is `motion up` running, with the same ROS_DOMAIN_ID and namespace?")
         raise typer.Exit(NO_SOLUTION)
-    say(f"there, after {time.monotonic() - began:.1f} s.")
+    say(f"target reached after {time.monotonic() - begin:.1f} s.")
 
 
 def _arm_order(
@@ -95,23 +97,23 @@ def _arm_order(
     pose: PoseWords,
     degrees: bool,
 ) -> Order:
-    """Return the order for an arm."""
+    """Return the request for an arm."""
     from motion_nodes.cli.values import Subject, TipPose
     from motion_nodes.nodes.clients.go import arm_to_joints, arm_to_pose
     from motion_nodes.ros.names import under
 
     subject = Subject.of(place.robot, group, degrees)
-    wanted = subject.destination(to, pose)
+    target = subject.destination(to, pose)
     prefix, name = f"/{place.namespace}" if place.namespace else "", subject.group.name
-    if isinstance(wanted, TipPose):
+    if isinstance(target, TipPose):
         frame = under(place.namespace, subject.robot.base_frame)
-        return arm_to_pose(prefix, name, wanted.tip, frame, wanted.X_BT, oriented=wanted.oriented)
-    joints = dict(zip(subject.group.joints, map(float, wanted), strict=True))
+        return arm_to_pose(prefix, name, target.tip, frame, target.X_BT, oriented=target.oriented)
+    joints = dict(zip(subject.group.joints, map(float, target), strict=True))
     return arm_to_joints(prefix, name, joints)
 
 
 def _base_order(place: Placement, robot: Robot, to: str | None, degrees: bool) -> Order:
-    """Return the order for a base."""
+    """Return the request for a mobile base."""
     import math
 
     from motion_nodes.base_navigation.planar_pose import Pose2
@@ -121,7 +123,7 @@ def _base_order(place: Placement, robot: Robot, to: str | None, degrees: bool) -
     from motion_nodes.ros.names import under
 
     if to is None:
-        raise InvalidCommand("a base needs --to x,y or --to x,y,yaw, in metres and radians.")
+        raise InvalidCommand("give a target: --to x,y or --to x,y,yaw [m, rad].")
     x, y, *yaw = map(float, numbers(to, (2, 3), "--to", "x,y or x,y,yaw"))
     angle = yaw[0] if yaw else 0.0
     prefix = f"/{place.namespace}" if place.namespace else ""

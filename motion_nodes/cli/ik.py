@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion ik``: joint values that bring the tip to a pose."""
+"""``motion ik``: inverse kinematics."""
 
 from __future__ import annotations
 
@@ -33,26 +33,24 @@ def ik(
         str | None,
         typer.Option(
             "--from",
-            help="State or joint values to start from; the solution closest to them is printed. "
-            "Default: the state ready, else home.",
+            help="Seed: named state or joint positions; the closest solution is printed. Default: "
+            "the state ready, else home.",
         ),
     ] = None,
     group: GroupOption = None,
     world: WorldOption = None,
-    free: Annotated[
-        bool, typer.Option("--free", help="Only solutions in which the robot touches nothing.")
-    ] = False,
+    free: Annotated[bool, typer.Option("--free", help="Only collision-free solutions.")] = False,
     solver: Annotated[str, typer.Option(help="Name of the solver.")] = "damped_least_squares",
-    tolerance: Annotated[float, typer.Option(help="Of the position [m].")] = 1e-3,
-    angle_tolerance: Annotated[float, typer.Option(help="Of the orientation [rad].")] = 0.01,
+    tolerance: Annotated[float, typer.Option(help="Position tolerance [m].")] = 1e-3,
+    angle_tolerance: Annotated[float, typer.Option(help="Orientation tolerance [rad].")] = 0.01,
     seed: SeedOption = 0,
-    timeout: Annotated[float, typer.Option(help="Longest search [s].")] = 1.0,
+    timeout: Annotated[float, typer.Option(help="Timeout of the search [s].")] = 1.0,
     degrees: DegreesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find joint values that bring the tip to a pose (inverse kinematics).
+    """Compute joint positions for a pose of the tip (inverse kinematics).
 
-    Without --rpy and --quat any orientation will do. Exit code 1: there is no solution.
+    Without --rpy and --quat the orientation is free. Exit code 1: no solution.
     """
     import numpy as np
 
@@ -67,20 +65,20 @@ def ik(
     bounds = IkTolerance(tolerance, angle_tolerance if oriented else np.inf)
     settings = IkSettings(tolerance=bounds, random_seed=seed, timeout=timeout, prefer="closest")
     start = subject.default_state if near is None else subject.configuration(near, "--from")
-    with waiting("preparing (compiled once for each robot)"):
+    with waiting("compiling kernels (once per robot)"):
         chain = IkChain.of_group(subject.robot, subject.group.name)
-        found = make_solver(chain, solver)
+        ik_solver = make_solver(chain, solver)
         validity = _validity(subject, world) if free or world is not None else None
     target = _in_chain_base(subject, target)
     request = IkRequest(target, seed=start, settings=settings, validity=validity)
-    result = found.solve(request)
+    result = ik_solver.solve(request)
     _report(subject, result, oriented, as_json)
     if not result.success:
         raise typer.Exit(NO_SOLUTION)
 
 
 def _in_chain_base(subject: Subject, X_BT: Any) -> Any:
-    """Return a pose given in the robot's base frame in that of the chain."""
+    """Transform a pose from the robot's base frame to that of the chain."""
     from motion_nodes.model.kinematics import Kinematics
     from motion_nodes.model.poses import inverse
 
@@ -97,10 +95,10 @@ def _validity(subject: Subject, world: str | None) -> Validity:
 
     checker = checker_of(subject, world)
 
-    def judge(q: Any) -> bool | str:
+    def is_valid(q: Any) -> bool | str:
         return checker.exact.is_free(q) or in_words(checker, q)
 
-    return judge
+    return is_valid
 
 
 def _report(subject: Subject, result: IkResult, oriented: bool, as_json: bool) -> None:
@@ -124,8 +122,8 @@ def _report(subject: Subject, result: IkResult, oriented: bool, as_json: bool) -
         return
     if not result.success:
         say(f"No solution. {result.reason}")
-        say("What came nearest:")
+        say("Closest configuration:")
     rows = zip(names, subject.shown(result.q).tolist(), subject.units, strict=True)
-    print_table(["joint", "value", ""], rows)
-    angle = f"{result.orientation_error:.2g} rad" if oriented else "any orientation"
-    say(f"off by {1000.0 * result.position_error:.4g} mm and {angle}, {1e3 * result.time:.2g} ms")
+    print_table(["joint", "position", ""], rows)
+    angle = f"{result.orientation_error:.2g} rad" if oriented else "orientation free"
+    say(f"error {1000.0 * result.position_error:.4g} mm, {angle}; {1e3 * result.time:.2g} ms")

@@ -32,7 +32,7 @@ app = typer.Typer(
     help="motion_nodes: joint control, wheeled bases, kinematics and simulation for ROS 2.",
     no_args_is_help=True,
     add_completion=True,
-    # Units in square brackets are no style.
+    # Rich markup would interpret units in square brackets.
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
@@ -51,7 +51,7 @@ Robots = Annotated[
 
 @app.command()
 def robots() -> None:
-    """List the robots there are."""
+    """List the known robots."""
     from motion_nodes.cli.describe import list_robots
 
     list_robots()
@@ -71,28 +71,30 @@ def up(
     backend: Annotated[str, typer.Option(help="mujoco, mock, isaac or hardware.")] = "mujoco",
     viewer: Annotated[str, typer.Option(help="browser or none.")] = "browser",
     port: Annotated[int, typer.Option(help="TCP port of the browser page.")] = 8080,
-    host: Annotated[str, typer.Option(help="Address the page listens on.")] = "127.0.0.1",
-    namespace: Annotated[str, typer.Option(help="Put before all robots' namespaces.")] = "",
-    params_file: Annotated[str | None, typer.Option(help="Your own parameters.")] = None,
+    host: Annotated[str, typer.Option(help="Listening address of the page.")] = "127.0.0.1",
+    namespace: Annotated[str, typer.Option(help="Prefix of all robots' namespaces.")] = "",
+    params_file: Annotated[str | None, typer.Option(help="ROS parameter file.")] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warn, error or fatal.")] = "info",
     stamped_cmd_vel: Annotated[
-        bool, typer.Option(help="The plain cmd_vel topic carries TwistStamped, else Twist.")
+        bool, typer.Option(help="Message type of the topic cmd_vel: TwistStamped, else Twist.")
     ] = True,
     composed: Annotated[
-        bool, typer.Option(help="Nodes share a process, but those that compute much.")
+        bool, typer.Option(help="Run nodes in one process, except computationally heavy ones.")
     ] = True,
-    respawn: Annotated[bool, typer.Option(help="Start processes again that end.")] = False,
+    respawn: Annotated[bool, typer.Option(help="Restart processes that exit.")] = False,
     autostart: Annotated[bool, typer.Option(help="Configure and activate the nodes.")] = True,
     floor: Annotated[
         bool | None,
-        typer.Option(help="Planning scenes hold the floor; default: with a simulation."),
+        typer.Option(help="Add the floor to planning scenes; default: in simulation."),
     ] = None,
-    floor_height: Annotated[float, typer.Option(help="Of the floor in the world [m].")] = 0.0,
+    floor_height: Annotated[
+        float, typer.Option(help="Height of the floor in the world frame [m].")
+    ] = 0.0,
     scene_bodies: Annotated[
-        bool, typer.Option(help="Objects of planning scenes are bodies in MuJoCo.")
+        bool, typer.Option(help="Add objects of planning scenes to the MuJoCo simulation.")
     ] = False,
 ) -> None:
-    """Start everything for some robots and keep it running until Ctrl-C."""
+    """Start all nodes of some robots and run them until Ctrl-C."""
     from motion_nodes.bringup.compose import BringupConfig
     from motion_nodes.cli.up import bring_up
     from motion_nodes.model.placement import parse_placements
@@ -118,16 +120,18 @@ def up(
 @app.command()
 def demo(
     show: Annotated[str, typer.Argument(help="follow, journey, elbow or retract.")] = "follow",
-    headless: Annotated[bool, typer.Option(help="Run the show once, check it, exit.")] = False,
+    headless: Annotated[bool, typer.Option(help="Run once, check the result, exit.")] = False,
     port: Annotated[int, typer.Option(help="TCP port of the browser page.")] = 8080,
-    by: Annotated[str, typer.Option("--with", help="Who follows: rmpflow or ik.")] = "rmpflow",
+    by: Annotated[
+        str, typer.Option("--with", help="Controller of follow: rmpflow or ik.")
+    ] = "rmpflow",
 ) -> None:
     """Simulate robots, move them, show them in the browser.
 
-    follow: a Franka follows a moving target around a moving obstacle, a Jetbot drives a square
-    beside it; drag either of them in the browser. journey: the Jetbot drives while the Franka
-    visits poses; elbow: a Franka's elbow moves while its tool stays; retract: its tool is drawn
-    back step by step.
+    follow: a Franka follows a moving target around a moving obstacle, while a Jetbot drives a
+    square; both the target and the obstacle can be dragged in the browser. journey: the Jetbot
+    drives while the Franka moves to several poses. elbow: nullspace motion of a Franka with a fixed
+    tool pose. retract: its tool is retracted step by step.
     """
     from motion_nodes.cli.up import run_demo_suite
 
@@ -136,7 +140,7 @@ def demo(
 
 @app.command()
 def doctor() -> None:
-    """Say what is installed and whether it works together."""
+    """Check the installation."""
     from motion_nodes.cli.doctor import examine
 
     raise typer.Exit(0 if examine() else 1)
@@ -145,15 +149,17 @@ def doctor() -> None:
 @app.command()
 def tune(
     robot: Annotated[str, typer.Argument(help="Robot name or path.")],
-    group: Annotated[str, typer.Option(help="Joints that RMPflow leads.")] = "arm",
-    trials: Annotated[int, typer.Option(help="Tasks that each value is tried on.")] = 4,
-    seed: Annotated[int, typer.Option(help="Of the tasks.")] = 0,
-    start: Annotated[str | None, typer.Option(help="Settings to begin with, a file.")] = None,
-    apply: Annotated[bool, typer.Option("--apply", help="Write what was found.")] = False,
-    output: Annotated[str, typer.Option(help="Where to; never over a file.")] = "rmpflow.yaml",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, no tables.")] = False,
+    group: Annotated[str, typer.Option(help="Group of joints that RMPflow controls.")] = "arm",
+    trials: Annotated[int, typer.Option(help="Number of tasks per parameter value.")] = 4,
+    seed: Annotated[int, typer.Option(help="Random seed of the tasks.")] = 0,
+    start: Annotated[str | None, typer.Option(help="File with initial parameters.")] = None,
+    apply: Annotated[bool, typer.Option("--apply", help="Write the result.")] = False,
+    output: Annotated[
+        str, typer.Option(help="Output file; an existing one is not overwritten.")
+    ] = "rmpflow.yaml",
+    as_json: JsonOption = False,
 ) -> None:
-    """Tune RMPflow for a robot: walk the tuning order by seeded trials, say what does better."""
+    """Tune RMPflow for a robot by seeded trials, one group of parameters after another."""
     from motion_nodes.cli.tune import tune as walk
 
     code = walk(
@@ -173,7 +179,7 @@ def tune(
 def warm_up(
     robots: Annotated[list[str] | None, typer.Argument(help="Robots; default: all.")] = None,
 ) -> None:
-    """Compile the kernels of robots now, so that nodes start quickly."""
+    """Compile the kernels of robots in advance, so that nodes start quickly."""
     from motion_nodes.ik.chain import IkChain
     from motion_nodes.ik.solvers import make_solver
     from motion_nodes.model.files.rmpflow_file import RMPFLOW_FILE
@@ -203,12 +209,12 @@ def version() -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command; an error that the input caused is one line, not a traceback.
+    """Run the command; errors of the user are printed in one line, without a traceback.
 
-    Exit codes: 0 done, 1 no solution, 2 wrong use.
+    Exit codes: 0 success, 1 no solution, 2 invalid usage.
 
     Args:
-        arguments: None: those of the process.
+        arguments: command-line arguments; None for those of the process.
     """
     logging.basicConfig(format="motion: %(message)s", level=logging.WARNING)
     try:

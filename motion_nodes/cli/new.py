@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion new``: from a URDF to a robot that the whole suite runs."""
+"""``motion new``: create a robot folder from a URDF."""
 
 from __future__ import annotations
 
@@ -22,45 +22,51 @@ if TYPE_CHECKING:
 _WORDS = {
     "missing": "missing",
     "changed": "changed in the URDF",
-    "guessed": "guessed, look at it",
+    "guessed": "estimated, please check",
     "measured": "measured",
 }
 
 
 def new(
     urdf: Annotated[
-        Path, typer.Argument(help="URDF of the robot, or xacro where xacro is installed.")
+        Path, typer.Argument(help="URDF of the robot, or xacro if xacro is installed.")
     ],
-    name: Annotated[str | None, typer.Option(help="Default: the name in the URDF.")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the robot; default: the name in the URDF.")
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Folder to make; default: ./NAME.", show_default=False)
+        Path | None, typer.Option(help="Folder to create; default: ./NAME.", show_default=False)
     ] = None,
     package_path: Annotated[
         list[Path] | None,
-        typer.Option(help="A package, or a folder of packages, for package:// names."),
+        typer.Option(help="A package, or a folder of packages, to resolve package:// URIs."),
     ] = None,
     spheres_accuracy: Annotated[
         float | None,
-        typer.Option(help="How far spheres may reach beyond the geometry [m]; default: by size."),
+        typer.Option(
+            help="Max distance of spheres beyond the geometry [m]; default: by link size."
+        ),
     ] = None,
     allow_missing_meshes: Annotated[
         bool,
-        typer.Option("--allow-missing-meshes", help="Links without their meshes are not checked."),
+        typer.Option(
+            "--allow-missing-meshes", help="Exclude links without meshes from collision checks."
+        ),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Move a folder aside that stands in the place.")
+        bool, typer.Option("--force", help="Rename an existing folder of the same name.")
     ] = False,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a robot's folder from a URDF: groups, limits, spheres, drives, RMPflow.
+    """Create a robot folder from a URDF: groups, limits, spheres, drives, RMPflow.
 
-    Says what was measured and what was guessed; the folder's README.md says it again.
+    Prints which values were measured and which were estimated, as in the folder's README.md.
     """
     from motion_nodes.robot_setup.new_robot import new_robot
 
     begin = time.monotonic()
-    with _news() as progress:
+    with _progress() as progress:
         made = new_robot(
             urdf,
             name=name,
@@ -76,12 +82,12 @@ def new(
     if as_json:
         print_json(_data(made, seconds))
     else:
-        _tell(made, seconds)
+        _report(made, seconds)
 
 
 @contextlib.contextmanager
-def _news() -> Iterator[Callable[[str], None]]:
-    """Show what is being done, on a terminal."""
+def _progress() -> Iterator[Callable[[str], None]]:
+    """Context manager of a callback that shows progress on a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda text: None
@@ -90,9 +96,9 @@ def _news() -> Iterator[Callable[[str], None]]:
         yield lambda text: status.update(text)
 
 
-def _tell(made: NewRobot, seconds: float) -> None:
+def _report(made: NewRobot, seconds: float) -> None:
     robot = made.robot
-    say(f"{robot.name}: {robot.kind}, {len(robot.joint_names)} joints, made in {seconds:.1f} s")
+    say(f"{robot.name}: {robot.kind}, {len(robot.joint_names)} joints, {seconds:.1f} s")
     rows = [
         (group.name, len(group.joints), group.base or "", group.tip or "")
         for group in robot.groups.values()
@@ -100,17 +106,17 @@ def _tell(made: NewRobot, seconds: float) -> None:
     print_table(("group", "joints", "base", "tip"), rows)
     if made.coverage:
         count = sum(c.count for c in made.coverage.values())
-        least = min(c.surface for c in made.coverage.values())
+        surface = min(c.surface for c in made.coverage.values())
         reach = max(c.reach for c in made.coverage.values())
         say(
-            f"spheres: {count} on {len(made.coverage)} links; they hold {least:.1%} of each link's "
-            f"surface or more and reach {1000.0 * reach:.0f} mm beyond it at most"
+            f"spheres: {count} on {len(made.coverage)} links; they cover at least {surface:.1%} of "
+            f"each link's surface and exceed it by at most {1000.0 * reach:.0f} mm"
         )
         found = made.self_collisions
         say(
             f"self-collisions: {len(found.checked)} pairs of links are checked, "
-            f"{len(found.ignored)} need not be; {made.free_share:.0%} of random configurations are "
-            "free"
+            f"{len(found.ignored)} are excluded; {made.free_share:.0%} of random configurations "
+            "are collision-free"
         )
     for kind, words in _WORDS.items():
         items = made.findings.of(kind)  # type: ignore[arg-type]
@@ -119,8 +125,8 @@ def _tell(made: NewRobot, seconds: float) -> None:
             for item in items:
                 say(f"  {item.topic}: {item.text}")
     if made.kept is not None:
-        say(f"what stood there before is now {made.kept}")
-    say(f"written: {made.directory} (README.md tells all of this)")
+        say(f"existing folder renamed to {made.kept}")
+    say(f"written: {made.directory} (details in README.md)")
     say(f"next: motion up {_relative(made.directory)}")
 
 

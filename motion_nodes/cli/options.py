@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments and options that several commands have, and the words that shells complete."""
+"""Arguments and options of several commands, and their shell completion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _matching(words: Iterable[str], incomplete: str) -> list[str]:
 
 
 def robot_words(incomplete: str) -> list[str]:
-    """Return the robots that a word may become."""
+    """Return completions for the name of a robot."""
     from motion_nodes.model.loader import available_robots
 
     try:
@@ -29,10 +29,10 @@ def robot_words(incomplete: str) -> list[str]:
 
 
 def _robot(ctx: typer.Context) -> Robot | None:
-    """Return the robot on a command line that is not complete yet."""
+    """Return the robot on an incomplete command line."""
     from motion_nodes.robot_setup.derived_robot import load_description
 
-    # While an option waits for its value, click leaves what came before it among the arguments.
+    # While the value of an option is completed, click keeps the words before it in ctx.args.
     words = [ctx.params.get("robot"), ctx.params.get("source"), *ctx.args]
     name = next((word for word in words if word), "")
     try:
@@ -42,20 +42,20 @@ def _robot(ctx: typer.Context) -> Robot | None:
 
 
 def group_words(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the groups of the robot on the command line."""
+    """Return completions for a group of the robot on the command line."""
     robot = _robot(ctx)
     groups = robot.groups.values() if robot else ()
     return _matching([word for g in groups for word in (g.name, *g.aliases)], incomplete)
 
 
 def frame_words(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the links of the robot on the command line."""
+    """Return completions for a frame of the robot on the command line."""
     robot = _robot(ctx)
     return _matching(robot.tree.frame_names if robot else (), incomplete)
 
 
 def state_words(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the named states of the robot on the command line."""
+    """Return completions for a named state of the robot on the command line."""
     robot = _robot(ctx)
     return _matching(robot.state_names if robot else (), incomplete)
 
@@ -63,37 +63,38 @@ def state_words(ctx: typer.Context, incomplete: str) -> list[str]:
 RobotArgument = Annotated[
     str,
     typer.Argument(
-        help="A robot's name, its folder, or its XRDF, SRDF, Lula or cuRobo file.",
+        help="Robot name, robot folder, or an XRDF, SRDF, Lula or cuRobo file.",
         autocompletion=robot_words,
     ),
 ]
 GroupOption = Annotated[
     str | None,
     typer.Option(
-        help="Group of joints; default: the first with a tip.", autocompletion=group_words
+        help="Group of joints; default: the first group with a tip.", autocompletion=group_words
     ),
 ]
 DegreesOption = Annotated[
-    bool, typer.Option("--degrees", help="Angles in degrees, given and printed.")
+    bool, typer.Option("--degrees", help="Angles in degrees, for input and output.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
-SeedOption = Annotated[int, typer.Option(help="Random seed: equal ones give equal answers.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+SeedOption = Annotated[int, typer.Option(help="Random seed; results are reproducible.")]
 PositionOption = Annotated[str | None, typer.Option(help="x,y,z [m] in the base frame.")]
 RpyOption = Annotated[str | None, typer.Option(help="roll,pitch,yaw [rad] in the base frame.")]
 QuatOption = Annotated[str | None, typer.Option(help="Quaternion x,y,z,w in the base frame.")]
 ToPositionOption = Annotated[
-    str | None, typer.Option(help="x,y,z [m] for the tip to end at, in the base frame.")
+    str | None, typer.Option(help="Target position x,y,z of the tip in the base frame [m].")
 ]
 ToRpyOption = Annotated[
-    str | None, typer.Option(help="roll,pitch,yaw [rad] of the tip there; default: any.")
+    str | None,
+    typer.Option(help="Target orientation roll,pitch,yaw of the tip [rad]; default: free."),
 ]
 ToQuatOption = Annotated[
-    str | None, typer.Option(help="Quaternion x,y,z,w of the tip there; default: any.")
+    str | None, typer.Option(help="Target quaternion x,y,z,w of the tip; default: free.")
 ]
 WorldOption = Annotated[
-    str | None, typer.Option(help="Scene file with what stands around the robot.")
+    str | None, typer.Option(help="Scene file with obstacles around the robot.")
 ]
 OutputOption = Annotated[
     str | None,
-    typer.Option("--output", "-o", help="File for the trajectory: .json or .csv."),
+    typer.Option("--output", "-o", help="Output file of the trajectory: .json or .csv."),
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion plan``: a motion around what stands in the way."""
+"""``motion plan``: motion planning around obstacles."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
     from motion_nodes.planning.planning_problem import Goal
 
 _COLUMNS = 6
-"""So many waypoints have room on a terminal."""
+"""Max number of waypoints printed."""
 
 
 def plan(
     robot: RobotArgument,
     begin: Annotated[
-        str, typer.Option("--from", help="State, or joint values, to start at.")
+        str, typer.Option("--from", help="Start: named state or joint positions.")
     ] = "home",
     end: Annotated[
-        str | None, typer.Option("--to", help="State, or joint values, to end at.")
+        str | None, typer.Option("--to", help="Goal: named state or joint positions.")
     ] = None,
     to_position: ToPositionOption = None,
     to_rpy: ToRpyOption = None,
@@ -45,19 +45,19 @@ def plan(
     world: WorldOption = None,
     group: GroupOption = None,
     planner: Annotated[str, typer.Option(help="Name of the planner; default: the fastest.")] = "",
-    velocity: Annotated[float, typer.Option(help="Share of the velocity limits, 0 to 1.")] = 1.0,
+    velocity: Annotated[float, typer.Option(help="Velocity scaling factor, in (0, 1].")] = 1.0,
     acceleration: Annotated[
-        float, typer.Option(help="Share of the acceleration limits, 0 to 1.")
+        float, typer.Option(help="Acceleration scaling factor, in (0, 1].")
     ] = 1.0,
-    timeout: Annotated[float, typer.Option(help="Longest search [s].")] = 5.0,
+    timeout: Annotated[float, typer.Option(help="Planning timeout [s].")] = 5.0,
     seed: SeedOption = 123456,
     output: OutputOption = None,
     degrees: DegreesOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Plan a motion of an arm, free of collisions and within its limits.
+    """Plan a collision-free motion of an arm within its limits.
 
-    Exit code 1: there is no such motion.
+    Exit code 1: no motion found.
     """
     from motion_nodes.cli.printing import waiting
     from motion_nodes.cli.trajectory_out import check_output, write_trajectory
@@ -80,7 +80,7 @@ def plan(
         acceleration_scaling=acceleration,
     )
     checker = checker_of(subject, world)
-    with waiting("preparing (compiled once on a machine, half a minute)"):
+    with waiting("compiling kernels (once per machine, half a minute)"):
         warm_up(checker, (options.planner,))
     with waiting("planning"):
         found = plan_motion(PlanRequest(checker, start, (goal,), timeout, seed), options)
@@ -92,7 +92,7 @@ def plan(
 
 
 def _known_planner(name: str) -> str:
-    """Refuse a planner that there is not; a request over ROS would get the default one."""
+    """Reject an unknown planner, for which requests over ROS get the default one."""
     from motion_nodes.errors import InvalidConfig
     from motion_nodes.planning.planners import find_planner
 
@@ -103,16 +103,16 @@ def _known_planner(name: str) -> str:
 
 
 def _goal(subject: Subject, end: str | None, pose: PoseWords) -> Goal:
-    """Return the goal, which is given as joint values or as a pose."""
+    """Return the goal: joint positions or a pose."""
     from motion_nodes.cli.values import TipPose
     from motion_nodes.ik.problem import IkTolerance
     from motion_nodes.planning.planning_problem import JointGoal, PoseGoal
 
-    wanted = subject.destination(end, pose)
-    if not isinstance(wanted, TipPose):
-        return JointGoal(wanted)
-    tolerance = IkTolerance() if wanted.oriented else IkTolerance(1e-3, math.inf)
-    return PoseGoal(wanted.tip, wanted.X_BT, tolerance)
+    target = subject.destination(end, pose)
+    if not isinstance(target, TipPose):
+        return JointGoal(target)
+    tolerance = IkTolerance() if target.oriented else IkTolerance(1e-3, math.inf)
+    return PoseGoal(target.tip, target.X_BT, tolerance)
 
 
 def _report(subject: Subject, found: MotionPlan, output: str | None, as_json: bool) -> None:
@@ -149,11 +149,11 @@ def _report(subject: Subject, found: MotionPlan, output: str | None, as_json: bo
     _print_waypoints(subject, found.path)
     saved = f", written to {output}" if output is not None else ""
     points = len(found.trajectory.times)
-    say(f"The motion takes {found.trajectory.times[-1]:.4g} s, {points} points{saved}.")
+    say(f"Duration: {found.trajectory.times[-1]:.4g} s, {points} points{saved}.")
 
 
 def _print_waypoints(subject: Subject, path: Array) -> None:
-    """Print a row for each joint; of long paths the first and the last waypoints."""
+    """Print a row per joint; of long paths only the first and last waypoints."""
     from motion_nodes.cli.printing import print_table
 
     count = len(path)

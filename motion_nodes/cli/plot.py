@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion plot``: a picture of a trajectory against the limits of its joints."""
+"""``motion plot``: plots of a trajectory with its joint limits."""
 
 from __future__ import annotations
 
@@ -27,26 +27,27 @@ def plot(
     file: Annotated[
         str,
         typer.Argument(
-            help="Trajectory or waypoints (JSON, YAML, CSV, as 'motion plan --output' writes "
-            "them), or a path of the tool (YAML)."
+            help="Trajectory or waypoints (JSON, YAML or CSV, such as written by 'motion plan "
+            "--output'), or a path of the tool (YAML)."
         ),
     ],
     output: Annotated[
-        str, typer.Option("--output", "-o", help="Picture to write: .svg or .html.")
+        str, typer.Option("--output", "-o", help="Output file: .svg or .html.")
     ] = "trajectory.svg",
     group: GroupOption = None,
     method: Annotated[
-        str, typer.Option(help="For waypoints: time_optimal, lines or saturation.")
+        str,
+        typer.Option(help="Time parameterization of waypoints: time_optimal, lines or saturation."),
     ] = "time_optimal",
-    velocity: Annotated[float, typer.Option(help="Share of the velocity limits, 0 to 1.")] = 1.0,
+    velocity: Annotated[float, typer.Option(help="Velocity scaling factor, in (0, 1].")] = 1.0,
     acceleration: Annotated[
-        float, typer.Option(help="Share of the acceleration limits, 0 to 1.")
+        float, typer.Option(help="Acceleration scaling factor, in (0, 1].")
     ] = 1.0,
-    jerk_limited: Annotated[bool, typer.Option(help="Respect limits of jerk.")] = True,
+    jerk_limited: Annotated[bool, typer.Option(help="Respect jerk limits.")] = True,
 ) -> None:
-    """Draw positions, velocities, accelerations and jerks over time, and the tool's path.
+    """Plot positions, velocities, accelerations and jerks over time, and the tool's path.
 
-    Waypoints and paths are given a clock first, as the trajectory generator does it.
+    Waypoints and paths are time-parameterized first, as by the trajectory generator.
     """
     from motion_nodes.cli.printing import say
     from motion_nodes.cli.values import Subject
@@ -66,23 +67,23 @@ def plot(
     if subject.group.tip is not None:
         model = subject.robot
         kinematics = Kinematics(model.tree, model.joint_names, base=model.base_frame)
-        everywhere = model.home + 0.0 * curves.times[:, None]
-        everywhere[:, model.indices(curves.joint_names)] = curves.positions
-        tool = kinematics.pose_batch(everywhere, subject.group.tip)[:, :3, 3]
+        Q = model.home + 0.0 * curves.times[:, None]
+        Q[:, model.indices(curves.joint_names)] = curves.positions
+        tool = kinematics.pose_batch(Q, subject.group.tip)[:, :3, 3]
     title = f"{subject.robot.name}: {Path(file).name}, {motion.duration:.4g} s"
     limits = subject.robot.limits.select(curves.joint_names)
-    picture = trajectory_svg(curves, limits, tool, title)
+    text = trajectory_svg(curves, limits, tool, title)
     if target.suffix == ".html":
-        picture = f"{_HEAD.format(escape(title))}{picture}</body></html>\n"
+        text = f"{_HEAD.format(escape(title))}{text}</body></html>\n"
     try:
-        target.write_text(picture, encoding="utf-8")
+        target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise InvalidConfig(f"--output {output}: cannot be written: {error.strerror}.") from None
-    say(f"The motion takes {motion.duration:.4g} s; drawn in {output}.")
+    say(f"Duration: {motion.duration:.4g} s; written to {output}.")
 
 
 def _motion_of(subject: Subject, file: str, options: WaypointOptions) -> Trajectory:
-    """Return what a file holds as a motion."""
+    """Return the motion in a file, time-parameterized if needed."""
     from motion_nodes.cli.trajectory_in import PathFile, Waypoints, read_motion
     from motion_nodes.planning.composite_path import CSpacePathSpec
     from motion_nodes.planning.path_spec_file import load_path_spec

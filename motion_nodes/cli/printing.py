@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables for people, JSON for machines, and news while one waits."""
+"""Printing of tables, JSON and progress."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rich.text import Text
 
 
 def print_json(data: Any) -> None:
-    """Print data as JSON; what is not finite becomes null."""
+    """Print data as JSON; non-finite numbers become null."""
     print(json.dumps(plain(data), indent=1))
 
 
 def plain(data: Any) -> Any:
-    """Return lists, dictionaries, text and finite numbers."""
+    """Return data as lists, dictionaries, strings and numbers; non-finite numbers as None."""
     import numpy as np  # not with this module, which `motion --help` loads
 
     if isinstance(data, np.ndarray | np.generic):
@@ -33,7 +33,7 @@ def plain(data: Any) -> Any:
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table; numbers are on the right, with six digits."""
+    """Print a table; numbers are right-aligned, with six digits."""
     table = Table(box=None, pad_edge=False)
     lines = [[_cell(value) for value in row] for row in rows]
     for k, header in enumerate(headers):
@@ -45,32 +45,32 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 
 def _cell(value: object) -> tuple[str, bool]:
-    """Return the text of a cell, and whether it belongs on the right."""
+    """Return the text of a cell, and whether it is right-aligned."""
     import numpy as np
 
     if isinstance(value, float | np.floating):
         if not math.isfinite(value):
             return "-", True
-        # No -0.
+        # Adding 0 turns -0 into 0.
         return f"{round(float(value), 6) + 0.0:.6g}", True
     return str(value), isinstance(value, int) and not isinstance(value, bool)
 
 
 def say(text: str) -> None:
-    """Print a line for people, which the terminal breaks and not we."""
+    """Print a line of text, without wrapping."""
     Console(highlight=False).print(text, soft_wrap=True, markup=False)
 
 
 @contextlib.contextmanager
 def waiting(text: str) -> Iterator[None]:
-    """Show what is going on, on a terminal, and nothing where nobody watches."""
+    """Show progress on a terminal while the context lasts."""
     console = Console(stderr=True)
     with console.status(text) if console.is_terminal else contextlib.nullcontext():
         yield
 
 
 def pose_rows(X: Any, degrees: bool) -> list[tuple[str, object, object, object, object]]:
-    """Return the rows of a table that tells a pose, shape (4, 4)."""
+    """Return table rows of a pose, shape (4, 4)."""
     import numpy as np
 
     from motion_nodes.model.poses import to_quat_xyzw, to_rpy
@@ -88,7 +88,7 @@ def pose_rows(X: Any, degrees: bool) -> list[tuple[str, object, object, object, 
 
 
 def pose_data(X: Any) -> dict[str, Any]:
-    """Return a pose for JSON."""
+    """Return a pose, shape (4, 4), as data for JSON."""
     from motion_nodes.model.poses import to_quat_xyzw, to_rpy
 
     return {"position": X[:3, 3], "rpy": to_rpy(X), "quat_xyzw": to_quat_xyzw(X)}

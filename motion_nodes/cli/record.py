@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion record``: what a running suite says, into a file."""
+"""``motion record``: record topics of a running suite to a file."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ def record(
     output: Annotated[
         str,
         typer.Option(
-            "--output", "-o", help="File to make: .jsonl (whole messages) or .csv (all numbers)."
+            "--output", "-o", help="Output file: .jsonl (complete messages) or .csv (numbers)."
         ),
     ] = "recording.jsonl",
     seconds: Annotated[
-        float, typer.Option(help="From the first message on; 0: until Ctrl-C.")
+        float, typer.Option(help="Duration from the first message [s]; 0: until Ctrl-C.")
     ] = 0.0,
     topic: Annotated[
         list[str] | None,
         typer.Option(
-            help="Only this topic, * for anything; may be repeated. Default: joint states, "
+            help="Topic to record, * matches anything; may be repeated. Default: joint states, "
             "commands, odometry, poses and plans."
         ),
     ] = None,
 ) -> None:
-    """Record topics of a running suite. Exit code 1: nothing came."""
+    """Record topics of a running suite. Exit code 1: no messages received."""
     import math
     import sys
     from pathlib import Path
@@ -39,12 +39,12 @@ def record(
     if not (math.isfinite(seconds) and seconds >= 0.0):
         raise InvalidCommand(f"--seconds is {seconds:g}; it must be 0 or above.")
 
-    def news(text: str) -> None:
+    def progress(text: str) -> None:
         print(f"motion: recording {text}", file=sys.stderr, flush=True)
 
-    counts = record_topics(Path(output), seconds, topic or [], news)
+    counts = record_topics(Path(output), seconds, topic or [], progress)
     print_table(["topic", "messages"], sorted(counts.items()))
     if not sum(counts.values()):
-        say("Nothing came. Is a suite running, with the same ROS_DOMAIN_ID?")
+        say("No messages received. Is a suite running, with the same ROS_DOMAIN_ID?")
         raise typer.Exit(NO_SOLUTION)
     say(f"{sum(counts.values())} messages in {output}.")

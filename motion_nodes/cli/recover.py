@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion recover``: a running suite leads an arm out of a shallow collision."""
+"""``motion recover``: move an arm of a running suite out of a shallow collision."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import typer
 
 def recover(
     robot: Annotated[
-        str, typer.Argument(help="The robot as `motion up` has it: [NAMESPACE:=]ROBOT.")
+        str, typer.Argument(help="Robot, as given to `motion up`: [NAMESPACE:=]ROBOT.")
     ] = "franka",
     timeout: Annotated[
-        float, typer.Option(help="How long to wait for a suite that is still starting [s].")
+        float, typer.Option(help="Max time to wait for a suite that is starting [s].")
     ] = 60.0,
 ) -> None:
-    """Move an arm out of a shallow collision, or back inside its joint limits, slowly.
+    """Move an arm slowly out of a shallow collision, or back inside its joint limits.
 
-    Along the path nothing gets deeper into collision. Exit code 1: it was refused or not completed,
-    and the reason is printed.
+    No penetration depth increases along the path. Exit code 1: refused or not completed; the reason
+    is printed.
     """
     import math
 

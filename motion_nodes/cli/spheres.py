@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion spheres``: collision spheres of a robot, seen and edited in the browser."""
+"""``motion spheres``: browser-based editor of a robot's collision spheres."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def spheres(
     output: Annotated[
         Path | None,
         typer.Option(
-            help="File to save to; default: spheres.yaml of a robot given by its folder, else "
+            help="Output file; default: spheres.yaml in the given robot folder, else "
             "./ROBOT_spheres.yaml.",
             show_default=False,
         ),
     ] = None,
     port: Annotated[int, typer.Option(help="TCP port of the browser page.")] = 8080,
-    host: Annotated[str, typer.Option(help="Address the page listens on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Listening address of the page.")] = "127.0.0.1",
     dark: Annotated[bool, typer.Option("--dark", help="Dark page.")] = False,
     shadows: Annotated[bool, typer.Option(help="Shadows and reflections.")] = True,
 ) -> None:
@@ -38,13 +38,13 @@ def spheres(
     file = output
     if file is None and Path(robot).expanduser().exists():
         file = loaded.directory / (loaded.description.collision.spheres or SPHERES_FILE)
-    # A robot that is shipped is not changed under the feet of others.
+    # Files of shipped robots are not changed.
     session = SphereSession(loaded, file or Path(f"{loaded.name}_{SPHERES_FILE}"))
-    over = threading.Event()
+    stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: over.set())
+        signal.signal(number, lambda *_: stop.set())
     with SphereEditor(session, port, host=host, dark=dark, shadows=shadows) as editor:
         print(f"Open {editor.url} in a browser. Saves to {session.file}. Ctrl-C ends.", flush=True)
-        over.wait()
+        stop.wait()
     if session.unsaved:
-        print("There were changes that were not saved.")
+        print("Unsaved changes were discarded.")

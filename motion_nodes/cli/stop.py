@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion stop`` and ``motion resume``: one stop for all robots of the running suite."""
+"""``motion stop`` and ``motion resume``: the latched stop of all robots of a running suite."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-Timeout = Annotated[float, typer.Option(help="How long to wait for the nodes at most [s].")]
+Timeout = Annotated[float, typer.Option(help="Max time to wait for the nodes [s].")]
 
 
 def stop(timeout: Timeout = 10.0) -> None:
     """Bring all robots to rest; they refuse commands until `motion resume`.
 
-    A software stop: it needs this computer and the network, and replaces no emergency stop. Prints
-    how long each robot took to come to rest. Exit code 1: some robot is not known to rest.
+    A software stop, which depends on this computer and the network: not an emergency stop. Prints
+    each robot's time to rest. Exit code 1: a robot is not confirmed to be at rest.
     """
     from motion_nodes.cli.printing import say
     from motion_nodes.cli.values import NO_SOLUTION
@@ -25,9 +25,9 @@ def stop(timeout: Timeout = 10.0) -> None:
 
 
 def resume(timeout: Timeout = 10.0) -> None:
-    """Have robots take commands again after a stop; nothing moves by itself.
+    """Let robots accept commands again after a stop; no motion is resumed.
 
-    Exit code 1: some node is still stopped.
+    Exit code 1: a node is still stopped.
     """
     from motion_nodes.cli.printing import say
     from motion_nodes.cli.values import NO_SOLUTION

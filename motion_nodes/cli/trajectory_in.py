@@ -19,7 +19,7 @@ _PATHS = ("task_space", "c_space", "composite")
 
 @dataclass(frozen=True)
 class Waypoints:
-    """Places of some joints without times."""
+    """Joint positions without times."""
 
     joint_names: tuple[str, ...]
     positions: np.ndarray
@@ -28,38 +28,38 @@ class Waypoints:
 
 @dataclass(frozen=True)
 class PathFile:
-    """A path of the tool, of the joints or of both; read by those who carry it out."""
+    """File of a path of the tool, of the joints or of both."""
 
     file: Path
 
 
 def read_motion(file: str) -> JointTrajectory | Waypoints | PathFile:
-    """Return what a file holds.
+    """Return the trajectory, waypoints or path in a file.
 
-    JSON and YAML: ``joint_names`` and ``points`` with ``positions`` and, where it is a trajectory,
+    JSON and YAML: ``joint_names`` and ``points`` with ``positions`` and, for a trajectory,
     ``time_from_start`` [s], ``velocities`` and ``accelerations``; or a path, see
-    :mod:`motion_nodes.model.files.path_spec_yaml`. CSV: a column for each joint and, where it is a
+    :mod:`motion_nodes.model.files.path_spec_yaml`. CSV: a column for each joint and, for a
     trajectory, ``time``, ``<joint>.velocity`` and ``<joint>.acceleration``.
 
     Raises:
-        InvalidDescription: the file cannot be read or is of none of these forms.
-        InvalidCommand: numbers that are no trajectory.
+        InvalidDescription: the file cannot be read, or has none of these forms.
+        InvalidCommand: the trajectory is invalid.
     """
     path = Path(file)
     if path.suffix == ".csv":
         return _from_csv(path)
-    data = read_yaml(path)  # of which JSON is a part
+    data = read_yaml(path)  # JSON is a subset of YAML
     if any(word in data for word in _PATHS):
         return PathFile(path)
     if "joint_names" not in data or "points" not in data:
         raise InvalidDescription(
-            f"{file}: has neither joint_names and points nor one of {', '.join(_PATHS)}"
+            f"{file}: neither joint_names and points nor one of {', '.join(_PATHS)} found"
         )
     names, points = data["joint_names"], data["points"]
     if not isinstance(names, list) or not isinstance(points, list) or not points:
-        raise InvalidDescription(f"{file}: joint_names and points must be lists that are not empty")
+        raise InvalidDescription(f"{file}: joint_names and points must be non-empty lists")
     if not all(isinstance(point, dict) for point in points):
-        raise InvalidDescription(f"{file}: each point must be a block of fields such as positions")
+        raise InvalidDescription(f"{file}: each point must be a mapping, with positions")
     columns = {
         field: _rows(file, points, field)
         for field in ("positions", "velocities", "accelerations", "time_from_start")
@@ -68,18 +68,18 @@ def read_motion(file: str) -> JointTrajectory | Waypoints | PathFile:
 
 
 def _rows(file: str, points: list[dict[str, Any]], field: str) -> np.ndarray | None:
-    """Return a field of all points, None where no point has it."""
+    """Return a field of all points as an array; None if no point has it."""
     having = [i for i, point in enumerate(points) if field in point]
     if not having:
         return None
     if len(having) < len(points):
         missing = next(i for i in range(len(points)) if i not in having)
-        raise InvalidDescription(f"{file}: point {missing} has no {field}; others have")
+        raise InvalidDescription(f"{file}: point {missing} has no {field}, but others have")
     try:
         return np.array([point[field] for point in points], dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidDescription(
-            f"{file}: {field} are not rows of numbers of one length: {error}"
+            f"{file}: {field} must be lists of numbers of equal length: {error}"
         ) from None
 
 
@@ -91,13 +91,13 @@ def _from_csv(path: Path) -> JointTrajectory | Waypoints:
         raise InvalidDescription(f"{path}: cannot be read: {error}") from None
     except ValueError:
         raise InvalidDescription(
-            f"{path}: is empty; a head with the names of joints is needed"
+            f"{path}: the file is empty; it needs a header with joint names"
         ) from None
     try:
         table = np.array(rows, dtype=np.float64).reshape(-1, len(head))
     except ValueError as error:
         raise InvalidDescription(
-            f"{path}: rows must be {len(head)} numbers each ({error})"
+            f"{path}: each row must have {len(head)} numbers ({error})"
         ) from None
     names = tuple(h for h in head if h != "time" and "." not in h)
     place = {word: i for i, word in enumerate(head)}
@@ -120,7 +120,7 @@ def _motion(
 ) -> JointTrajectory | Waypoints:
     positions, times = columns["positions"], columns["time_from_start"]
     if positions is None:
-        raise InvalidDescription(f"{file}: has no positions")
+        raise InvalidDescription(f"{file}: no positions found")
     if times is None:
         return Waypoints(names, positions)
     return JointTrajectory(names, times, positions, columns["velocities"], columns["accelerations"])

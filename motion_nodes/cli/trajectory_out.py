@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectories into files: JSON with the fields of a JointTrajectory message, or CSV."""
+"""Trajectory files: JSON with the fields of a JointTrajectory message, or CSV."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ SUFFIXES = (".json", ".csv")
 
 
 def check_output(output: str | None) -> None:
-    """Refuse a file that cannot be written, before anything is computed.
+    """Check the path of an output file, before anything is computed.
+
+    Args:
+        output: the path; None for no output.
 
     Raises:
-        InvalidConfig: another kind of file, or its folder does not exist.
+        InvalidConfig: an unknown suffix, or the folder does not exist.
     """
     if output is None:
         return
@@ -33,10 +36,14 @@ def check_output(output: str | None) -> None:
 
 
 def write_trajectory(trajectory: JointTrajectory, output: str) -> None:
-    """Write a file; its kind follows from its name.
+    """Write a trajectory to a file.
+
+    Args:
+        trajectory: the trajectory.
+        output: path of the file, with a suffix of :data:`SUFFIXES`.
 
     Raises:
-        InvalidConfig: it cannot be written.
+        InvalidConfig: the file cannot be written.
     """
     path = Path(output)
     text = _csv(trajectory) if path.suffix == ".csv" else json.dumps(trajectory_data(trajectory))
@@ -47,7 +54,7 @@ def write_trajectory(trajectory: JointTrajectory, output: str) -> None:
 
 
 def trajectory_data(trajectory: JointTrajectory) -> dict[str, Any]:
-    """Return a trajectory as plain data; times in seconds, joints in radians or metres."""
+    """Return a trajectory as data for JSON, in SI units."""
     points = []
     for k, time in enumerate(trajectory.times.tolist()):
         point: dict[str, Any] = {"time_from_start": time}
@@ -60,7 +67,7 @@ def trajectory_data(trajectory: JointTrajectory) -> dict[str, Any]:
 
 
 def _csv(trajectory: JointTrajectory) -> str:
-    """Return a table: time, then positions, velocities and accelerations of each joint."""
+    """Return a CSV table: time, then positions, velocities and accelerations of each joint."""
     parts = [
         (suffix, values)
         for suffix, values in (

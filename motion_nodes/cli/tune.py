@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion tune``: RMPflow's settings for a robot, found by seeded trials, stage by stage."""
+"""``motion tune``: tuning of RMPflow's parameters for a robot by seeded trials."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from motion_nodes.model.robot import Robot
 from motion_nodes.rmpflow.tuning import StageReport, Summary, Tuner, starting_settings
 from motion_nodes.robot_setup.derived_robot import load_description
 
-_MOST_LEAVES = 4
+_MAX_RMPS = 4
 _LEGEND = (
-    "Shown: share that arrived for good and the median time; greatest errors at the end; how far\n"
-    "the tool went back after it had been near; root mean square of joints' jerk [rad/s^3]; least\n"
-    "distances from obstacles and between links."
+    "Columns: success rate and median time; max final errors; max overshoot of the tool after it\n"
+    "came near the target; root mean square of joint jerk [rad/s^3]; min distances to obstacles\n"
+    "and between links."
 )
 
 
@@ -38,30 +38,34 @@ def tune(
     output: str,
     as_json: bool,
 ) -> int:
-    """Walk the tuning order, print what each stage found, and write the result if asked for.
+    """Run all stages of tuning, print the result of each, and optionally write the parameters.
 
     Args:
         name: the robot, or the path of its description.
-        group: joints that the policy leads.
-        trials: tasks for each value.
-        seed: of the tasks.
-        start: settings to begin with, a file; None: the robot's own, or the Panda's in proportion.
+        group: group of joints that the policy controls.
+        trials: number of tasks per parameter value.
+        seed: random seed of the tasks.
+        start: file with initial parameters; None for the robot's own, or the scaled ones of the
+            Panda.
         apply: whether to write the result.
-        output: where to; an existing file is not touched.
-        as_json: whether to print one JSON object instead of tables.
+        output: output file; an existing one is not overwritten.
+        as_json: whether to print JSON instead of tables.
 
     Returns:
-        Exit code: 0 where the result is no worse than the beginning.
+        Exit code: 0 if the result is at least as good as the initial parameters.
+
+    Raises:
+        InvalidConfig: the output file exists, or ``trials`` is less than 1.
     """
     target = Path(output).expanduser()
     if apply and target.exists():
-        raise InvalidConfig(f"{target} exists already; name another file by --output.")
+        raise InvalidConfig(f"{target} already exists; choose another file by --output.")
     if trials < 1:
         raise InvalidConfig(f"trials is {trials}; it must be 1 or more.")
     robot = load_description(name)
     console = Console(quiet=as_json)
-    settings, origin = _beginning(robot, group, start)
-    console.print(f"[bold]{robot.name}[/bold]: begins with {origin}; {trials} trials for a value")
+    settings, origin = _initial_settings(robot, group, start)
+    console.print(f"[bold]{robot.name}[/bold]: starts from {origin}; {trials} trials per value")
     console.print(_LEGEND, markup=False)
     tuner = Tuner(robot, settings, joints=group, trials=trials, seed=seed)
     reports = []
@@ -69,18 +73,20 @@ def tune(
         reports.append(report)
         _print_stage(console, number, report)
     before, after = tuner.check(settings), tuner.check(tuner.settings)
-    console.print("\n[bold]all leaves, tasks not seen before[/bold]")
+    console.print("\n[bold]validation: all RMPs, new tasks[/bold]")
     console.print(_table(before, after))
     better = after.arrived >= before.arrived and min(after.clearance, after.apart) >= min(
         0.0, before.clearance, before.apart
     )
     if not better:
-        console.print("[red]The result does worse than the beginning; more trials may help.[/red]")
+        console.print(
+            "[red]The result is worse than the initial parameters; try more trials.[/red]"
+        )
     if apply and better:
         comment = (
             "SPDX-License-Identifier: Apache-2.0\n"
-            f"RMPflow of {robot.name}, by motion tune: began with {origin},\n"
-            f"{trials} trials for a value, seed {seed}. Lengths [m], speeds [rad/s]."
+            f"RMPflow of {robot.name}, by motion tune: started from {origin},\n"
+            f"{trials} trials per value, seed {seed}. Lengths [m], velocities [rad/s]."
         )
         target.write_text(rmpflow_text(tuner.settings, comment), encoding="utf-8")
         console.print(f"written: {target}")
@@ -89,8 +95,8 @@ def tune(
     return 0 if better else 1
 
 
-def _beginning(robot: Robot, group: str, start: str | None) -> tuple[RmpflowSettings, str]:
-    """Return settings to begin with, and where they come from in words."""
+def _initial_settings(robot: Robot, group: str, start: str | None) -> tuple[RmpflowSettings, str]:
+    """Return the initial parameters and a description of their source."""
     if start is not None:
         return read_rmpflow(start), start
     try:
@@ -98,24 +104,25 @@ def _beginning(robot: Robot, group: str, start: str | None) -> tuple[RmpflowSett
     except MotionError:
         if (robot.directory / RMPFLOW_FILE).is_file():
             raise
-        return starting_settings(robot, group), "the Panda's numbers in proportion"
+        return starting_settings(robot, group), "scaled parameters of the Panda"
 
 
 def _print_stage(console: Console, number: int, report: StageReport) -> None:
     console.print(f"\n[bold]{number}. {report.title}[/bold]")
     console.print(_table(report.before, report.after))
     weights = sorted(report.after.weights.items(), key=lambda item: -item[1])
-    heavy = ", ".join(f"{leaf} {weight:.4g}" for leaf, weight in weights[:_MOST_LEAVES] if weight)
-    console.print(f"   weights: {heavy or 'none'}")
+    largest = ", ".join(f"{rmp} {weight:.4g}" for rmp, weight in weights[:_MAX_RMPS] if weight)
+    console.print(f"   weights: {largest or 'none'}")
     for change in report.changes:
         console.print(f"   {change.name}: {change.before:.6g} -> [green]{change.after:.6g}[/green]")
     if not report.changes:
-        console.print("   nothing else does clearly better")
+        console.print("   no change is clearly better")
 
 
 def _table(before: Summary, after: Summary) -> Table:
     table = Table(
-        "", "arrived", "[s]", "[mm]", "[deg]", "back [mm]", "jerk", "clear [mm]", "links [mm]",
+        "", "success", "[s]", "[mm]", "[deg]", "overshoot [mm]", "jerk", "obstacles [mm]",
+        "links [mm]",
         box=None,
     )  # fmt: skip
     for name, x in (("before", before), ("after", after)):
@@ -149,7 +156,7 @@ def _as_json(
 
 
 def _finite(data: Any) -> Any:
-    """Return data with null for numbers that JSON has not."""
+    """Return data with None in place of non-finite numbers."""
     if isinstance(data, dict):
         return {key: _finite(value) for key, value in data.items()}
     if isinstance(data, list | tuple):

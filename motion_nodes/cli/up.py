@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion up`` and ``motion demo``: start the suite, watch it, stop it."""
+"""``motion up`` and ``motion demo``: start, monitor and stop the suite."""
 
 from __future__ import annotations
 
@@ -15,17 +15,26 @@ from motion_nodes.model.placement import Placement, parse_placements
 from motion_nodes.robot_setup.derived_robot import load_description
 from motion_nodes.ros import signals
 
-LOOK, LOOK_STARTING = 0.2, 0.02
-"""[s] Between two looks at the processes, once all nodes are ready and before."""
+POLL_PERIOD, START_POLL_PERIOD = 0.2, 0.02
+"""[s] Polling period of the processes, after and before all nodes are ready."""
 
 
 def say(text: str) -> None:
-    """Print a line of news at once."""
+    """Print a status line immediately."""
     print(f"motion: {text}", flush=True)
 
 
 def bring_up(config: BringupConfig, *, composed: bool, respawn: bool) -> int:
-    """Run the suite until a stop is asked for or nothing runs any more; return the exit code."""
+    """Run the suite until a signal arrives or all processes have exited.
+
+    Args:
+        config: the nodes to start.
+        composed: whether nodes share processes.
+        respawn: whether to restart processes that exit.
+
+    Returns:
+        Exit code: 1 if a process failed.
+    """
     specs = nodes_for(config)
     nodes = {
         process: [spec.full_name for spec in members]
@@ -42,27 +51,27 @@ def bring_up(config: BringupConfig, *, composed: bool, respawn: bool) -> int:
         respawn=respawn,
         hear=lambda process, news: startup.hear(news, nodes[process]),
     ) as group:
-        while not signals.STOP.wait(LOOK if startup.complete else LOOK_STARTING):
+        while not signals.STOP.wait(POLL_PERIOD if startup.complete else START_POLL_PERIOD):
             if not group.watch():
                 break
             startup.remind()
-            # What fails while it starts was told something wrong: the rest is of no use.
-            lost = [name for name in group.failed if not startup.came_up(nodes[name])]
-            if lost and not respawn:
-                held = [node.strip("/") for name in lost for node in nodes[name]]
-                say(f"stopping all, for these did not come up: {', '.join(held)}")
+            # A failure at startup is a configuration error: the other nodes are stopped too.
+            failed = [name for name in group.failed if not startup.came_up(nodes[name])]
+            if failed and not respawn:
+                missing = [node.strip("/") for name in failed for node in nodes[name]]
+                say(f"stopping all nodes, since these did not start: {', '.join(missing)}")
                 break
         return 1 if any(group.failed.values()) else 0
 
 
 def _next_steps(config: BringupConfig) -> str:
-    """Return what can be done with a suite that is up."""
-    moves = [move for place in config.within_namespace if (move := _a_move(place))]
-    return f"In a second terminal: {moves[0]}" if moves else ""
+    """Return a hint for a second terminal, once all nodes are ready."""
+    commands = [command for place in config.within_namespace if (command := _example(place))]
+    return f"In a second terminal: {commands[0]}" if commands else ""
 
 
-def _a_move(place: Placement) -> str:
-    """Return a command that moves a robot; empty for one that has nothing to move."""
+def _example(place: Placement) -> str:
+    """Return a command that moves a robot; empty if none does."""
     robot = load_description(place.robot)
     named = f"{place.namespace}:={place.robot}" if place.namespace else place.robot
     if robot.base is not None:
@@ -74,16 +83,16 @@ def _a_move(place: Placement) -> str:
 
 
 def run_demo_suite(name: str, *, by: str, headless: bool, port: int) -> int:
-    """Run a show of the demo: robots in MuJoCo, driven by a client; return the exit code.
+    """Run a demo: robots in MuJoCo, commanded by a client; return the exit code.
 
     Args:
-        name: of the show.
-        by: who follows in the show ``follow``.
-        headless: without a person: run it once.
-        port: of the page.
+        name: name of the demo.
+        by: controller of the demo ``follow``.
+        headless: whether to run it once and exit.
+        port: TCP port of the page.
 
     Raises:
-        MotionError: there is no such show.
+        MotionError: there is no such demo.
     """
     from motion_nodes.nodes.demo.shows import run_demo, show_of
 

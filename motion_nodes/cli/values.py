@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what a person types to numbers: configurations, poses, groups."""
+"""Parsing of command-line values: groups, configurations, poses."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from motion_nodes.scene.checker import CollisionChecker
 
 NO_SOLUTION = 1
-"""Exit code: the question was understood, and the answer is no."""
+"""Exit code: the command is valid, but there is no solution."""
 
 
 class PoseWords(NamedTuple):
-    """Where the tip is to end, as it was typed: --to-position, --to-rpy, --to-quat."""
+    """Target pose of the tip, unparsed: --to-position, --to-rpy, --to-quat."""
 
     position: str | None
     rpy: str | None
@@ -33,35 +33,41 @@ class PoseWords(NamedTuple):
 
     @property
     def given(self) -> bool:
-        """Whether anything was typed."""
+        """Whether any option is given."""
         return any(word is not None for word in self)
 
 
 class TipPose(NamedTuple):
-    """Where the tip is to end."""
+    """Target pose of the tip."""
 
     tip: str
     X_BT: Array
     """In the base frame, shape (4, 4)."""
     oriented: bool
-    """Whether its orientation was given; else any will do."""
+    """Whether the orientation is given; otherwise it is free."""
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A robot and a group of its joints, and how angles are given."""
+    """A robot, a group of its joints, and the unit of angles."""
 
     robot: Robot
     group: Group
     degrees: bool = False
+    """Whether angles are read and printed in degrees."""
 
     @classmethod
     def of(cls, name: str, group: str | None, degrees: bool = False) -> Subject:
         """Load a robot and find the group.
 
+        Args:
+            name: the robot, or the path of its description.
+            group: name of the group; None for the first with a tip.
+            degrees: whether angles are in degrees.
+
         Raises:
-            RobotNotFound, UnknownGroup, InvalidDescription: as the robot says.
-            InvalidCommand: the robot has no group that would do, so one must be named.
+            RobotNotFound, UnknownGroup, InvalidDescription: the robot cannot be loaded.
+            InvalidCommand: the robot has no groups.
         """
         robot = load_description(name)
         if group is not None:
@@ -76,32 +82,32 @@ class Subject:
 
     @property
     def turns(self) -> Array:
-        """Which joints of the group turn, so that degrees mean something; 1 or 0, shape (n,)."""
+        """1 for joints of the group with angles, 0 for prismatic ones, shape (n,)."""
         joints = [self.robot.tree.joints[name] for name in self.group.joints]
         return np.array([float(joint.kind is not JointKind.PRISMATIC) for joint in joints])
 
     def shown(self, q: Array) -> Array:
-        """Return joint values as they are printed, shape (..., n)."""
+        """Return joint positions in the printed units, shape (..., n)."""
         return np.where(self.turns > 0.0, np.degrees(q), q) if self.degrees else np.asarray(q)
 
     @property
     def units(self) -> list[str]:
-        """Unit of each joint's value."""
+        """Printed unit of each joint."""
         angle = "deg" if self.degrees else "rad"
         return [angle if turning else "m" for turning in self.turns]
 
     def configuration(self, text: str, what: str, *, inside: bool = True) -> Array:
-        """Return a configuration of the group.
+        """Return a configuration of the group [rad or m], shape (n,).
 
         Args:
-            text: name of a state; a number for each joint; or ``joint=value`` for some, the others
-                as in ``home``.
+            text: named state; a number for each joint; or ``joint=value`` for some joints, with the
+                others as in ``home``.
             what: name of the option, for errors.
-            inside: whether it has to be inside the limits.
+            inside: whether limits are checked.
 
         Raises:
-            InvalidCommand: wrong count, no number, not finite, or outside the limits; no such
-                state.
+            InvalidCommand: an unknown state or joint, a wrong count, a value that is not a finite
+                number, or positions outside the limits.
         """
         text = text.strip()
         if re.fullmatch(r"[A-Za-z_]\w*", text) and text not in ("nan", "inf"):
@@ -126,7 +132,7 @@ class Subject:
 
     @property
     def default_state(self) -> Array:
-        """Joint values of the state ``ready``, or ``home`` where there is none, shape (n,)."""
+        """Joint positions of the state ``ready``, else of ``home``, shape (n,)."""
         known = self.robot.states.get("ready", {})
         name = "ready" if set(known) & set(self.group.joints) else "home"
         return self.robot.named_state(name, self.group.name).copy()
@@ -143,21 +149,27 @@ class Subject:
             return self.robot.named_state(name, self.group.name).copy()
         except UnknownState as error:
             raise InvalidCommand(
-                f"{what}: {error} Or give {len(self.group.joints)} numbers with commas between."
+                f"{what}: {error} Or give {len(self.group.joints)} numbers, separated by commas."
             ) from None
 
     def pose(
         self, position: str | None, rpy: str | None, quat: str | None, prefix: str = "--"
     ) -> tuple[Array, bool]:
-        """Return a pose, and whether its orientation was given.
+        """Return a pose, shape (4, 4), and whether its orientation was given.
+
+        Args:
+            position: x,y,z [m].
+            rpy: roll,pitch,yaw.
+            quat: x,y,z,w.
+            prefix: prefix of the options, for errors.
 
         Raises:
-            InvalidCommand: no position, two orientations, or numbers that are none.
+            InvalidCommand: no position, two orientations, or invalid numbers.
         """
         if position is None:
-            raise InvalidCommand(f"{prefix}position x,y,z is needed, in metres.")
+            raise InvalidCommand(f"{prefix}position x,y,z [m] is required.")
         if rpy is not None and quat is not None:
-            raise InvalidCommand(f"{prefix}rpy and {prefix}quat say the same; give one of them.")
+            raise InvalidCommand(f"give only one of {prefix}rpy and {prefix}quat.")
         xyz = numbers(position, 3, f"{prefix}position", "metres")
         if quat is not None:
             return _from_quaternion(xyz, numbers(quat, 4, f"{prefix}quat", "x,y,z,w")), True
@@ -166,15 +178,19 @@ class Subject:
         return from_xyz_rpy(xyz, self.angles(rpy, f"{prefix}rpy")), True
 
     def destination(self, to: str | None, pose: PoseWords) -> Array | TipPose:
-        """Return where a motion ends: joint values of the group, shape (n,), or the tip's pose.
+        """Return the target of a motion: joint positions, shape (n,), or a pose of the tip.
+
+        Args:
+            to: named state or joint positions.
+            pose: options of a target pose.
 
         Raises:
-            InvalidCommand: both or neither are given, they make no sense, or the group has no tip.
+            InvalidCommand: both or neither are given, a value is invalid, or the group has no tip.
         """
         if (to is not None) == pose.given:
             raise InvalidCommand(
-                "give --to (a state or joint values) or --to-position (with --to-rpy or --to-quat, "
-                "if the orientation matters); "
+                "give --to (named state or joint positions) or --to-position (optionally with "
+                "--to-rpy or --to-quat); "
                 f"{'both are' if pose.given else 'neither is'} given."
             )
         if to is not None:
@@ -182,7 +198,7 @@ class Subject:
         X_BT, oriented = self.pose(*pose, prefix="--to-")
         if self.group.tip is None:
             raise InvalidCommand(
-                f"group '{self.group.name}' has no tip to bring to a pose; give --to."
+                f"group '{self.group.name}' has no tip to move to a pose; give --to."
             )
         return TipPose(self.group.tip, X_BT, oriented)
 
@@ -193,7 +209,12 @@ class Subject:
 
 
 def checker_of(subject: Subject, world: str | None) -> CollisionChecker:
-    """Return a checker of the group's joints in the scene of a file; None: with nothing around."""
+    """Return a collision checker of the group's joints.
+
+    Args:
+        subject: robot and group.
+        world: scene file; None for a scene without obstacles.
+    """
     from motion_nodes.scene.checker import CollisionChecker
     from motion_nodes.scene.scene_from_file import load_scene
 
@@ -205,20 +226,20 @@ def _from_quaternion(xyz: Array, quat: Array) -> Array:
     try:
         return from_xyz_quat(xyz, quat)
     except ValueError:
-        raise InvalidCommand("--quat is zero; 0,0,0,1 turns nothing.") from None
+        raise InvalidCommand("--quat is zero; the identity is 0,0,0,1.") from None
 
 
 def numbers(text: str, count: int | Sequence[int], what: str, meaning: str = "") -> Array:
-    """Return the numbers in a text, with commas or blanks between.
+    """Parse numbers separated by commas or blanks.
 
     Args:
-        text: as typed.
-        count: how many are needed, or several counts that will do.
+        text: the text.
+        count: required count, or several allowed counts.
         what: name of the option, for errors.
-        meaning: of the numbers, for errors.
+        meaning: meaning of the numbers, for errors.
 
     Raises:
-        InvalidCommand: another count, or something that is not a finite number.
+        InvalidCommand: a wrong count, or a value that is not a finite number.
     """
     counts = (count,) if isinstance(count, int) else tuple(count)
     values = []
@@ -233,6 +254,5 @@ def numbers(text: str, count: int | Sequence[int], what: str, meaning: str = "")
     if len(values) not in counts:
         needed = " or ".join(map(str, counts))
         about = f" ({meaning})" if meaning else ""
-        given = f"{len(values)} {'was' if len(values) == 1 else 'were'} given"
-        raise InvalidCommand(f"{what} needs {needed} numbers{about}; {given}.")
+        raise InvalidCommand(f"{what} needs {needed} numbers{about}; given: {len(values)}.")
     return np.array(values)

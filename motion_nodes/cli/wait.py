@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``motion wait``: until the nodes of a running suite are ready, for scripts."""
+"""``motion wait``: wait until the nodes of a running suite are ready, for scripts."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ def wait(
     robots: Annotated[
         list[str],
         typer.Argument(
-            help="The robots of `motion up`, with their namespaces: [NAMESPACE:=]ROBOT.",
+            help="Robots, as given to `motion up`: [NAMESPACE:=]ROBOT.",
             metavar="ROBOT...",
         ),
     ],
-    namespace: Annotated[str, typer.Option(help="Put before all robots' namespaces.")] = "",
-    timeout: Annotated[float, typer.Option(help="How long at most [s].")] = 60.0,
+    namespace: Annotated[str, typer.Option(help="Prefix of all robots' namespaces.")] = "",
+    timeout: Annotated[float, typer.Option(help="Max time to wait [s].")] = 60.0,
     node: Annotated[
         list[str] | None,
-        typer.Option(help="Only this node, such as move_group; may be repeated."),
+        typer.Option(help="Node to wait for, such as move_group; may be repeated. Default: all."),
     ] = None,
 ) -> None:
-    """Wait until all nodes of some robots are ready. Exit code 1: they were not in time."""
+    """Wait until all nodes of some robots are ready. Exit code 1: timeout."""
     import math
 
     from motion_nodes.bringup.compose import BringupConfig, nodes_for
@@ -35,7 +35,7 @@ def wait(
 
     if not (math.isfinite(timeout) and timeout > 0.0):
         raise InvalidCommand(f"--timeout is {timeout:g}; it must be above 0.")
-    # Robots' own nodes: what plays or shows them may be anything.
+    # Only the robots' own nodes: backend and viewer may be any.
     config = BringupConfig(
         placements=parse_placements(robots), backend="hardware", viewer="none", namespace=namespace
     )
@@ -43,7 +43,8 @@ def wait(
     for word in node or ():
         if word not in {spec.name for spec in specs}:
             raise InvalidCommand(
-                f"'{word}' is none of the nodes.{did_you_mean(word, [spec.name for spec in specs])}"
+                f"'{word}' is not one of the nodes."
+                f"{did_you_mean(word, [spec.name for spec in specs])}"
             )
     names = [spec.full_name for spec in specs if not node or spec.name in node]
     if not wait_and_say(names, timeout, say):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a joint controller tells: where it leads its joints, and which streams it has preempted."""
+"""State of a joint controller: the references of its joints, and preempted streams."""
 
 from __future__ import annotations
 
@@ -15,20 +15,25 @@ from motion_nodes.ros.messages.cdr import InvalidMessage
 from motion_nodes.ros.messages.joint_samples import JointSampleReader
 
 PREEMPTED = "preempted "
-"""With a stream's sender it is the key under which ~/status says to whom that lost joints."""
+"""Prefix of keys in ~/status, followed by the preempted sender; the value is by what command."""
 
 BLOCKED = "blocked"
-"""Word in that text where a contact stopped the joints."""
+"""Contained in that value if a contact stopped the joints."""
 
-OLDEST = 0.25
-"""[s] What the controller said longer ago tells nothing of now."""
+MAX_AGE = 0.25
+"""[s] Max age of a controller state."""
 
 
 class ControllerReferences:
     """The newest reference of some joints."""
 
     def __init__(self, subscription: PolledSubscription[bytes], joints: Sequence[str]) -> None:
-        """Read ``joints`` from the bytes of JointTrajectoryControllerState messages."""
+        """Create the reader.
+
+        Args:
+            subscription: serialized JointTrajectoryControllerState messages.
+            joints: names of the joints, in the order of the arrays.
+        """
         self._subscription, self._joints = subscription, tuple(joints)
         self._samples = JointSampleReader()
         self._names: bytes | tuple[str, ...] = ()
@@ -38,16 +43,19 @@ class ControllerReferences:
         self._known: tuple[Array, Array] | None = None
 
     def newest(self, now_ns: int) -> tuple[Array, Array] | None:
-        """Return positions and velocities by now, shape (n,) each; None where they are not known.
+        """Return the references extrapolated to now, at constant velocity.
 
         Args:
-            now_ns: time [ns]; the joints are taken to go on at their speeds until then.
+            now_ns: current time [ns].
+
+        Returns:
+            Positions [rad or m] and velocities [rad/s or m/s], shape (n,) each; None if unknown.
         """
         message = self._subscription.newest()
         if message is not None:
             self._known = self._read(message)
         age = (now_ns - self._at_ns) * 1e-9
-        if self._known is None or not -OLDEST < age < OLDEST:
+        if self._known is None or not -MAX_AGE < age < MAX_AGE:
             return None
         q, qd = self._known
         return q + max(age, 0.0) * qd, qd
@@ -57,8 +65,8 @@ class ControllerReferences:
             sample = self._samples.read(data, JointTrajectoryControllerState)
             if sample.names != self._names:
                 names = sample.joint_names()
-                there = all(joint in names for joint in self._joints)
-                self._columns = [names.index(j) for j in self._joints] if there else None
+                complete = all(joint in names for joint in self._joints)
+                self._columns = [names.index(j) for j in self._joints] if complete else None
                 self._names, self._count = sample.names, len(names)
         except InvalidMessage:
             return None
@@ -74,19 +82,19 @@ class ControllerReferences:
 
 
 class Preemptions:
-    """What a controller's ~/status says of a stream."""
+    """Preempted streams in a controller's ~/status."""
 
     def __init__(self, subscription: PolledSubscription[DiagnosticStatus]) -> None:
-        """Read from a subscription."""
+        """Create the reader of a subscription."""
         self._subscription = subscription
-        self._lost: dict[str, str] = {}
+        self._preempted: dict[str, str] = {}
 
     def of(self, sender: str) -> str:
-        """Return by whom a sender's stream was preempted, in words, or nothing."""
+        """Return the command that preempted a sender's stream, as text; empty if none did."""
         for message in self._subscription.all():
-            self._lost = {
+            self._preempted = {
                 pair.key.removeprefix(PREEMPTED): pair.value
                 for pair in message.values
                 if pair.key.startswith(PREEMPTED)
             }
-        return self._lost.get(sender, "")
+        return self._preempted.get(sender, "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a node's parameters to the frozen dataclasses that the core is configured with."""
+"""Configuration dataclasses of the core from a node's parameters."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ S = TypeVar("S")
 
 
 def settings_from(params: Any, kind: type[S], prefix: str = "", **given: Any) -> S:
-    """Return settings of the core, each field from the parameter field of its name.
+    """Return a configuration of the core, each field set from the parameter of the same name.
 
-    A field that no parameter has keeps the core's default.
+    A field without a parameter keeps its default.
 
     Args:
         params: parameters of a node.
-        kind: dataclass of the settings.
-        prefix: of the parameters' fields, such as ``stuck_``.
-        given: fields that do not come from parameters of their name.
+        kind: dataclass of the configuration.
+        prefix: prefix of the parameters' field names, such as ``stuck_``.
+        given: values of fields that are not taken from parameters.
 
     Raises:
-        InvalidConfig: what the settings refuse.
+        InvalidConfig: the configuration rejects the values.
     """
     for entry in dataclasses.fields(kind):  # type: ignore[arg-type]
         if entry.name not in given and hasattr(params, prefix + entry.name):

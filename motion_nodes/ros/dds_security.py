@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DDS security is on or the process does not start: never on by name alone.
+"""DDS security is enforced if it is enabled, or the process does not start.
 
-ROS 2 reads ``ROS_SECURITY_ENABLE`` and, unless ``ROS_SECURITY_STRATEGY`` is ``Enforce``, goes on
-without security where keys are missing (https://design.ros2.org/articles/ros2_dds_security.html).
+With ``ROS_SECURITY_ENABLE``, ROS 2 runs without security where keys are missing, unless
+``ROS_SECURITY_STRATEGY`` is ``Enforce`` (https://design.ros2.org/articles/ros2_dds_security.html).
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from motion_nodes.errors import MotionError
 
 
 def check_security(environment: Mapping[str, str] | None = None) -> None:
-    """Refuse settings with which nodes could start without the security that was requested.
+    """Reject settings that enable security without enforcing it.
 
     Args:
-        environment: variables; None: of this process.
+        environment: environment variables; None for those of this process.
 
     Raises:
         MotionError: security is enabled without keys, or is not enforced.
@@ -38,7 +38,7 @@ def check_security(environment: Mapping[str, str] | None = None) -> None:
 
 
 def explained(text: str) -> str:
-    """Return an error of the middleware, with what to do where it lacks security."""
+    """Return an error text of the middleware, with a hint if it is built without security."""
     if "security libraries" not in text:
         return text
     return (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node reports on ``/diagnostics``, as diagnostic_updater does: once a second by default."""
+"""Reports of nodes on ``/diagnostics``, as by diagnostic_updater: once a second by default."""
 
 from __future__ import annotations
 
@@ -20,43 +20,43 @@ from motion_nodes.ros.parameters import declare_early
 LEVELS = {"OK": DiagnosticStatus.OK, "WARN": DiagnosticStatus.WARN, "ERROR": DiagnosticStatus.ERROR}
 _ORDER = ("OK", "WARN", "ERROR")
 PERIOD = "diagnostic_updater.period"
-"""Parameter of every node that says how often it reports, named as diagnostic_updater names it."""
-SHORTEST, LONGEST = 0.05, 3.0
-"""[s] Allowed periods; a node that says nothing for 4 s counts as silent."""
+"""Period parameter of every node, named as by diagnostic_updater."""
+MIN_PERIOD, MAX_PERIOD = 0.05, 3.0
+"""[s] Allowed periods; a node without reports for 4 s counts as lost."""
 
 
 def report_period(node: Node) -> float:
-    """Declare the period of a node's reports, and return it [s].
+    """Declare the period of a node's diagnostics, and return it [s].
 
     Raises:
-        InvalidConfig: what was given is not allowed.
+        InvalidConfig: a value outside the allowed range.
     """
-    fixed = ParameterDescriptor(description="Time between two reports.", read_only=True)
+    fixed = ParameterDescriptor(description="Period of the node's diagnostics [s].", read_only=True)
     period = float(declare_early(node, PERIOD, 1.0, fixed))
-    if not SHORTEST <= period <= LONGEST:
+    if not MIN_PERIOD <= period <= MAX_PERIOD:
         raise InvalidConfig(
             f"{node.get_fully_qualified_name()}: parameter '{PERIOD}' is {period:g} s; allowed is "
-            f"{SHORTEST:g} to {LONGEST:g} s"
+            f"{MIN_PERIOD:g} to {MAX_PERIOD:g} s"
         )
     return period
 
 
 @dataclass
 class Report:
-    """One status under construction: the worst level wins, its texts are joined."""
+    """A diagnostic status under construction: the worst level of its texts."""
 
     level: str = "OK"
     texts: list[str] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)
 
     def note(self, level: str, text: str) -> None:
-        """Add a finding of ``OK``, ``WARN`` or ``ERROR``."""
+        """Add a status text of level ``OK``, ``WARN`` or ``ERROR``."""
         if _ORDER.index(level) > _ORDER.index(self.level):
             self.level = level
         self.texts.append(text)
 
     def value(self, key: str, value: object) -> None:
-        """Add a figure; floats are shown with four digits."""
+        """Add a key-value pair; floats are rounded to four digits."""
         self.values[key] = f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -70,7 +70,7 @@ class DiagnosticsPublisher:
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
 
     def publish(self, report: Report) -> None:
-        """Send one report under the node's full name."""
+        """Publish one report under the node's full name."""
         status = DiagnosticStatus(
             level=LEVELS[report.level],
             name=self._node.get_fully_qualified_name().lstrip("/"),
@@ -84,20 +84,25 @@ class DiagnosticsPublisher:
 
 
 class Warnings:
-    """Logs each problem at most once per pause, with the number of repeats in between.
+    """Throttled warnings of a node: each is logged once per pause, with the number of repeats.
 
-    A problem is a kind of warning together with its text without the numbers in it: another joint
-    or another reason is another problem, another value of the same one is not. Each kind may log
-    :data:`MAX_PROBLEMS` problems per pause, so that a stream of ever new names stays limited.
+    Warnings of the same kind and the same text, apart from its numbers, are repeats: another joint
+    or reason is another warning, another value is not. Each kind may log :data:`MAX_PROBLEMS`
+    warnings per pause, which bounds the log where names keep changing.
     """
 
     MAX_PROBLEMS = 16
-    """Different problems of one kind that are logged per pause; all others count as one more."""
+    """Max different warnings of one kind per pause; all others count as one."""
     MAX_REMEMBERED = 256
-    """Problems that are remembered over all kinds; the oldest are forgotten."""
+    """Max warnings remembered over all kinds; the oldest are dropped."""
 
     def __init__(self, node: Node, pause: float = 10.0) -> None:
-        """Log through ``node``; repeat a problem at most every ``pause`` [s]."""
+        """Create the warnings of a node.
+
+        Args:
+            node: its logger is used.
+            pause: min time between two logs of the same warning [s].
+        """
         self._logger = node.get_logger()
         self._pause = pause
         self._logged: dict[tuple[str, str], tuple[float, int]] = {}
@@ -108,13 +113,12 @@ class Warnings:
         """Text of the newest warning, logged or not."""
 
     def __call__(self, kind: str, text: str) -> None:
-        """Warn.
+        """Log a warning, unless it is throttled; thread-safe.
 
         Args:
-            kind: what the warning is about, such as a topic; few different ones per node.
-            text: what is logged.
+            kind: subject of the warning, such as a topic; few different ones per node.
+            text: the warning.
         """
-        # The loop, the executor and request threads all warn.
         with self._lock:
             self.total += 1
             self.last = text
@@ -122,8 +126,14 @@ class Warnings:
         if repeats is not None:
             self._logger.warning(f"{text} ({repeats} more like this)" if repeats else text)
 
+    def diagnose(self, report: Report) -> None:
+        """Add the number of warnings and the newest one to a report."""
+        if self.total:
+            report.value("warnings", self.total)
+            report.value("last warning", self.last)
+
     def _count(self, kind: str, text: str, now: float) -> int | None:
-        """Return how many like this were not logged; None where this one is not logged, either."""
+        """Return the number of throttled repeats; None if this warning is throttled too."""
         key = self._key(kind, _problem(text), now)
         logged, repeats = self._logged.pop(key, (-math.inf, 0))
         if now - logged < self._pause:
@@ -135,7 +145,7 @@ class Warnings:
         return repeats
 
     def _key(self, kind: str, problem: str, now: float) -> tuple[str, str]:
-        """Return under which key a warning is counted: its own, or the one for the overflow."""
+        """Return the key of a warning: its own, or that of the overflow."""
         key = (kind, problem)
         logged = self._logged.get(key)
         if logged is not None and now - logged[0] < self._pause:
@@ -148,9 +158,9 @@ class Warnings:
 
 
 _NUMBERS = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?(?:,? +(?=[-+.\d]))?")
-"""Numbers that are not part of a name such as ``joint1``, and what separates them in lists."""
+"""Numbers that are not part of a name such as ``joint1``, and separators of lists of them."""
 
 
 def _problem(text: str) -> str:
-    """Return the text of a warning with its numbers left out, at most 300 characters."""
+    """Return the text of a warning without its numbers, at most 300 characters."""
     return _NUMBERS.sub("", text)[:300]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's endpoints: polled or spun, they come with its configuration and end with it."""
+"""Endpoints of a node, polled or spun, that exist from its configuration to its cleanup."""
 
 from __future__ import annotations
 
@@ -26,16 +26,21 @@ M = TypeVar("M")
 
 
 class EndpointNode(LifecycleNode):
-    """A lifecycle node that knows its time and its endpoints."""
+    """A lifecycle node with ROS time and managed endpoints."""
 
     def __init__(self, name: str, *, ros_args: list[str] | None = None) -> None:
-        """Create the node; None for ``ros_args`` takes those of the process."""
+        """Create the node.
+
+        Args:
+            name: node name, unless the ROS arguments remap it.
+            ros_args: ROS arguments for this node alone; None for those of the process.
+        """
         self._time = RosTime(self)
         self._polled: list[PolledSubscription[Any]] = []
         self._entities: list[tuple[Callable[[Any], Any], Any]] = []
         super().__init__(name, cli_args=ros_args, use_global_arguments=ros_args is None)
         self.warn = Warnings(self)
-        """Logs a kind of warning at most now and then."""
+        """Throttled warnings."""
 
     @property
     def active(self) -> bool:
@@ -52,9 +57,9 @@ class EndpointNode(LifecycleNode):
 
     @property
     def time_stands(self) -> bool:
-        """True when simulated time does not advance (paused, not there yet, or lost).
+        """True if simulated time does not advance (paused, not started, or lost).
 
-        No timeout in ROS time ends while this is so; whoever drives a robot must stop it.
+        Timeouts in ROS time do not expire then, so a node that commands a robot must stop it.
         """
         return self._time.stands
 
@@ -65,9 +70,13 @@ class EndpointNode(LifecycleNode):
         profile: QoSProfile = qos.NEWEST,
         lengths: Bound | None = None,
     ) -> PolledSubscription[M]:
-        """Subscribe to a topic whose messages the loop takes; ends with the configuration.
+        """Create a subscription that the loop polls.
 
-        ``lengths`` is the bound of coordinates where it is not that of the type.
+        Args:
+            kind: message type.
+            topic: topic name.
+            profile: quality of service.
+            lengths: bound of coordinates [m]; None for that of the message type.
         """
         subscription = PolledSubscription(self, kind, topic, profile, lengths=lengths)
         self._polled.append(subscription)
@@ -76,13 +85,13 @@ class EndpointNode(LifecycleNode):
     def poll_bytes(
         self, kind: type[Any], topic: str, profile: QoSProfile = qos.NEWEST
     ) -> PolledSubscription[bytes]:
-        """Subscribe like :meth:`poll`, to messages as the bytes in which they come."""
+        """Create a polled subscription to serialized messages; see :meth:`poll`."""
         subscription = PolledSubscription[bytes](self, kind, topic, profile, raw=True)
         self._polled.append(subscription)
         return subscription
 
     def advertise(self, kind: type[Any], topic: str, profile: QoSProfile = qos.STREAM) -> Any:
-        """Create a publisher that ends with the configuration."""
+        """Create a publisher."""
         publisher = self.create_publisher(kind, topic, profile)
         self._entities.append((self.destroy_publisher, publisher))
         return publisher
@@ -96,19 +105,19 @@ class EndpointNode(LifecycleNode):
         lengths: Bound | None = None,
         size_fault: Callable[[bytes], str] | None = None,
     ) -> None:
-        """Subscribe to one-shot messages that the slow part hands to ``handler``.
+        """Create a subscription that the executor spins, for one-shot messages.
 
-        Ends with the configuration. While the node is not active they are dropped, and those
-        beyond their bounds always, with a warning. A handler that raises is logged.
+        Messages are dropped with a warning while the node is inactive, or if they exceed their
+        bounds. Exceptions of the handler are logged.
 
         Args:
-            kind: type of the messages.
-            topic: its name.
+            kind: message type.
+            topic: topic name.
             profile: quality of service.
-            handler: takes a message.
-            lengths: bound of coordinates where it is not that of the type.
-            size_fault: says what is wrong with the bytes of a message before it is made an object
-                of, or nothing; for types that can be so large that this takes long.
+            handler: called with each message.
+            lengths: bound of coordinates [m]; None for that of the message type.
+            size_fault: returns why a serialized message is too large to be deserialized, or an
+                empty text; for types that can be very large.
         """
 
         def checked(message: Any) -> tuple[Any, str]:
@@ -119,7 +128,7 @@ class EndpointNode(LifecycleNode):
                 message = message_in(message, kind)
             return message, fault_of(message, lengths)
 
-        def hear(message: Any) -> None:
+        def receive(message: Any) -> None:
             if not self.active:
                 self.warn(topic, f"message on {topic} dropped: the node is not active")
                 return
@@ -138,15 +147,20 @@ class EndpointNode(LifecycleNode):
                 self.fault_in(f"topic {topic}", error)
 
         raw = size_fault is not None
-        subscription = self.create_subscription(kind, topic, hear, profile, raw=raw)
+        subscription = self.create_subscription(kind, topic, receive, profile, raw=raw)
         self._entities.append((self.destroy_subscription, subscription))
 
     def serve(self, kind: type[Any], name: str, handler: Callable[[Any, Any], Any]) -> None:
-        """Create a service, run by the slow part, that ends with the configuration.
+        """Create a service that the executor spins.
 
-        A request beyond its bounds, and a handler that raises, are answered with a failure as far
-        as the type has words for it. The handler may be a coroutine function; the node's other
-        services wait until it has ended.
+        A request that exceeds its bounds, or whose handler raises, gets a failure response, as far
+        as the service type has fields for it.
+
+        Args:
+            kind: service type.
+            name: service name.
+            handler: returns the response to a request, given both; may be a coroutine function, in
+                which case the node's other services wait until it has finished.
         """
         service = self.create_service(kind, name, handler)
         self._entities.append((self.destroy_service, service))
@@ -154,9 +168,9 @@ class EndpointNode(LifecycleNode):
     def create_service(
         self, srv_type: Any, srv_name: str, callback: Any, *args: Any, **kwargs: Any
     ) -> Any:
-        """Create a service that always answers: a failure where its handler raises."""
+        """Create a service that always responds, with a failure if its handler raises."""
 
-        async def answer(request: Any, response: Any) -> Any:
+        async def respond(request: Any, response: Any) -> Any:
             fault = fault_of(request)
             if fault:
                 self.warn(f"refused {srv_name}", f"request of {srv_name} refused: {fault}")
@@ -165,23 +179,28 @@ class EndpointNode(LifecycleNode):
                     response.results = [failed] * len(request.parameters)
                 return fill_failure(response, f"refused: {fault}", rejected=True)
             try:
-                answered = callback(request, response)
-                return await answered if inspect.isawaitable(answered) else answered
+                result = callback(request, response)
+                return await result if inspect.isawaitable(result) else result
             except MemoryError:
                 raise
             except Exception as error:
                 self.fault_in(f"service {srv_name}", error)
                 return fill_failure(srv_type.Response(), f"fault of the node: {error!r}")
 
-        return super().create_service(srv_type, srv_name, answer, *args, **kwargs)
+        return super().create_service(srv_type, srv_name, respond, *args, **kwargs)
 
     def fault_in(self, where: str, error: BaseException) -> None:
-        """Log an unforeseen exception of a callback; the node goes on."""
+        """Log an unexpected exception of a callback; the node continues.
+
+        Args:
+            where: the callback, such as ``service ~/set_odometry``.
+            error: the exception.
+        """
         text = "".join(traceback.format_exception(error))
         self.get_logger().error(f"{where} failed:\n{text}")
 
     def create_subscription(self, *args: Any, **kwargs: Any) -> Any:
-        """Create a subscription; that of the time source to /clock is polled instead of spun."""
+        """Create a subscription; that of the time source to /clock is polled, not spun."""
         if len(args) >= 3 and args[1] == "/clock" and "callback_group" not in kwargs:
             subscription = super().create_subscription(
                 *args, **kwargs, callback_group=PolledGroup()
@@ -198,12 +217,12 @@ class EndpointNode(LifecycleNode):
     # ---- for the lifecycle
 
     def forget_messages(self) -> None:
-        """Drop what waits in polled subscriptions."""
+        """Drop the pending messages of polled subscriptions."""
         for subscription in self._polled:
             subscription.drop()
 
     def destroy_endpoints(self) -> None:
-        """Take down what came with the configuration."""
+        """Destroy all endpoints created since the configuration."""
         for subscription in self._polled:
             subscription.destroy()
         for destroy, entity in self._entities:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ROS side of this machine offers, for ``motion doctor``; every check is on its own."""
+"""Checks of the ROS installation, for ``motion doctor``."""
 
 from __future__ import annotations
 
@@ -20,15 +20,17 @@ MESSAGE_PACKAGES = (
 
 @dataclass(frozen=True)
 class Check:
-    """One finding."""
+    """Result of one check."""
 
     what: str
+    """Subject of the check."""
     ok: bool
     text: str
+    """Versions found, or the problem and its remedy."""
 
 
 def check_rclpy() -> Check:
-    """Whether rclpy can be imported, and which ROS it is."""
+    """Check whether rclpy can be imported, and find its distribution."""
     try:
         importlib.import_module("rclpy")
     except Exception as error:
@@ -45,7 +47,7 @@ def check_rclpy() -> Check:
 
 
 def check_middleware() -> Check:
-    """Which middleware is in use."""
+    """Report the middleware in use."""
     try:
         from rclpy.utilities import get_rmw_implementation_identifier
 
@@ -58,7 +60,7 @@ def check_middleware() -> Check:
 
 
 def check_messages() -> Check:
-    """Whether all message packages are there."""
+    """Check whether all message packages are installed."""
     missing = []
     for name in MESSAGE_PACKAGES:
         try:
@@ -76,7 +78,11 @@ def check_messages() -> Check:
 
 
 def check_two_processes(timeout: float = 10.0) -> Check:
-    """Whether a message gets from another process to this one."""
+    """Check whether messages of another process are received.
+
+    Args:
+        timeout: max time to wait for the first message [s].
+    """
     import rclpy
     from rclpy.context import Context
     from rclpy.executors import SingleThreadedExecutor
@@ -91,13 +97,13 @@ def check_two_processes(timeout: float = 10.0) -> Check:
     context = Context()
     rclpy.init(context=context)
     begin = time.monotonic()
-    heard: list[str] = []
+    received: list[str] = []
     try:
         node = rclpy.create_node("motion_doctor", context=context)
         executor = SingleThreadedExecutor(context=context)
         executor.add_node(node)
-        node.create_subscription(String, topic, lambda m: heard.append(m.data), 1)
-        while not heard and time.monotonic() - begin < timeout:
+        node.create_subscription(String, topic, lambda m: received.append(m.data), 1)
+        while not received and time.monotonic() - begin < timeout:
             executor.spin_once(timeout_sec=0.1)
         node.destroy_node()
     finally:
@@ -105,25 +111,23 @@ def check_two_processes(timeout: float = 10.0) -> Check:
         child.wait()
         rclpy.shutdown(context=context)
     took = time.monotonic() - begin
-    if heard:
-        return Check(
-            "two processes", True, f"talk to each other (first message after {took:.1f} s)"
-        )
+    if received:
+        return Check("two processes", True, f"communicate (first message after {took:.1f} s)")
     return Check(
         "two processes",
         False,
-        f"no message within {timeout:.0f} s; a firewall, a container without shared memory, or "
-        "different ROS_DOMAIN_IDs may be in the way",
+        f"no message within {timeout:.0f} s; check the firewall, shared memory of containers, and "
+        "ROS_DOMAIN_ID",
     )
 
 
-def _speak(topic: str, seconds: float) -> None:
-    """Publish on a topic for a while: the other process of :func:`check_two_processes`."""
+def _publish(topic: str, seconds: float) -> None:
+    """Publish on a topic: the other process of :func:`check_two_processes`."""
     import rclpy
     from std_msgs.msg import String
 
     rclpy.init()
-    node = rclpy.create_node("motion_doctor_speaker")
+    node = rclpy.create_node("motion_doctor_publisher")
     publisher = node.create_publisher(String, topic, 1)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -132,4 +136,4 @@ def _speak(topic: str, seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    _speak(sys.argv[1], float(sys.argv[2]))
+    _publish(sys.argv[1], float(sys.argv[2]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One node per name: a second instance on the same machine is refused before it can command."""
+"""One node per name: a second instance on the same machine is refused at its start."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class SecondInstance(MotionError):
 
 
 class InstanceLock:
-    """Holds a node's full name for this process until released or until the process ends."""
+    """Lock on a node's full name, held until released or until the process exits."""
 
     def __init__(self, full_name: str, refusal: str = "") -> None:
-        """Take the name, such as ``/robot_1/diff_drive_controller``.
+        """Acquire the lock.
 
         Args:
-            full_name: that at most one holder may have.
-            refusal: what to report where another one has it, with ``{domain}`` and ``{owner}`` (its
-                process); empty: that a node of this name runs.
+            full_name: name to lock, such as ``/robot_1/diff_drive_controller``.
+            refusal: error text if it is locked, with ``{domain}`` and ``{owner}`` (a process id);
+                empty: that a node of this name is running.
 
         Raises:
-            SecondInstance: names the process that has it.
-            MotionError: the folder of the locks cannot be used.
+            SecondInstance: another process holds the lock.
+            MotionError: the folder of lock files cannot be used.
         """
         domain = os.environ.get("ROS_DOMAIN_ID", "0") or "0"
         folder = Path(tempfile.gettempdir()) / f"motion_nodes-{os.getuid()}"
@@ -64,7 +64,7 @@ class InstanceLock:
         self._file.flush()
 
     def release(self) -> None:
-        """Give the name back; the file stays, since others may be waiting on it."""
+        """Release the lock; the file remains, since others may wait for it."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JointState messages to and from arrays in a fixed joint order."""
+"""JointState messages from and to arrays in a fixed joint order."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ Array = NDArray[np.float64]
 
 
 def set_stamp(message: object, nanoseconds: int) -> None:
-    """Write a time [ns] into a stamped message's header."""
+    """Set the stamp of a message's header [ns]."""
     stamp = message.header.stamp  # type: ignore[attr-defined]
     stamp.sec, stamp.nanosec = divmod(nanoseconds, 1_000_000_000)
 
 
 def stamp_ns(message: object) -> int:
-    """Return the time [ns] in a stamped message's header."""
+    """Return the stamp of a message's header [ns]."""
     stamp = message.header.stamp  # type: ignore[attr-defined]
     return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
 
@@ -36,35 +36,35 @@ def stamp_ns(message: object) -> int:
 _NONE: Array = np.empty(0)
 
 LAST_WORD = 0.2
-"""[s] How long a stopping node waits until its last command has arrived."""
+"""[s] Max time to wait until a node's last command is acknowledged."""
 
 MAX_STEP_TIME = 0.2
-"""[s] By stamps alone no longer motion than this is plausible."""
+"""[s] Max duration of a motion that is plausible by the stamps of messages alone."""
 
-MOST_LAYOUTS = 16
-"""Orders of names that a reader remembers; publishers hardly ever change theirs."""
+MAX_LAYOUTS = 16
+"""Max number of remembered orders of joint names."""
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Which joints of a reader a message speaks of, and where."""
+    """Position of a reader's joints in messages with the same names."""
 
     count: int
-    """How many joints the message speaks of."""
+    """Number of joints in the message."""
     places: NDArray[np.intp]
-    """Indices into the reader's joints."""
+    """Indices into the reader's joints, shape (k,)."""
     columns: NDArray[np.intp]
-    """Indices into the message."""
+    """Indices into the message, shape (k,)."""
     by_velocity: NDArray[np.bool_] | None
-    """Of which of them the velocity is needed, None where of none."""
+    """Which of them are read by velocity, shape (k,); None for none."""
 
 
 class JointStateReader:
-    """The newest measured state of some joints, whatever else the messages carry.
+    """The newest measured state of some joints.
 
-    Several publishers may share the topic, each with its own joints (an arm and its gripper). What
-    a message says of a joint counts when its position is a finite number; a message whose lengths
-    do not fit together is not used at all.
+    Several publishers may share the topic, each for its own joints (an arm and its gripper). The
+    state of a joint is used if its position is finite; messages with arrays of inconsistent lengths
+    are ignored.
     """
 
     def __init__(
@@ -74,31 +74,32 @@ class JointStateReader:
         by_velocity: Sequence[str] = (),
         plausibility: StatePlausibility | None = None,
     ) -> None:
-        """Read ``joints`` from the messages of a polled subscription.
+        """Create the reader.
 
         Args:
-            subscription: where the messages come, or their bytes, which is several times cheaper.
-            joints: names, in the order of the arrays.
-            by_velocity: those of them whose velocity is needed instead of their position.
-            plausibility: which steps of positions are used; None: all.
+            subscription: messages, or serialized messages, which is several times faster.
+            joints: names of the joints, in the order of the arrays.
+            by_velocity: joints of which the velocity is required instead of the position.
+            plausibility: check of changes of position; None to accept all.
         """
         self._plausibility = plausibility
         self.rejected = 0
-        """Number of messages with implausible positions."""
+        """Number of messages rejected as implausible."""
         self._subscription = subscription
         self.joint_names = tuple(joints)
         n = len(self.joint_names)
         self.position: Array = np.full(n, np.nan)
-        """Measured positions [rad or m], NaN before the first message."""
+        """Measured positions [rad or m], shape (n,); NaN before the first message."""
         self.velocity: Array = np.zeros(n)
-        """Measured velocities [rad/s or m/s], 0 where the message has none."""
+        """Measured velocities [rad/s or m/s], shape (n,); 0 if not reported."""
         self.effort: Array = np.full(n, np.nan)
-        """Measured efforts [N m or N], NaN where the message has none."""
+        """Measured efforts [N m or N], shape (n,); NaN if not reported."""
         self.stamp_ns = 0
-        """Time of the newest measurement [ns]."""
+        """Stamp of the newest measurement [ns]."""
         self.problem = ""
-        """What was wrong with the newest message that could not be used."""
-        self._heard: Array = np.full(n, -np.inf)
+        """Why the newest rejected message was rejected."""
+        self._received_at: Array = np.full(n, -np.inf)
+        """Time of each joint's newest state on ``time.monotonic()`` [s], shape (n,)."""
         self._oldest = -float("inf")
         self._messages = JointSampleReader()
         self._layouts: dict[bytes | tuple[str, ...], _Layout] = {}
@@ -107,60 +108,65 @@ class JointStateReader:
 
     @property
     def received(self) -> bool:
-        """True once the position of every joint is known."""
+        """True once the state of every joint was received."""
         return self._oldest > -float("inf")
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Joints of which nothing was heard, once messages came."""
+        """Joints that no received message contains; empty before the first message."""
         if self.received or not self._subscription.count:
             return ()
-        return self._unheard_since(-float("inf"))
+        return self._older_than(-float("inf"))
 
     def update(self) -> bool:
-        """Take what came; True when it was news, and every joint's position is known."""
+        """Read pending messages; return whether they updated a state that is complete."""
         messages = self._subscription.all()
         if not messages:
             return False
         fresh = np.zeros(len(self.joint_names), dtype=bool)
         for message in reversed(messages):
             try:
-                self._take(self._messages.read(message), fresh)
+                self._read(self._messages.read(message), fresh)
             except InvalidMessage as error:
                 self.problem = str(error)
             if fresh.all():
                 break
         if not fresh.any():
             return False
-        self._heard[fresh] = time.monotonic()
-        self._oldest = float(self._heard.min())
+        self._received_at[fresh] = time.monotonic()
+        self._oldest = float(self._received_at.min())
         return self.received
 
     def age(self) -> float:
-        """Seconds of wall time since the joint heard of longest ago; infinite before the first."""
+        """Return the wall time since the oldest joint state [s]; infinite before the first."""
         return time.monotonic() - self._oldest
 
     def trouble(self, timeout: float) -> str:
-        """Say in words what is missing, or nothing when all joints are younger than ``timeout``."""
+        """Return why the state is not available, as text; empty if it is.
+
+        Args:
+            timeout: max age of each joint's state [s].
+        """
         if not self.received:
             text = "waiting for joint_states"
-            lacking = self.missing
-            if lacking:
-                text += f"; the messages lack {', '.join(lacking)}"
+            missing = self.missing
+            if missing:
+                text += f"; not reported: {', '.join(missing)}"
         elif self.age() > timeout:
             text = f"no joint_states for {self.age():.1f} s"
-            silent = self._unheard_since(time.monotonic() - timeout)
-            if len(silent) < len(self.joint_names):
-                text += f" of {', '.join(silent)}"
+            late = self._older_than(time.monotonic() - timeout)
+            if len(late) < len(self.joint_names):
+                text += f" of {', '.join(late)}"
         else:
             return ""
         return f"{text} ({self.problem})" if self.problem else text
 
-    def _unheard_since(self, moment: float) -> tuple[str, ...]:
-        return tuple(n for n, t in zip(self.joint_names, self._heard, strict=True) if t <= moment)
+    def _older_than(self, moment: float) -> tuple[str, ...]:
+        received = zip(self.joint_names, self._received_at, strict=True)
+        return tuple(name for name, at in received if at <= moment)
 
-    def _take(self, sample: JointSample, fresh: NDArray[np.bool_]) -> None:
-        """Use what a message says of joints that no newer message spoke of."""
+    def _read(self, sample: JointSample, fresh: NDArray[np.bool_]) -> None:
+        """Use the states of joints that no newer message contained; marks them in ``fresh``."""
         layout = self._layout(sample)
         if layout is None:
             return
@@ -207,11 +213,11 @@ class JointStateReader:
     def _possible(
         self, places: NDArray[np.intp], position: Array, stamp_ns: int
     ) -> NDArray[np.bool_]:
-        """Return which joints can have moved to where a message says they are."""
+        """Return which joints can have moved to the reported positions."""
         assert self._plausibility is not None
-        # Simulated time may run faster than the wall's.
+        # Simulated time may run faster than real time.
         passed = min(max((stamp_ns - self.stamp_ns) * 1e-9, 0.0), MAX_STEP_TIME)
-        dt = np.maximum(time.monotonic() - self._heard[places], passed)
+        dt = np.maximum(time.monotonic() - self._received_at[places], passed)
         possible = self._plausibility.possible(places, self.position[places], position, dt)
         if not possible.all():
             self.rejected += 1
@@ -219,23 +225,23 @@ class JointStateReader:
             joint = self.joint_names[places[i]]
             self.problem = (
                 f"{joint} is reported at {position[i]:.4g} after {self.position[places[i]]:.4g}, "
-                "further than it can have moved; another publisher, or its encoder?"
+                "more than its velocity limit allows; check for a second publisher and the encoder"
             )
         return possible
 
     def forget(self) -> None:
-        """Accept any position next, as after a jump of time."""
-        self._heard[:] = -np.inf
+        """Accept any next position, as after a jump of time."""
+        self._received_at[:] = -np.inf
 
     def _layout(self, sample: JointSample) -> _Layout | None:
-        """Return where a message's joints are; None for one that names too many."""
+        """Return the layout of a message; None if it has too many joints."""
         layout = self._layouts.get(sample.names)
         if layout is None:
-            if len(self._layouts) >= MOST_LAYOUTS:
+            if len(self._layouts) >= MAX_LAYOUTS:
                 self._layouts.clear()
             names = sample.joint_names()
             if len(names) > NAMES:
-                self.problem = f"a message names {len(names)} joints; allowed are {NAMES}"
+                self.problem = f"a message has {len(names)} joints; allowed are {NAMES}"
                 return None
             where = {name: i for i, name in enumerate(names)}
             pairs = [(i, where[n]) for i, n in enumerate(self.joint_names) if n in where]
@@ -250,16 +256,17 @@ class JointStateReader:
 
 
 def _values(channel: Array, layout: _Layout) -> Array:
-    """Return a message's values of a reader's joints; NaN where the channel is empty."""
+    """Return a channel's values of a reader's joints, shape (k,); NaN if it is empty."""
     if not len(channel):
         return np.full(len(layout.columns), np.nan)
     return channel[layout.columns]
 
 
 class JointStateWriter:
-    """Publishes JointState messages as bytes, from one buffer that is laid out once.
+    """Publisher of serialized JointState messages, from one preallocated buffer.
 
-    Attributes of the same names are views into the message's arrays: write, then :meth:`send`.
+    ``position``, ``velocity`` and ``effort`` are views of the message's arrays: write to them, then
+    :meth:`send`.
     """
 
     def __init__(
@@ -271,27 +278,35 @@ class JointStateWriter:
         velocity: bool = True,
         effort: bool = False,
     ) -> None:
-        """Prepare a message over ``joints`` with the channels that are wanted."""
-        wanted = {"position": position, "velocity": velocity, "effort": effort}
+        """Create the message.
+
+        Args:
+            publisher: publisher of JointState.
+            joints: names of the joints.
+            position: whether messages have positions.
+            velocity: whether messages have velocities.
+            effort: whether messages have efforts.
+        """
+        channels = {"position": position, "velocity": velocity, "effort": effort}
         self._publisher = publisher
-        self._joints, self._channels = joints, [name for name, has in wanted.items() if has]
+        self._joints, self._channels = joints, [name for name, used in channels.items() if used]
         self.name_sender("")
 
     def name_sender(self, sender: str) -> None:
-        """Have the messages bear a name; their numbers are NaN until they are written."""
+        """Set the sender's name in the messages, and all values to NaN."""
         self._buffer = JointStateBuffer(self._joints, self._channels, sender)
         self.position: Array = self._buffer.channel("position")
         self.velocity: Array = self._buffer.channel("velocity")
         self.effort: Array = self._buffer.channel("effort")
 
     def send(self, nanoseconds: int) -> None:
-        """Publish with a time stamp [ns]."""
+        """Publish with a stamp [ns]."""
         self._publisher.publish(self._buffer.bytes(nanoseconds))  # type: ignore[attr-defined]
 
     def send_last(self, nanoseconds: int) -> None:
-        """Publish what must not be lost, for the process may end at once.
+        """Publish the last message before the process exits, with a stamp [ns].
 
-        Said twice, for some readers are best-effort; reliable ones have :data:`LAST_WORD` to
+        It is published twice for best-effort subscriptions; reliable ones have :data:`LAST_WORD` to
         acknowledge it.
         """
         for _ in range(2):

@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node names that clients of ros2_controllers and MoveIt expect, each in one place."""
+"""Names of nodes and topics, as clients of ros2_controllers and MoveIt expect them."""
 
 from __future__ import annotations
 
 JOINT_CONTROLLER = "joint_trajectory_controller"
-"""The articulation controller."""
+"""Controller of joints: trajectories, streams, commands."""
 
 BASE_CONTROLLERS = {
     "differential": "diff_drive_controller",
     "holonomic": "mecanum_drive_controller",
     "ackermann": "ackermann_steering_controller",
 }
-"""The base controller of each kind of robot."""
+"""Controller of wheeled bases, by kind of robot."""
 
 BASE_NAVIGATOR = "base_navigator"
-"""Moves a wheeled robot to poses and along paths."""
+"""Drives a wheeled base to poses and along paths."""
 
 PLANNER = "move_group"
-"""Plans motions, keeps the scene, and carries plans out."""
+"""Plans and executes motions, and owns the planning scene."""
 
 REACTIVE_POLICY = "rmpflow_policy"
-"""Leads an arm to targets, around what moves."""
+"""Moves an arm to targets around moving obstacles."""
 
 CONTROLLER_MANAGER = "controller_manager"
-"""The node that lists and switches a robot's controllers."""
+"""Lists and switches a robot's controllers."""
 
 CONTROLLER_TYPES = {
     JOINT_CONTROLLER: "joint_trajectory_controller/JointTrajectoryController",
@@ -31,14 +31,13 @@ CONTROLLER_TYPES = {
     "mecanum_drive_controller": "mecanum_drive_controller/MecanumDriveController",
     "ackermann_steering_controller": "ackermann_steering_controller/AckermannSteeringController",
 }
-"""The type of ros2_controllers that each controller stands in for."""
-
+"""Type of ros2_controllers that each controller replaces."""
 
 STOP_TOPIC = "/stop"
-"""A message on it stops all robots of the suite, until a resume."""
+"""A message stops all robots of the suite until a resume."""
 
 STOP_STATE_TOPIC = "/stop_state"
-"""What each node knows of the stop."""
+"""Each node's copy of the stop."""
 
 
 def under(namespace: str, name: str) -> str:

@@ -1,24 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every node reports of itself: how its loop runs, and whether it is alone."""
+"""A node's diagnostics and readiness, published by the report thread."""
 
 from __future__ import annotations
 
+import threading
 import time
+import traceback
+from collections.abc import Callable
 
 from rclpy.node import Node
 
 from motion_nodes.ros.concurrency.rate_loop import RateLoop
-from motion_nodes.ros.diagnostics import Report
+from motion_nodes.ros.concurrency.report_thread import RegularCall
+from motion_nodes.ros.diagnostics import DiagnosticsPublisher, Report
+from motion_nodes.ros.readiness import LOOK, Readiness, Startable
 
-LEAST_RATE = 0.8
-"""Share of its nominal rate below which a loop is reported."""
+MIN_RATE_RATIO = 0.8
+"""Ratio of actual to nominal rate below which a loop is reported as slow."""
 
-TWIN_PATIENCE = 30.0
-"""[s] A killed process stays in the graph for a while; only after that is a twin another node."""
+DUPLICATE_TIMEOUT = 30.0
+"""[s] A killed process stays in the graph for a while; a duplicate name is reported after that."""
 
 
 def report_loop(report: Report, loop: RateLoop, skipped: int) -> None:
-    """Add the figures of a loop since the last report; ``skipped`` deadlines were not served."""
+    """Add the statistics of a loop since the last report.
+
+    Args:
+        report: the report to extend.
+        loop: the loop.
+        skipped: number of deadlines that were not served.
+    """
     statistics = loop.statistics()
     nominal = 1.0 / loop.period
     report.value("rate [Hz]", statistics.rate)
@@ -27,23 +38,93 @@ def report_loop(report: Report, loop: RateLoop, skipped: int) -> None:
     report.value("skipped deadlines", skipped)
     report.value("worst lateness [ms]", statistics.worst_lateness * 1e3)
     report.value("busy", statistics.busy)
-    if statistics.rate < LEAST_RATE * nominal:
+    if statistics.rate < MIN_RATE_RATIO * nominal:
         report.note("WARN", f"loop runs at {statistics.rate:.0f} of {nominal:.0f} Hz")
 
 
-class TwinWatch:
-    """Looks for another node of the same full name, which may be on another machine."""
+class DuplicateWatch:
+    """Detects another node of the same full name, possibly on another machine."""
 
     def __init__(self, node: Node) -> None:
-        """Begin to look."""
+        """Watch the graph for the name of ``node``."""
         self._node = node
-        self._alone_at = time.monotonic()
+        self._unique_at = time.monotonic()
 
-    def look(self, report: Report) -> None:
-        """Report a twin that has been in the graph for long."""
+    def diagnose(self, report: Report) -> None:
+        """Report a duplicate that has been in the graph for :data:`DUPLICATE_TIMEOUT`."""
         mine = (self._node.get_name(), self._node.get_namespace())
         now = time.monotonic()
         if sum(pair == mine for pair in self._node.get_node_names_and_namespaces()) < 2:
-            self._alone_at = now
-        elif now - self._alone_at > TWIN_PATIENCE:
+            self._unique_at = now
+        elif now - self._unique_at > DUPLICATE_TIMEOUT:
             report.note("ERROR", "another node of the same name is in the graph")
+
+
+class HealthReporter:
+    """Publishes one node's diagnostics periodically, and its readiness when that changes."""
+
+    def __init__(
+        self,
+        node: Startable,
+        hardware_id: str,
+        period: float,
+        fill: Callable[[Report], None],
+        transition: threading.RLock,
+    ) -> None:
+        """Start reporting.
+
+        Args:
+            node: the node.
+            hardware_id: hardware id in the diagnostics.
+            period: time between two reports [s].
+            fill: adds the node's status to a report.
+            transition: held during transitions, when no report is made.
+        """
+        self._node, self._fill, self._transition = node, fill, transition
+        self._publisher = DiagnosticsPublisher(node, hardware_id)
+        self._readiness = Readiness(node, self.report)
+        self._reporting = RegularCall(self.report, period)
+        self._polling = RegularCall(self._check_ready, LOOK)
+
+    def report(self) -> None:
+        """Publish a report now, unless a transition is under way."""
+        if not self._transition.acquire(blocking=False):
+            return
+        try:
+            report = Report()
+            self._fill(report)
+            self._publisher.publish(report)
+        except Exception:
+            self._log(f"diagnostics failed:\n{traceback.format_exc()}")
+        finally:
+            self._transition.release()
+
+    def fault(self, text: str, *, restart: bool) -> None:
+        """Report a fault at once.
+
+        Args:
+            text: description of the fault.
+            restart: whether the node may become ready again.
+        """
+        self._readiness.fault(text)
+        self._polling.end()
+        if restart:
+            self._polling = RegularCall(self._check_ready, LOOK)
+        self.report()
+
+    def end(self) -> None:
+        """Stop reporting."""
+        self._polling.end()
+        self._reporting.end()
+
+    def _check_ready(self) -> None:
+        try:
+            ready = self._readiness.look()
+        except Exception:
+            self._log(f"checking readiness failed:\n{traceback.format_exc()}")
+            ready = True
+        if ready:
+            self._polling.end()
+
+    def _log(self, text: str) -> None:
+        self._node.get_logger().error(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The quality-of-service profiles of the suite, one per use (docs/architecture.md#names)."""
+"""Quality-of-service profiles, one per use (docs/architecture.md#names)."""
 
 from __future__ import annotations
 
@@ -16,55 +16,55 @@ def _profile(depth: int, *, reliable: bool, latched: bool = False) -> QoSProfile
 
 
 NEWEST = _profile(1, reliable=False)
-"""Reader of a stream of which only the newest value counts; accepts any publisher."""
+"""Subscription to a stream of which only the newest message is used."""
 
 COMMANDS = _profile(10, reliable=False)
-"""Reader of a stream whose partial messages all count (joint commands); accepts any publisher."""
+"""Subscription to a stream of which every message is used (partial joint commands)."""
 
 REFERENCES = _profile(100, reliable=False)
-"""Reader of joint_command: a controller that was late sends all that it missed at once."""
+"""Subscription to joint_command, which a late controller publishes in bursts."""
 
 REFERENCE_STREAM = _profile(100, reliable=True)
-"""Publisher of joint_command, of which every message counts, in such bunches too."""
+"""Publisher of joint_command, of which every message is used, also in bursts."""
 
 STATES = _profile(10, reliable=False)
-"""Reader of joint_states, which several publishers may share, each with some of the joints."""
+"""Subscription to joint_states, which several publishers may share, each for some joints."""
 
 STREAM = _profile(10, reliable=True)
-"""Publisher of a stream (joint_states, odom, joint_command): serves best-effort readers too."""
+"""Publisher of a stream (joint_states, odom); also compatible with best-effort subscriptions."""
 
 REQUESTS = _profile(10, reliable=True)
-"""Reader of one-shot commands that must not be lost (joint_trajectory)."""
+"""Subscription to one-shot commands that must not be lost (joint_trajectory)."""
 
 ACTION_REQUESTS = _profile(100, reliable=True)
-"""Requests to an action; with rcl's depth of 10 some of many goals at once get no answer."""
+"""Services of actions; with rcl's depth of 10, requests are lost if many goals arrive at once."""
 
 STATUS = _profile(10, reliable=True, latched=True)
-"""A status that is told at each change; the last ones stay for those who come later."""
+"""Publisher of a status on each change; late subscribers receive the last ones."""
 
 LATCHED = _profile(1, reliable=True, latched=True)
-"""The last value stays for those who come later (robot_description)."""
+"""Publisher of a value that late subscribers receive (robot_description)."""
 
 STOP_STATES = _profile(100, reliable=True, latched=True)
-"""Reader of /stop_state: the newest of each node of the suite, to which many nodes publish."""
+"""Subscription to /stop_state, on which every node publishes."""
 
 TF = _profile(100, reliable=True)
 """/tf."""
 
 TF_READER = _profile(1000, reliable=False)
-"""Reader of /tf that looks only when it needs to: deep enough for what slow publishers sent."""
+"""Subscription to /tf that is polled on demand: deep enough to keep slow publishers' messages."""
 
 TF_STATIC = _profile(100, reliable=True, latched=True)
 """/tf_static."""
 
 CLOCK = _profile(1, reliable=False)
-"""/clock, as rclpy's own time source subscribes to it."""
+"""/clock, as in rclpy's time source."""
 
 DIAGNOSTICS = _profile(10, reliable=True)
 """/diagnostics."""
 
 SCENES = _profile(100, reliable=True)
-"""Planning scenes, whole ones and changes, each of which counts."""
+"""Planning scenes, complete ones and diffs."""
 
 SCENE_OBJECTS = _profile(10_000, reliable=True)
-"""Reader of objects one by one: a client may send thousands at once."""
+"""Subscription to single collision objects, of which a client may send thousands at once."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells when nodes are ready: to whoever started the process, and on ``/diagnostics``.
+"""Readiness of nodes, reported to the parent process and on ``/diagnostics``.
 
-A process that starts others hands them the end of a pipe, its number in ``MOTION_NODES_NEWS_FD``;
-each piece of news is a line of JSON. Without the variable nothing is told. No ROS in here, so that
-the one who starts processes need not load it.
+A parent process passes its children the write end of a pipe, whose file descriptor is in
+``MOTION_NODES_NEWS_FD``; each report is a line of JSON. Without the variable nothing is reported.
+This module imports no ROS, so the parent need not load it.
 """
 
 from __future__ import annotations
@@ -14,50 +14,57 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 VARIABLE = "MOTION_NODES_NEWS_FD"
-"""Environment variable with the number of the file descriptor that news are written to."""
+"""Environment variable with the file descriptor that reports are written to."""
 
 LOOK = 0.1
-"""[s] Between two looks whether a node has become ready."""
+"""[s] Polling period of a node's readiness."""
 
 READY, WAITING, ASLEEP, FAILED = "ready", "waiting", "asleep", "failed"
-"""What a node can be: able to do its work; active, but without what it needs; not active, for it
-does not start by itself; not able to start."""
+"""State of a node: ready; active but waiting for an input; not active, without autostart; start
+failed."""
 
 FAULT = "fault"
-"""Halted by an exception; it is restarted, or stays inactive as the text says."""
+"""Halted by an exception; restarted, or left inactive as the text says."""
 
 
 @dataclass(frozen=True)
 class News:
-    """How far a node is."""
+    """A report on the state of a node."""
 
     state: str
     """READY, WAITING, ASLEEP, FAILED or FAULT."""
     node: str = ""
-    """Full name; empty where a process failed before it had the node."""
+    """Full name; empty if the process failed before it created the node."""
     text: str = ""
-    """What it waits for, why it failed, or what is to be known of a ready one."""
+    """What it waits for, why it failed, or the status of a ready node."""
     pid: int = 0
+    """Process id."""
     at: float = 0.0
-    """[s] Moment of the system's monotonic clock."""
+    """Time of the report on the system's monotonic clock [s]."""
 
 
 def tell(state: str, node: str = "", text: str = "") -> None:
-    """Tell whoever started this process how far a node is, if they want to know."""
+    """Report the state of a node to the parent process, if that passed a pipe.
+
+    Args:
+        state: READY, WAITING, ASLEEP, FAILED or FAULT.
+        node: full name.
+        text: see :class:`News`.
+    """
     number = os.environ.get(VARIABLE, "")
     if not number.isdecimal():
         return
     news = News(state, node, text[:1000], os.getpid(), time.monotonic())
-    # Nobody may read any more; whatever becomes of the news, the node goes on.
+    # The parent may have exited; the node continues regardless.
     with contextlib.suppress(OSError):
         os.write(int(number), json.dumps(asdict(news)).encode() + b"\n")
 
 
 def read_news(line: bytes) -> News | None:
-    """Return what a line says; None for one that is none."""
+    """Parse a line of the pipe; None if it is not a report."""
     try:
         return News(**json.loads(line))
     except (ValueError, TypeError):
@@ -65,7 +72,7 @@ def read_news(line: bytes) -> News | None:
 
 
 class Startable(Protocol):
-    """What :class:`Readiness` asks of a node."""
+    """The part of a node that :class:`Readiness` uses."""
 
     autostart: bool
 
@@ -81,33 +88,40 @@ class Startable(Protocol):
 
     def notice(self) -> str: ...  # noqa: D102
 
+    def get_logger(self) -> Any: ...  # noqa: D102
+
 
 class Readiness:
-    """Watches one node until it is ready, for the first time or after a fault."""
+    """Reports the state of one node until it is ready, at the start or after a fault."""
 
     def __init__(self, node: Startable, on_ready: Callable[[], None]) -> None:
-        """Watch ``node``; ``on_ready`` is called once."""
+        """Create the observer of a node.
+
+        Args:
+            node: the node.
+            on_ready: called once when it is ready.
+        """
         self._node = node
         self._on_ready = on_ready
-        self._told: tuple[str, str] | None = None
+        self._reported: tuple[str, str] | None = None
 
     def fault(self, text: str) -> None:
-        """Tell of a fault; from now on the node has to become ready anew."""
-        self._told = FAULT, text
+        """Report a fault; the node must become ready again."""
+        self._reported = FAULT, text
         tell(FAULT, self._node.get_fully_qualified_name(), text)
 
     def look(self) -> bool:
-        """Look once, and tell what is new; True when the node is ready."""
+        """Report the state if it changed; return whether the node is ready."""
         node = self._node
         if not node.active:
-            if node.autostart or (self._told is not None and self._told[0] == FAULT):
+            if node.autostart or (self._reported is not None and self._reported[0] == FAULT):
                 return False
             state, text = ASLEEP, node.state_label
         else:
             text = node.lacks()
             state = WAITING if text else READY
-        if (state, text) != self._told:
-            self._told = state, text
+        if (state, text) != self._reported:
+            self._reported = state, text
             tell(state, node.get_fully_qualified_name(), text or node.notice())
         if state == READY:
             self._on_ready()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record what a running suite says: topics are found by their types, messages become lines."""
+"""Recording of topics, selected by message type or name, to JSON lines or CSV."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ TYPES = (
     *("trajectory_msgs/msg/JointTrajectory", "std_msgs/msg/Float64MultiArray"),
     *("control_msgs/msg/JointTrajectoryControllerState", "moveit_msgs/msg/DisplayTrajectory"),
 )
-"""Types that are recorded where no topics are named: joints, commands, odometry and plans."""
+"""Types recorded by default: joints, commands, odometry and plans."""
 
 Write = Callable[[float, str, str, Any], None]
-"""Writes a message: when it came [s], topic, type, and the message as plain data."""
+"""Writes a message: time of arrival [s], topic, type, and the message as plain data."""
 
 
 class RecordingFile:
-    """A file that grows by each message: JSON lines, or a table of all numbers.
+    """A recording: JSON lines, or a table of all numbers.
 
     ``.jsonl``: ``{"time": ..., "topic": ..., "type": ..., "message": {...}}`` on each line.
     ``.csv``: columns time, topic, name, value; a row for each number.
@@ -42,19 +42,20 @@ class RecordingFile:
     SUFFIXES = (".jsonl", ".csv")
 
     def __init__(self, path: Path) -> None:
-        """Open the file, which must not exist yet.
+        """Create the file.
+
+        Args:
+            path: a new file with one of :attr:`SUFFIXES`.
 
         Raises:
-            InvalidConfig: another kind of file; it exists, or cannot be written.
+            InvalidConfig: an unknown suffix, or the file exists or cannot be written.
         """
         if path.suffix not in self.SUFFIXES:
             raise InvalidConfig(f"{path}: the name must end in {' or '.join(self.SUFFIXES)}.")
         try:
             self._file: IO[str] = path.open("x", encoding="utf-8", newline="")
         except FileExistsError:
-            raise InvalidConfig(
-                f"{path} exists already; nothing is recorded. Take another."
-            ) from None
+            raise InvalidConfig(f"{path} already exists; choose another file.") from None
         except OSError as error:
             raise InvalidConfig(f"{path} cannot be written: {error.strerror}.") from None
         self._table = csv.writer(self._file) if path.suffix == ".csv" else None
@@ -62,7 +63,7 @@ class RecordingFile:
             self._table.writerow(["time", "topic", "name", "value"])
 
     def write(self, stamp: float, topic: str, kind: str, message: Any) -> None:
-        """Add a message."""
+        """Append a message; see :data:`Write`."""
         if self._table is None:
             line = {"time": stamp, "topic": topic, "type": kind, "message": message}
             self._file.write(json.dumps(line) + "\n")
@@ -70,32 +71,33 @@ class RecordingFile:
         self._table.writerows([stamp, topic, name, x] for name, x in numbers_of(message))
 
     def close(self) -> None:
-        """Write out what is left."""
+        """Flush and close the file."""
         self._file.close()
 
 
 class Recorder:
-    """Listens to all topics of interest, those too that appear later."""
+    """Subscribes to all selected topics, including those that appear later."""
 
     def __init__(self, node: Node, write: Write, patterns: Sequence[str] = ()) -> None:
-        """Begin.
+        """Create a recorder without subscriptions.
 
         Args:
-            node: that listens; the caller spins it and calls :meth:`look_around` now and then.
-            write: takes the messages.
-            patterns: names of topics, with ``*`` for anything; none: all of :data:`TYPES`.
+            node: the subscribing node; the caller spins it and calls :meth:`look_around`
+                periodically.
+            write: called with each message.
+            patterns: topic names, ``*`` matches anything; empty: all topics of :data:`TYPES`.
         """
         self._node, self._write = node, write
         self._patterns = tuple(p if p.startswith(("/", "*")) else f"/{p}" for p in patterns)
         self.counts: Counter[str] = Counter()
-        """Messages by topic; a topic that nothing came from yet counts 0."""
+        """Number of messages received on each topic."""
         self.skipped: dict[str, str] = {}
-        """Topics of interest that cannot be listened to, and why."""
+        """Selected topics that cannot be recorded, and why."""
 
     def look_around(self) -> None:
-        """Listen to topics that have appeared."""
+        """Subscribe to selected topics that have appeared."""
         for topic, kinds in self._node.get_topic_names_and_types():
-            if topic in self.counts or topic in self.skipped or not self._wanted(topic, kinds):
+            if topic in self.counts or topic in self.skipped or not self._selected(topic, kinds):
                 continue
             publishers = self._node.get_publishers_info_by_topic(topic)
             if not publishers:
@@ -110,23 +112,23 @@ class Recorder:
             every = all(p.qos_profile.reliability == ReliabilityPolicy.RELIABLE for p in publishers)
             reliability = ReliabilityPolicy.RELIABLE if every else ReliabilityPolicy.BEST_EFFORT
             qos = QoSProfile(depth=1000, reliability=reliability)
-            self._node.create_subscription(message_type, topic, self._listener(topic, kind), qos)
+            self._node.create_subscription(message_type, topic, self._callback(topic, kind), qos)
 
-    def _wanted(self, topic: str, kinds: Sequence[str]) -> bool:
+    def _selected(self, topic: str, kinds: Sequence[str]) -> bool:
         if self._patterns:
             return any(fnmatch.fnmatchcase(topic, pattern) for pattern in self._patterns)
         return any(kind in TYPES for kind in kinds)
 
-    def _listener(self, topic: str, kind: str) -> Callable[[Any], None]:
-        def heard(message: Any) -> None:
+    def _callback(self, topic: str, kind: str) -> Callable[[Any], None]:
+        def record(message: Any) -> None:
             self.counts[topic] += 1
             self._write(time.time(), topic, kind, plain_message(message))
 
-        return heard
+        return record
 
 
 def _message_type(name: str) -> type:
     """Return the class of a message type such as ``sensor_msgs/msg/JointState``."""
     package, _, kind = name.split("/")
-    found: type = getattr(importlib.import_module(f"{package}.msg"), kind)
-    return found
+    message_type: type = getattr(importlib.import_module(f"{package}.msg"), kind)
+    return message_type

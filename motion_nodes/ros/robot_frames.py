@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames that requests are given in: the robot's own by its kinematics, all others from /tf."""
+"""Frames of requests: the robot's links by forward kinematics, all others from /tf."""
 
 from __future__ import annotations
 
@@ -21,29 +21,33 @@ class Transforms(Protocol):
     """Transforms between frames, as :class:`~motion_nodes.ros.transform_tree.TransformTree`."""
 
     def update(self) -> None:
-        """Take what has come."""
+        """Process received transforms."""
 
     def pose(self, parent: str, child: str) -> tuple[Array, int | None]:
-        """Return ``X_PC``, and the stamp of its oldest part [ns]; raise MotionError for none."""
+        """Return ``X_PC``, shape (4, 4), and the oldest stamp in it [ns].
+
+        Raises:
+            MotionError: the frames are unknown or not connected.
+        """
 
 
 class RobotFrames:
-    """Finds frames relative to the base of a robot's kinematics."""
+    """Lookup of frames in the base frame of a robot."""
 
     def __init__(self, kinematics: Kinematics, tree: Transforms, prefix: str) -> None:
-        """Look up the robot's links in ``kinematics``, and all else in ``tree``.
+        """Create the lookup.
 
         Args:
-            kinematics: of the robot, relative to its base frame.
-            tree: of /tf, where the robot's frames stand under ``prefix``.
-            prefix: put before the robot's frames there; may be empty.
+            kinematics: forward kinematics of the robot's links in its base frame.
+            tree: transforms of /tf, for all other frames.
+            prefix: prefix of the robot's frames on /tf; may be empty.
         """
         self._kinematics = kinematics
         self._tree = tree
         self._prefix = prefix
 
     def name_of(self, frame: str) -> str:
-        """Return a frame's own name: without the prefix if it is the robot's; empty is the base."""
+        """Return a frame name without the robot's prefix; empty stands for the base frame."""
         name = frame.lstrip("/")
         if not name:
             return self._kinematics.base
@@ -51,19 +55,23 @@ class RobotFrames:
         return own if own in self._kinematics.frame_names else name
 
     def is_base(self, frame: str) -> bool:
-        """Return whether a frame is the base itself; so is an empty name."""
+        """Return whether a frame is the base frame; an empty name is."""
         return self.name_of(frame) == self._kinematics.base
 
     def is_own(self, frame: str) -> bool:
-        """Return whether a frame is one of the robot's."""
+        """Return whether a frame is a link of the robot."""
         return self.name_of(frame) in self._kinematics.frame_names
 
     def pose(self, frame: str, q: Array) -> Array:
-        """Return ``X_BF``, a frame in the base with the joints at ``q``, shape (4, 4).
+        """Return the pose ``X_BF`` of a frame in the base frame, shape (4, 4).
+
+        Args:
+            frame: name of the frame.
+            q: joint positions [rad or m], shape (n,).
 
         Raises:
-            RequestRejected: for a frame that neither the robot nor /tf has, or that hangs on
-                nothing.
+            RequestRejected: the frame is unknown to the robot and /tf, or not connected to the
+                base frame.
         """
         name = self.name_of(frame)
         if name in self._kinematics.frame_names:

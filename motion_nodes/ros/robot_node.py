@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The base of nodes that serve one robot: reads its description before anything else."""
+"""Base class of nodes for one robot: loads its description first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from motion_nodes.ros.parameters import declare_early, declared, param
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RobotParams(NodeParams):
-    """Parameters of a node that serves one robot."""
+    """Parameters of a node for one robot."""
 
     robot: str = param(
         doc="Robot model: name of a shipped robot, or path of a robot.yaml file or its folder.",
@@ -25,7 +25,7 @@ class RobotParams(NodeParams):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FramedParams(RobotParams):
-    """Parameters of a node that names the robot's frames."""
+    """Parameters of a node that publishes or receives frame names."""
 
     tf_frame_prefix: str = param(
         "",
@@ -38,16 +38,16 @@ R = TypeVar("R", bound=RobotParams)
 
 
 class RobotNode(MotionNode[R]):
-    """A node with a ``robot``; robot facts are the defaults of its parameters."""
+    """A node with a ``robot``, whose description gives defaults of parameters."""
 
     robot: Robot
 
     def robot_defaults(self, robot: Robot) -> dict[str, Any]:
-        """Return field name -> value for parameters whose default the robot gives."""
+        """Return defaults by field name for parameters that the robot's description gives."""
         return {}
 
     def prepare(self) -> dict[str, Any]:
-        """Load the robot that the parameter names."""
+        """Load the robot of the parameter ``robot``."""
         if not self.has_parameter("robot"):
             entry = next(e for e in declared(self.params_type) if e.name == "robot")
             declare_early(self, "robot", "", entry.descriptor())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS time for a control loop: /clock is polled, steps are bounded, jumps and stops are seen."""
+"""ROS time for a control loop: polls /clock, bounds time steps, detects jumps and stalls."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from rclpy.node import Node
 from motion_nodes.control.deadlines import Deadlines
 from motion_nodes.ros.concurrency.polled_subscription import take_all
 
-STANDS_AFTER = 0.5
-"""[s] Simulated time that did not advance for so long (by the wall clock) counts as standing."""
+STALL_TIMEOUT = 0.5
+"""[s] Wall time without advance of simulated time after which it counts as stalled."""
 
-LONGEST_STEP = 2.0
-"""[periods] A loop that was kept waiting goes on gently instead of making up for it in one step."""
+MAX_STEP = 2.0
+"""[periods] Max time step, so that a delayed loop does not catch up in one step."""
 
-LONGEST_SIMULATED_STEP = 10.0
-"""[periods] As above for simulated time, which may run up to ten times as fast."""
+MAX_SIMULATED_STEP = 10.0
+"""[periods] The same for simulated time, which may run at up to ten times real time."""
 
 JUMP = 1.0
-"""[s] Time that ran ahead by more than this (and more than the wall clock explains) has jumped."""
+"""[s] An advance of more than this, and more than wall time explains, is a jump."""
 
 
 class RosTime:
-    """A node's ROS time, safe to be read from several threads."""
+    """ROS time of a node; thread-safe."""
 
     def __init__(self, node: Node) -> None:
-        """Keep the time of ``node``, which need not be built yet."""
+        """Create the time of ``node``, which need not be initialized yet."""
         self._node = node
         self._lock = threading.Lock()
         self._feed: tuple[Any, Callable[[Any], None]] | None = None
@@ -39,12 +39,17 @@ class RosTime:
         self._moved_at = time.monotonic()
 
     def follow(self, subscription: Any, feed: Callable[[Any], None]) -> None:
-        """Take /clock from a polled subscription and hand its newest message to ``feed``."""
+        """Use /clock.
+
+        Args:
+            subscription: polled subscription to /clock.
+            feed: callback of rclpy's time source, called with the newest message.
+        """
         with self._lock:
             self._feed = (subscription, feed)
 
     def unfollow(self, subscription: Any) -> None:
-        """Forget a subscription that is about to be destroyed."""
+        """Drop a subscription that is about to be destroyed."""
         with self._lock:
             if self._feed is not None and self._feed[0] is subscription:
                 self._feed = None
@@ -53,10 +58,10 @@ class RosTime:
         """ROS time [ns]; simulated time where ``use_sim_time`` is set."""
         with self._lock:
             if self._feed is None:
-                # What the node's clock reads then, at a tenth of the cost.
+                # Equal to the node's clock then, at a tenth of the cost.
                 return time.time_ns()
             subscription, feed = self._feed
-            # There is no time before 0: rclpy raises on it.
+            # rclpy raises on negative times.
             messages = [m for m in take_all(subscription) if m.clock.sec >= 0]
             if messages:
                 feed(messages[-1])
@@ -68,56 +73,55 @@ class RosTime:
 
     @property
     def simulated(self) -> bool:
-        """True when time comes from /clock."""
+        """True if ROS time is that of /clock."""
         return self._feed is not None and bool(self._node.get_clock().ros_time_is_active)
 
     @property
     def stands(self) -> bool:
-        """True when simulated time had not advanced for :data:`STANDS_AFTER` of wall time.
+        """True if simulated time has not advanced for :data:`STALL_TIMEOUT` of wall time.
 
-        Looked at together with :meth:`now_ns`, which a loop calls in each tick.
+        Updated by :meth:`now_ns`, which a loop calls in each cycle.
         """
-        return self.simulated and time.monotonic() - self._moved_at > STANDS_AFTER
+        return self.simulated and time.monotonic() - self._moved_at > STALL_TIMEOUT
 
 
 @dataclass(frozen=True)
 class Step:
-    """What a loop's tick has to know of time."""
+    """Time of one cycle of a loop."""
 
     now: float
     """ROS time [s]."""
     dt: float
-    """What the loop advances by: whole periods of ROS time, bounded [s]."""
+    """Time step of the cycle: whole periods of ROS time, bounded [s]."""
     wall_dt: float
-    """Wall time since the last tick, bounded [s]."""
+    """Wall time since the last cycle, bounded [s]."""
     jump: tuple[float, float] | None
-    """Time before and after, where it went back or leapt ahead [s]."""
+    """ROS time before and after a jump [s]; None without a jump."""
     stamps: tuple[int, ...] = ()
-    """[ns] The loop's deadlines in ROS time that this tick has to serve, oldest first.
+    """Deadlines to serve in this cycle, in ROS time, oldest first [ns].
 
-    What leads a robot computes and sends one reference for each, a period further than the one
-    before: none where the next deadline has not come, several where the loop was late or simulated
-    time ran ahead."""
+    A node that commands a robot publishes one reference for each, one period apart: none if the
+    next deadline is not due, several if the loop was late or simulated time advanced faster."""
     next_ns: int = 0
-    """[ns] The first of them, or the one to come."""
+    """The first of them, or the next deadline [ns]."""
 
 
 class StepClock:
-    """Measures the steps of a loop: its deadlines in ROS time, each of which is served once.
+    """Deadlines of a loop in ROS time, each of which is served once.
 
-    In simulated time they are the multiples of the period; else those of the loop itself.
+    In simulated time they are multiples of the period, otherwise those of the loop itself.
     """
 
     def __init__(
         self, source: RosTime, period: float, deadline: Callable[[], float] | None = None
     ) -> None:
-        """Begin now.
+        """Start now.
 
         Args:
             source: ROS time.
-            period: of the loop [s].
-            deadline: returns the deadline of the tick under way [s of ``time.monotonic()``]; None:
-                it is on time.
+            period: period of the loop [s].
+            deadline: returns the deadline of the current cycle on ``time.monotonic()`` [s]; None:
+                cycles are on time.
         """
         self._source = source
         self._period = period
@@ -128,38 +132,38 @@ class StepClock:
         self._skipped = 0
 
     def step(self) -> Step:
-        """Return the step from the last call to now."""
+        """Return the time step since the last call."""
         now_ns, wall = self._source.now_ns(), time.monotonic()
         simulated = self._source.simulated
         before, self._before = self._before, now_ns
         wall_dt, self._wall_before = wall - self._wall_before, wall
         now, elapsed, jump = now_ns * 1e-9, (now_ns - before) * 1e-9, None
-        # A system clock that is set back by less than a period is waited for.
-        leapt = elapsed > JUMP + 2.0 * LONGEST_SIMULATED_STEP * wall_dt
+        # A system clock set back by less than a period is not a jump.
+        leapt = elapsed > JUMP + 2.0 * MAX_SIMULATED_STEP * wall_dt
         back = elapsed < 0.0 if simulated else elapsed < -self._period
         if before == 0 or back or leapt:
-            # At the first tick, or the first /clock, time begins; else it begins anew.
+            # The first cycle, the first /clock, or a jump.
             self._begin(now_ns, wall, simulated=simulated)
             jump = None if before == 0 else (before * 1e-9, now)
         pace = elapsed / wall_dt if simulated and wall_dt > 0.0 else 1.0
         due = self._deadlines.due(now_ns, pace)
         self._skipped += due.skipped
-        longest = LONGEST_SIMULATED_STEP if simulated else LONGEST_STEP
+        max_step = MAX_SIMULATED_STEP if simulated else MAX_STEP
         return Step(
             now,
-            min(len(due.stamps), longest) * self._period,
-            min(wall_dt, LONGEST_STEP * self._period),
+            min(len(due.stamps), max_step) * self._period,
+            min(wall_dt, MAX_STEP * self._period),
             jump,
             due.stamps,
             due.next_ns,
         )
 
     def take_deadline(self) -> int:
-        """Return the next deadline [ns] while time stands; it is not due again later."""
+        """Return the next deadline [ns] while simulated time is stalled, and mark it served."""
         return self._deadlines.take()
 
     def take_skipped(self) -> int:
-        """Return how many deadlines were skipped since the last call."""
+        """Return the number of deadlines skipped since the last call."""
         skipped, self._skipped = self._skipped, 0
         return skipped
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs nodes in this process: one executor for all slow parts, signals, clean exit.
+"""Runs nodes in this process: one executor, signal handling, clean exit.
 
-All transitions, services and timers run in one thread, the executor's; each active node has a loop
-of its own; the main thread only waits for a signal. So a signal stops what moves at once, even
-while the executor compiles kernels.
+Transitions, services and timers of all nodes run in the executor's thread; each active node has a
+loop in its own thread; the main thread only waits for a signal. So a signal halts the robots at
+once, even while the executor compiles kernels.
 """
 
 from __future__ import annotations
@@ -33,31 +33,30 @@ from motion_nodes.ros.node import MotionNode
 from motion_nodes.ros.readiness import FAILED, tell
 
 SWITCH_INTERVAL = 0.0005
-"""[s] How long a thread may keep Python's lock while another waits; the default of 5 ms would
-make a control loop wait that long for a busy service."""
+"""[s] Interval at which threads release the GIL to waiting ones. The default of 5 ms would delay
+control loops by that much while a service is busy."""
 
 EXIT_DEADLINE = 5.0
-"""[s] A process that has not left this long after a stop was asked for is ended."""
+"""[s] A process that has not exited this long after a signal is terminated."""
 
 EXECUTOR_GRACE = 1.5
-"""[s] How long a stop waits for a service or a compilation under way."""
+"""[s] Timeout of the running service or compilation at shutdown."""
 
 USER_ERRORS = (MotionError, RCLError, InvalidNamespaceException, InvalidNodeNameException)
-"""What wrong arguments can cause: told in one line, without a traceback."""
+"""Errors caused by wrong arguments: printed as one line, without a traceback."""
 
 
 def run_nodes(make: Sequence[Callable[[], MotionNode[Any]]], args: list[str] | None = None) -> int:
-    """Create nodes, start them, serve until a signal comes, and stop them.
+    """Create and start nodes, spin until a signal arrives, and stop them.
 
-    A node whose tick raises comes back by itself (``fault_recovery.py``); the others go on.
+    A node whose cycle raises is restarted (``fault_recovery.py``); the others continue.
 
     Args:
-        make: one call per node, made after ``rclpy.init``.
-        args: ROS arguments of the process; None takes ``sys.argv``.
+        make: factories of the nodes, called after ``rclpy.init``.
+        args: ROS arguments of the process; None for ``sys.argv``.
 
     Returns:
-        Exit code: 0 after a stop that was asked for, 1 when a node could not start or memory
-        ran out.
+        Exit code: 0 after a signal, 1 if a node could not start or memory ran out.
     """
     signals.stop_quietly()
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -104,7 +103,7 @@ def _serve_until_stopped(
     executor.shutdown(timeout_sec=EXECUTOR_GRACE)
     spinner.join(EXECUTOR_GRACE)
     if spinner.is_alive():
-        # It compiles, or a service hangs. Nothing moves any more, so the process may just end.
+        # It compiles, or a service hangs. All robots are halted, so the process may exit.
         return
     for node in nodes:
         node.destroy_node()
@@ -119,7 +118,7 @@ def _fail(failed: threading.Event) -> None:
 def _serve(
     executor: SingleThreadedExecutor, nodes: list[MotionNode[Any]], failed: threading.Event
 ) -> None:
-    """Start the nodes that start by themselves, then run what clients ask for."""
+    """Start the nodes with autostart, then spin."""
     for node in nodes:
         if signals.STOP.is_set():
             return
@@ -139,9 +138,9 @@ def _serve(
             return
         except Exception:
             if signals.STOP.is_set():
-                # The executor's shutdown takes away what its spinning still uses.
+                # Shutdown destroys handles that spin still uses.
                 return
-            # One failed callback must not leave the node without services and diagnostics.
+            # The node keeps its services and diagnostics after a failed callback.
             get_logger("motion_nodes").error(f"a callback failed:\n{traceback.format_exc()}")
 
 
@@ -155,12 +154,12 @@ def _start(node: MotionNode[Any]) -> bool:
 def _end_if_stuck() -> None:
     signals.STOP.wait()
     time.sleep(EXIT_DEADLINE)
-    print(f"did not stop within {EXIT_DEADLINE:g} s; ended", file=sys.stderr, flush=True)
+    print(f"did not stop within {EXIT_DEADLINE:g} s; terminated", file=sys.stderr, flush=True)
     os._exit(1)
 
 
 def run_node(node_type: Callable[[], MotionNode[Any]]) -> None:
-    """Run one node as a process of its own, and exit."""
+    """Run one node in this process, and exit."""
     code = run_nodes([node_type])
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGINT and SIGTERM mean the same: stop the robot, leave cleanly, exit with 0.
+"""SIGINT and SIGTERM: halt the robot, shut down cleanly, exit with 0.
 
-Imports nothing heavy, so that a process can call :func:`stop_quietly` before anything else and
-is already well-behaved while it imports and compiles.
+Imports nothing heavy, so that a process can call :func:`stop_quietly` first and handles signals
+while it imports and compiles.
 
-Python runs signal handlers in the main thread only, and the kernel may hand a signal to any other
-thread: a main thread that sleeps on a lock is then not woken, and one that holds the event's lock
-would wait for itself. So the handlers do nothing; the interpreter writes each signal's number to a
-pipe, from whichever thread got it, and a thread that reads the pipe acts at once.
+Python runs signal handlers in the main thread only, but the kernel may deliver a signal to any
+thread: a main thread blocked on a lock is then not woken, and one that holds the event's lock would
+deadlock. So the handlers do nothing; the interpreter writes the signal number to a pipe, from
+whichever thread received it, and a thread that reads the pipe reacts at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import signal
 import threading
 
 STOP = threading.Event()
-"""Set once a stop was asked for."""
+"""Set by SIGINT or SIGTERM."""
 
 _NUMBERS = (signal.SIGINT, signal.SIGTERM)
 _settled = False
@@ -25,9 +25,9 @@ _listening = False
 
 
 def stop_quietly() -> None:
-    """Handle SIGINT and SIGTERM: exit at once with 0 until :func:`nodes_exist`, then set STOP.
+    """Handle SIGINT and SIGTERM: exit with 0 before :func:`nodes_exist`, set STOP after it.
 
-    Only the main thread may call this; again does nothing.
+    Only the main thread may call this; repeated calls have no effect.
     """
     global _listening
     if _listening:
@@ -42,7 +42,7 @@ def stop_quietly() -> None:
 
 
 def nodes_exist() -> None:
-    """From now on a stop goes through the nodes, which halt what they drive."""
+    """From now on signals set STOP, so that nodes can halt their robots."""
     global _settled
     _settled = True
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A node's copy of the suite's latched stop (motion_nodes/control/stop_state.py).
 
-A message on ``/stop``, whatever its publisher, latches the stop in each node that hears it. The
-nodes tell each other on ``/stop_state``, which is transient local: a node that starts later learns
-of a stop from any node that still runs. Both topics are polled, by the node's loop while it runs
-and by the report thread, so neither the executor nor the lifecycle state delays a stop.
+A message on ``/stop``, from any publisher, latches the stop in each node that receives it. Nodes
+exchange their copies on ``/stop_state``, which is transient local: a node that starts later learns
+of a stop from any node that is still running. Both topics are polled, by the node's loop while it
+runs and by the report thread, so neither the executor nor the lifecycle state delays a stop.
 """
 
 from __future__ import annotations
@@ -27,78 +27,91 @@ from motion_nodes.ros.concurrency.report_thread import RegularCall
 from motion_nodes.ros.names import STOP_STATE_TOPIC, STOP_TOPIC
 
 LOOK_PERIOD = 0.1
-"""[s] Between two looks of the report thread, which matter where no loop runs."""
+"""[s] Polling period of the report thread; relevant while no loop runs."""
 MAX_AHEAD_NS = 86_400_000_000_000
-"""[ns] Wall clocks of the machines of a suite may differ by as much."""
+"""[ns] Max difference of the wall clocks of a suite's machines."""
 MAX_NODES = 1000
 STOPPED, RESUMED, MOTION, SECONDS = "stopped [ns]", "resumed [ns]", "motion", "time to rest [s]"
 """Keys of the values of a message on /stop_state."""
 AT_REST, MOVING, INACTIVE = "at rest", "moving", "not active"
-"""What a node that drives a robot reports of its motion; else it says why that is not known."""
+"""Motion state of a node that drives a robot; any other text is why it is unknown."""
 HOW_TO_RESUME = "`motion resume` or a controller's ~/resume ends that"
 
 
 class StopLatch:
-    """The stop as one node knows it. Any thread may use it."""
+    """The stop as known to one node; thread-safe."""
 
     def __init__(self, node: Node, rest: RestTimer | None = None) -> None:
-        """Create the endpoints, which last as long as the node.
+        """Create the endpoints, which exist as long as the node.
 
         Args:
-            node: whose copy it is.
-            rest: of the robot that the node drives; None: it drives none, and has no services.
+            node: the node.
+            rest: rest timer of the robot that the node drives; None if it drives none, which then
+                offers no services.
         """
         self._node, self._rest = node, rest
         self._lock = threading.RLock()
         self._state, self._risen, self._holding = StopState(), False, False
-        self._late = ""
-        self._told: tuple[object, ...] = (False, 0, "", None)
+        self._resume_reason = ""
+        """Why commands from before a resume are refused; set while they are discarded."""
         self.heard: dict[str, DiagnosticStatus] = {}
-        """The newest message of each node by its name."""
+        """The newest message of each node, by node name."""
         self._stops = PolledSubscription(node, Empty, STOP_TOPIC, qos.REQUESTS)
         self._states = PolledSubscription(node, DiagnosticStatus, STOP_STATE_TOPIC, qos.STOP_STATES)
-        self._out = node.create_publisher(DiagnosticStatus, STOP_STATE_TOPIC, qos.LATCHED)
+        self._publisher = node.create_publisher(DiagnosticStatus, STOP_STATE_TOPIC, qos.LATCHED)
         if rest is not None:
             node.create_service(Trigger, "~/stop", self._on_stop)
             node.create_service(Trigger, "~/resume", self._on_resume)
-        self._tell()
-        self._looking = RegularCall(self.look, LOOK_PERIOD)
+        self._publish()
+        self._polling = RegularCall(self.look, LOOK_PERIOD)
 
     @property
     def reason(self) -> str:
-        """Why nothing may move, or nothing."""
+        """Why commands are refused, as text; empty if they are not."""
         state = self._state
-        return f"stopped by {state.reason}; {HOW_TO_RESUME}" if state.stopped else self._late
+        if state.stopped:
+            return f"stopped by {state.reason}; {HOW_TO_RESUME}"
+        return self._resume_reason
 
     def stop(self, who: str) -> None:
-        """Stop the suite, for all nodes."""
+        """Stop all nodes of the suite.
+
+        Args:
+            who: the sender, for status texts.
+        """
         with self._lock:
-            self._take(self._state.stop(time.time_ns(), who))
+            self._set(self._state.stop(time.time_ns(), who))
             self.look()
 
     def resume(self) -> bool:
-        """Let all nodes of the suite take commands again; return whether it was stopped."""
+        """Let all nodes of the suite accept commands again; return whether they were stopped."""
         with self._lock:
             self.look()
             stopped = self._state.stopped
-            self._take(self._state.resume())
+            self._set(self._state.resume())
             self.look()
         return stopped
 
     def look(self) -> None:
-        """Take what came, and tell others what changed here."""
+        """Process received messages, and publish the node's copy if it changed."""
         with self._lock:
             for _, _, sent in self._stops.traced():
                 sent_ns = round(sent * 1e9) or time.time_ns()
-                self._take(self._state.stop(sent_ns, STOP_TOPIC))
+                self._set(self._state.stop(sent_ns, STOP_TOPIC))
             for message in self._states.all():
                 self._merge(message)
-            overdue = time.monotonic() - self._told_at > LOOK_PERIOD
-            if self._report() != self._told or (overdue and self._state != self._told_state):
-                self._tell()
+            overdue = time.monotonic() - self._published_at > LOOK_PERIOD
+            changed = self._state != self._published_state
+            if self._summary() != self._published or (overdue and changed):
+                self._publish()
 
     def obey(self, stopped: Callable[[str], None], resumed: Callable[[], None]) -> None:
-        """Call ``stopped`` once for each stop and ``resumed`` at its end; in the node's loop."""
+        """Apply stops and resumes; called in the node's loop.
+
+        Args:
+            stopped: called once for each stop, with its reason.
+            resumed: called once at its end.
+        """
         self.look()
         with self._lock:
             risen, self._risen = self._risen, False
@@ -108,31 +121,31 @@ class StopLatch:
             stopped(reason)
         if self._holding and not self._state.stopped:
             self._holding = False
-            # What waits was sent before the resume; the node refuses it there.
-            self._late = "it came before the resume"
+            # Pending commands were sent before the resume; the node refuses them in the callback.
+            self._resume_reason = "it was sent before the resume"
             try:
                 resumed()
             finally:
-                self._late = ""
+                self._resume_reason = ""
 
     def begin(self) -> None:
-        """Have the next :meth:`obey` act on a stop that is in force: the loop starts."""
+        """Apply a stop that is in force at the next :meth:`obey`; the loop is about to start."""
         with self._lock:
             self._risen, self._holding = self._state.stopped, False
 
     def end(self) -> None:
-        """Look no more: the node leaves."""
-        self._looking.end()
+        """Stop polling: the node is being destroyed."""
+        self._polling.end()
 
     # ---- inside
 
-    def _take(self, state: StopState) -> None:
+    def _set(self, state: StopState) -> None:
         before, self._state = self._state, state
         if state.stopped and not before.stopped:
             self._risen = True
             self._node.get_logger().warning(self.reason)
         elif before.stopped and not state.stopped:
-            self._node.get_logger().info("resumed: commands are taken again")
+            self._node.get_logger().info("resumed: commands are accepted again")
 
     def _merge(self, message: DiagnosticStatus) -> None:
         values = {pair.key: pair.value for pair in message.values}
@@ -148,9 +161,10 @@ class StopLatch:
             return
         if message.name in self.heard or len(self.heard) < MAX_NODES:
             self.heard[message.name] = message
-        self._take(self._state.merge(other))
+        self._set(self._state.merge(other))
 
     def _motion(self) -> tuple[str, float | None]:
+        """Return the motion state, and the time to rest [s] once the robot is at rest."""
         rest = self._rest
         if rest is None or not self._state.stopped:
             return "", None
@@ -162,12 +176,13 @@ class StopLatch:
             return rest.trouble, None
         return (AT_REST, rest.seconds) if rest.seconds is not None else (MOVING, None)
 
-    def _report(self) -> tuple[object, ...]:
-        # A further stop is no news; its time goes out a little later, for it may be one of many.
+    def _summary(self) -> tuple[object, ...]:
+        # The time of a repeated stop is published later, since many may arrive at once.
         return (self._state.stopped, self._state.resumed_ns, *self._motion())
 
-    def _tell(self) -> None:
-        self._told, self._told_state, self._told_at = self._report(), self._state, time.monotonic()
+    def _publish(self) -> None:
+        self._published, self._published_state = self._summary(), self._state
+        self._published_at = time.monotonic()
         state, (motion, seconds) = self._state, self._motion()
         values = {STOPPED: str(state.stopped_ns), RESUMED: str(state.resumed_ns)}
         if self._rest is not None:
@@ -175,7 +190,7 @@ class StopLatch:
         if seconds is not None:
             values[SECONDS] = f"{seconds:.3f}"
         level = DiagnosticStatus.WARN if state.stopped else DiagnosticStatus.OK
-        self._out.publish(
+        self._publisher.publish(
             DiagnosticStatus(
                 level=level,
                 name=self._node.get_fully_qualified_name().lstrip("/"),
@@ -192,5 +207,5 @@ class StopLatch:
     def _on_resume(self, _request: Any, response: Any) -> Any:
         stopped = self.resume()
         response.success = True
-        response.message = "commands are taken again" if stopped else "it was not stopped"
+        response.message = "commands are accepted again" if stopped else "no stop was in force"
         return response

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transform tree of /tf and /tf_static, read when it is needed, without tf2_ros."""
+"""Transform tree of /tf and /tf_static, polled on demand, without tf2_ros."""
 
 from __future__ import annotations
 
@@ -24,45 +24,50 @@ class _Link(NamedTuple):
     parent: str
     X_PC: Array
     stamp_ns: int | None
-    """None for one that is fixed."""
+    """None for a static transform."""
 
 
 class TransformTree:
-    """Newest transforms between frames; safe between threads.
+    """Newest transforms between frames; thread-safe.
 
-    Nothing is taken from the topics until :meth:`update`; what nobody asks for waits in the
-    middleware, where newer messages push older ones out, and costs no Python.
+    Messages are read in :meth:`update` only. Until then they wait in the middleware, where newer
+    ones replace older ones at no cost in Python.
     """
 
     def __init__(self, node: MotionNode[Any]) -> None:
         """Subscribe ``node`` to both topics."""
-        # Not by node.poll: what came before the node was active counts here.
-        self._fixed = PolledSubscription(node, TFMessage, "/tf_static", qos.TF_STATIC)
-        self._moving = PolledSubscription(node, TFMessage, "/tf", qos.TF_READER)
+        # Not by node.poll: transforms received before the node was active are valid.
+        self._static = PolledSubscription(node, TFMessage, "/tf_static", qos.TF_STATIC)
+        self._dynamic = PolledSubscription(node, TFMessage, "/tf", qos.TF_READER)
         self._links: dict[str, _Link] = {}
         self._lock = threading.Lock()
 
     def destroy(self) -> None:
         """Unsubscribe."""
-        self._fixed.destroy()
-        self._moving.destroy()
+        self._static.destroy()
+        self._dynamic.destroy()
 
     def update(self) -> None:
-        """Take what has come."""
+        """Process received transforms."""
         with self._lock:
-            for message in self._fixed.all():
-                self._take(message.transforms, fixed=True)
-            for message in self._moving.all():
-                self._take(message.transforms, fixed=False)
+            for message in self._static.all():
+                self._read(message.transforms, static=True)
+            for message in self._dynamic.all():
+                self._read(message.transforms, static=False)
 
     def pose(self, parent: str, child: str) -> tuple[Array, int | None]:
-        """Return ``X_PC``, shape (4, 4), and the stamp of its oldest part [ns].
+        """Return the pose ``X_PC`` of a frame in another, shape (4, 4), and its oldest stamp [ns].
 
-        The stamp is None where all parts are fixed.
+        Args:
+            parent: the frame P.
+            child: the frame C.
+
+        Returns:
+            The pose, and the stamp; None if all transforms are static.
 
         Raises:
-            UnknownFrame: a frame that no transform names; lists those that there are.
-            MotionError: both are there and nothing connects them.
+            UnknownFrame: no transform names the frame; lists the known ones.
+            MotionError: the frames are not connected.
         """
         with self._lock:
             links = dict(self._links)
@@ -70,22 +75,22 @@ class TransformTree:
         for frame in (parent, child):
             if frame not in known:
                 raise UnknownFrame(frame, known, "/tf")
-        above_child = _way_up(links, child)
-        above_parent = _way_up(links, parent)
-        common = next((frame for frame in above_child if frame in above_parent), None)
+        of_child = _ancestors(links, child)
+        of_parent = _ancestors(links, parent)
+        common = next((frame for frame in of_child if frame in of_parent), None)
         if common is None:
             raise MotionError(f"no transform connects frame '{child}' with frame '{parent}'")
-        X_RP, X_RC = (_from_above(links, frame, common) for frame in (parent, child))
-        used = [*_until(above_child, common), *_until(above_parent, common)]
+        X_RP, X_RC = (_pose_in(links, frame, common) for frame in (parent, child))
+        used = [*_until(of_child, common), *_until(of_parent, common)]
         stamps = [stamp for frame in used if (stamp := links[frame].stamp_ns) is not None]
         return inverse(X_RP) @ X_RC, min(stamps, default=None)
 
     def is_below(self, frame: str, ancestor: str) -> bool:
-        """Return whether a frame is carried along by another one, or is it."""
+        """Return whether a frame is ``ancestor`` or a descendant of it."""
         with self._lock:
-            return ancestor in _way_up(self._links, frame)
+            return ancestor in _ancestors(self._links, frame)
 
-    def _take(self, transforms: Iterable[Any], *, fixed: bool) -> None:
+    def _read(self, transforms: Iterable[Any], *, static: bool) -> None:
         for entry in transforms:
             if fault_of(entry):
                 continue
@@ -98,25 +103,25 @@ class TransformTree:
             if np.isfinite(X).all():
                 child = entry.child_frame_id.lstrip("/")
                 parent = entry.header.frame_id.lstrip("/")
-                self._links[child] = _Link(parent, X, None if fixed else stamp_ns(entry))
+                self._links[child] = _Link(parent, X, None if static else stamp_ns(entry))
 
 
-def _way_up(links: dict[str, _Link], frame: str) -> list[str]:
-    """Return the frame and those above it, nearest first."""
-    way = [frame]
-    while way[-1] in links and links[way[-1]].parent not in way:
-        way.append(links[way[-1]].parent)
-    return way
+def _ancestors(links: dict[str, _Link], frame: str) -> list[str]:
+    """Return the frame and its ancestors, nearest first."""
+    chain = [frame]
+    while chain[-1] in links and links[chain[-1]].parent not in chain:
+        chain.append(links[chain[-1]].parent)
+    return chain
 
 
-def _until(way: list[str], end: str) -> list[str]:
-    return way[: way.index(end)]
+def _until(chain: list[str], end: str) -> list[str]:
+    return chain[: chain.index(end)]
 
 
-def _from_above(links: dict[str, _Link], frame: str, above: str) -> Array:
-    """Return the pose of a frame in one above it."""
+def _pose_in(links: dict[str, _Link], frame: str, ancestor: str) -> Array:
+    """Return the pose of a frame in an ancestor, shape (4, 4)."""
     X = np.eye(4)
-    while frame != above:
+    while frame != ancestor:
         link = links[frame]
         X = link.X_PC @ X
         frame = link.parent

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses as messages and /tf, without tf2_ros."""
+"""Poses as transform messages and on /tf, without tf2_ros."""
 
 from __future__ import annotations
 
@@ -19,28 +19,44 @@ Array = NDArray[np.float64]
 
 
 def frame_id(prefix: str, frame: str) -> str:
-    """Return a frame's name in the transform tree, such as ``robot_1/base_link``."""
+    """Return a frame name with its prefix, such as ``robot_1/base_link``."""
     prefix = prefix.strip("/")
     return f"{prefix}/{frame}" if prefix else frame
 
 
 def frame_prefix(node: Node, wanted: str) -> str:
-    """Return what stands before a node's frames where its ``tf_frame_prefix`` is ``wanted``."""
+    """Return the prefix of a node's frames for a value of its parameter ``tf_frame_prefix``.
+
+    Args:
+        node: the node.
+        wanted: the parameter; ``~`` stands for the node's namespace.
+    """
     return node.get_namespace() if wanted == "~" else wanted
 
 
 def fill_transform(transform: Any, X: Array, quat_xyzw: Array) -> None:
-    """Write a pose into a geometry_msgs/Transform."""
+    """Write a pose to a geometry_msgs/Transform.
+
+    Args:
+        transform: the message.
+        X: the pose, of which the position is used, shape (4, 4).
+        quat_xyzw: its orientation, shape (4,).
+    """
     translation, rotation = transform.translation, transform.rotation
     translation.x, translation.y, translation.z = float(X[0, 3]), float(X[1, 3]), float(X[2, 3])
     rotation.x, rotation.y, rotation.z, rotation.w = (float(value) for value in quat_xyzw)
 
 
 class TransformSender:
-    """Sends the poses of a fixed list of frames in one TFMessage that is built once."""
+    """Publisher of the poses of a fixed list of frames, with a preallocated TFMessage."""
 
     def __init__(self, publisher: Any, pairs: Sequence[tuple[str, str]]) -> None:
-        """Prepare for (parent, child) pairs of full frame names."""
+        """Create the message.
+
+        Args:
+            publisher: publisher of TFMessage.
+            pairs: parent and child of each transform, as full frame names.
+        """
         self._publisher = publisher
         self._message = TFMessage()
         for parent, child in pairs:
@@ -49,7 +65,12 @@ class TransformSender:
             self._message.transforms.append(transform)
 
     def send(self, X_PC: Array, nanoseconds: int) -> None:
-        """Publish the pose of each child in its parent, shape (pairs, 4, 4)."""
+        """Publish poses.
+
+        Args:
+            X_PC: pose of each child in its parent, shape (pairs, 4, 4).
+            nanoseconds: time stamp [ns].
+        """
         if not self._message.transforms:
             return
         quats = to_quat_xyzw(X_PC)

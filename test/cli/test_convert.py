@@ -118,10 +118,10 @@ def test_describe_for_machines(motion, robot):
 
 WRONG = [
     ("convert frank a.xrdf", "Did you mean 'franka'"),
-    ("convert franka a.txt", "'a.txt' tells no format"),
+    ("convert franka a.txt", "'a.txt' is not a known format"),
     ("convert franka a.xrdf --format xrfd", "Did you mean 'xrdf'"),
-    ("convert franka there.xrdf", "exists already; nothing was written. --force replaces it"),
-    ("convert franka robots", "is a robot folder already"),
+    ("convert franka there.xrdf", "already exists; use --force to overwrite it"),
+    ("convert franka robots", "is already a robot folder"),
     ("convert jetbot a.xrdf", "jetbot has no group with base and tip"),
     ("convert franka a.xrdf --group arn", "Did you mean 'arm'"),
     ("convert franka no/where/a.xrdf", "cannot be written: No such file or directory"),

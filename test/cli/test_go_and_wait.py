@@ -24,10 +24,10 @@ from motion_nodes.nodes.clients import go, recover, wait
         ("go franka --to ready --timeout inf", "--timeout is inf"),
         ("go franka@a --to ready", "must be X,Y,YAW"),
         ("go frnka --to ready", "Did you mean 'franka'"),
-        ("go jetbot", "a base needs --to"),
+        ("go jetbot", "give a target: --to x,y"),
         ("go jetbot --to 1", "needs 2 or 3 numbers"),
-        ("go jetbot --to-position 1,2,3", "it takes --to x,y or x,y,yaw, no more"),
-        ("go jetbot --to 1,0 --velocity 0.5", "it takes --to x,y or x,y,yaw, no more"),
+        ("go jetbot --to-position 1,2,3", "its only target option is --to x,y or x,y,yaw"),
+        ("go jetbot --to 1,0 --velocity 0.5", "its only target option is --to x,y or x,y,yaw"),
         ("wait franka --timeout 0", "--timeout is 0"),
         ("wait franka --node move_grup", "Did you mean 'move_group'"),
         ("wait frnka", "Did you mean 'franka'"),
@@ -76,7 +76,7 @@ def test_joints_are_ordered_from_the_planner_of_the_namespace(ordered):
     assert list(wanted) == list(group.joints)
     assert list(wanted.values()) == pytest.approx(robot.named_state("ready", group.name))
     assert done.code == 0
-    assert "there, after" in done.out
+    assert "target reached after" in done.out
 
 
 def test_a_pose_has_an_orientation_only_where_one_is_given(ordered):
@@ -98,5 +98,5 @@ def test_a_base_is_sent_to_a_pose_of_its_odometry(ordered):
     assert (pose.pose.position.x, pose.pose.position.y) == (1.0, -2.0)
     assert pose.pose.orientation.z == pytest.approx(math.sin(math.pi / 4))
     assert done.code == 1
-    assert "not there: the wheels are stuck." in done.text
+    assert "target not reached: the wheels are stuck." in done.text
     assert go.base_to_pose("", "odom", Pose2()).action == "/navigate_to_pose"

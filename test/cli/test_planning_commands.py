@@ -62,7 +62,7 @@ def test_a_plan_in_words_with_a_table_as_file(motion, tmp_path):
     out = tmp_path / "motion.csv"
     done = motion(f"plan franka --from {LEFT} --to ready -o {out} --velocity 0.5")
     assert done.code == 0, done.text
-    for word in ("path", "retime", "verify", "panda_joint7", "The motion takes", str(out)):
+    for word in ("path", "retime", "verify", "panda_joint7", "Duration:", str(out)):
         assert word in done.text
     with out.open() as file:
         rows = list(csv.DictReader(file))
@@ -118,22 +118,22 @@ def test_lines_to_poses_and_a_slow_tip(motion):
 def test_a_line_that_ends_early_says_where_and_why(motion):
     done = motion("cartesian franka --by 1,0,0")
     assert done.code == 1
-    assert "It ends early: at" in done.text
-    assert "% of the way" in done.text
+    assert "The path is incomplete: at" in done.text
+    assert "% of the path" in done.text
 
 
 def test_bench_measures_all_rows(motion):
     done = motion("bench franka --seconds 0.02 --json")
     assert done.code == 0
     names = [row["what"] for row in done.data["results"]]
-    assert names[:3] == ["pose of the tip", "Jacobian", "inverse kinematics"]
+    assert names[:3] == ["forward kinematics", "Jacobian", "inverse kinematics"]
     assert all(0.0 < row["median"] <= row["p95"] for row in done.data["results"])
     assert done.data["results"][2]["successes"] == done.data["results"][2]["calls"]
     assert "median [us]" in motion("bench franka --seconds 0.01").out
 
 
 WRONG = [
-    ("plan franka", "give --to (a state or joint values) or --to-position"),
+    ("plan franka", "give --to (named state or joint positions) or --to-position"),
     ("plan franka --to ready --to-position 0.4,0,0.4", "both are given"),
     ("plan franka --to-rpy 0,0,0", "--to-position x,y,z is needed"),
     ("plan franka --to 0,0,0,0,0,0,0", "panda_joint4 is 0, allowed is"),
@@ -146,7 +146,7 @@ WRONG = [
     ("plan franka --to ready --world {two}", "needs one shape of box"),
     ("plan franka --to ready --world {none}", "Did you mean 'box'"),
     ("plan franka --group gripper --to-position 0,0,0", "has no tip"),
-    ("cartesian franka", "give --to x,y,z or --by dx,dy,dz"),
+    ("cartesian franka", "give a target: --to x,y,z or --by dx,dy,dz"),
     ("cartesian franka --by 0,0", "--by needs 3 numbers"),
     ("cartesian franka --to 0,0,0,0", "--to needs 3 or 6 or 7 numbers"),
     ("cartesian franka --to 0.4,0,0.4,0,0,0,0", "the quaternion is zero"),

@@ -95,7 +95,7 @@ def test_the_picture_says_which_share_of_a_limit_is_used(motion, tmp_path):
         ("none.json", None, "cannot be read"),
         ("empty.csv", "", "is empty"),
         ("short.csv", "panda_joint1,panda_joint2\n1\n", "rows must be 2 numbers each"),
-        ("other.yaml", "a: 1", "has neither joint_names and points nor one of"),
+        ("other.yaml", "a: 1", "neither joint_names and points nor one of"),
         ("some.json", '{"joint_names": ["panda_joint1"], "points": [{}]}', "has no positions"),
         ("one.csv", "panda_joint1\n0\n", "needs at least 2"),
         ("who.json", '{"joint_names": ["elbow"], "points": [{"positions": [0]}]}', "elbow"),

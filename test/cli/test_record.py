@@ -50,7 +50,7 @@ def test_messages_become_plain_data_and_names():
 def test_a_file_that_is_there_is_kept(tmp_path):
     file = tmp_path / "a.jsonl"
     file.write_text("mine")
-    with pytest.raises(InvalidConfig, match="exists already"):
+    with pytest.raises(InvalidConfig, match="already exists"):
         RecordingFile(file)
     assert file.read_text() == "mine"
     with pytest.raises(InvalidConfig, match=r"must end in \.jsonl or \.csv"):

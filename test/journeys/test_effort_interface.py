@@ -270,7 +270,7 @@ def test_paused_simulation(arm):
     arm.moving(0.1)
     arm.pause("/mujoco_sim", True)
     try:
-        arm.client.wait_for_diagnosis(CONTROLLER, "time stands still")
+        arm.client.wait_for_diagnosis(CONTROLLER, "/clock does not advance")
         arm.commands.clear()
         arm.client.wait(lambda: len(arm.commands) > 10, "commands")
         assert np.isfinite(arm.commands.newest.effort).all()

@@ -222,7 +222,7 @@ def test_pause_stops_and_resume_goes_on(cell, arm):
             lambda: arm.commands and not np.nan_to_num(arm.commands.newest.velocity).any(),
             "no speed to be commanded",
         )
-        cell.client.wait_for_diagnosis(CONTROLLER, "time stands still", DiagnosticStatus.WARN)
+        cell.client.wait_for_diagnosis(CONTROLLER, "/clock does not advance", DiagnosticStatus.WARN)
     finally:
         pause.data = False
         assert cell.client.call(SetBool, "/mujoco_sim/pause", pause).success

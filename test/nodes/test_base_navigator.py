@@ -317,7 +317,7 @@ class TestRefusals:
         [
             (stamped((math.nan, 0.0, 0.0)), Codes.INVALID_PATH, "must be finite"),
             (stamped((1.0, 0.0, math.nan)), Codes.INVALID_PATH, "must be finite"),
-            (zero_quaternion(), Codes.INVALID_PATH, "no unit quaternion"),
+            (zero_quaternion(), Codes.INVALID_PATH, "not a unit quaternion"),
             (stamped((1.0, 0.0, 0.0), ""), Codes.INVALID_PATH, "header.frame_id"),
             (stamped((1.0, 0.0, 0.0), "base_lnk"), Codes.TF_ERROR, "Did you mean 'base_link'?"),
             (stamped((1.0, 0.0, 0.0), "base_link", 10.0), Codes.INVALID_PATH, "s old by its stamp"),

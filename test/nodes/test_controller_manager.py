@@ -231,7 +231,7 @@ def test_a_controller_that_hangs_or_is_gone(suite, client):
     with contextlib.ExitStack() as stack:
         stack.callback(controller.send, signal.SIGCONT)
         assert manager.list() == {}
-        manager.warning("did not answer within 0.5 s")
+        manager.warning("did not respond within 0.5 s")
         answer = manager.switch([JTC], [], STRICT)
         assert (answer.ok, "does not exist" in answer.message) == (False, True)
     assert manager.wait_for(JTC, "active").update_rate == 250

@@ -256,7 +256,7 @@ GOOD = stamped(frame_pose(READY, TIP))
 @pytest.mark.parametrize(
     ("target", "fields", "code", "text"),
     [
-        (SQUASHED, {}, Codes.INVALID_GOAL_CONSTRAINTS, "no rotation; for none give x y z w"),
+        (SQUASHED, {}, Codes.INVALID_GOAL_CONSTRAINTS, "not a rotation"),
         (BROKEN, {}, Codes.INVALID_GOAL_CONSTRAINTS, "not finite"),
         (HUGE, {}, Codes.INVALID_GOAL_CONSTRAINTS, "pose.position.x is"),
         (GOOD, {"group_name": "amr"}, Codes.INVALID_GROUP_NAME, "Did you mean 'arm'?"),
@@ -295,7 +295,7 @@ def test_lengths_that_differ_in_the_seed(kinematics):
 def test_a_quaternion_of_another_length_is_normalised_with_notice(kinematics):
     answer = kinematics.ik(LONG, robot_state=state(HOME))
     assert answer.error_code.val == Codes.SUCCESS
-    assert "had length 2.5 and was normalised" in answer.error_code.message
+    assert "had norm 2.5 and was normalized" in answer.error_code.message
 
 
 def test_a_seed_beyond_its_limits_is_a_start_all_the_same(kinematics):

@@ -314,7 +314,7 @@ def test_paused_simulation_goes_on_after(arm):
     call = under_way(arm, by(0.6, J1), seconds=1.5)
     arm.pause("/mock_sim", True)
     try:
-        arm.client.wait_for_diagnosis(CONTROLLER, "time stands still")
+        arm.client.wait_for_diagnosis(CONTROLLER, "/clock does not advance")
         arm.clear()
         arm.client.wait(lambda: len(arm.states) > 5, "states")
         before = arm.joints

@@ -260,7 +260,7 @@ def test_a_box_is_kept_along_its_own_axes(context):
     # Axes that do not match: what fits inside, and the client is told.
     (goal,) = goals_of([pose(place, turn(z=math.sin(0.2), w=math.cos(0.2)))], context)
     assert goal.tolerance.position == pytest.approx(0.02)
-    assert any("ball that fits" in note for note in context.notes)
+    assert any("inscribed sphere" in note for note in context.notes)
 
 
 def test_a_cylinder_holds_the_box_that_is_used(context):

@@ -142,7 +142,7 @@ def test_names_that_are_no_text(feed):
     reader = JointStateReader(feed, ("a",))
     feed.waiting = [serialize_message(state({"abcd": 1.0})).replace(b"abcd", b"\xff\xfe\xfd\xfc")]
     assert not reader.update()
-    assert "no UTF-8" in reader.trouble(1.0)
+    assert "not UTF-8" in reader.trouble(1.0)
 
 
 def test_lengths_that_lie():

@@ -13,7 +13,7 @@ from sensor_msgs.msg import JointState
 
 from motion_nodes.control.state_plausibility import StatePlausibility
 from motion_nodes.ros.joint_topics import (
-    MOST_LAYOUTS,
+    MAX_LAYOUTS,
     JointStateReader,
     JointStateWriter,
     set_stamp,
@@ -76,7 +76,7 @@ def test_any_order_and_other_joints(feed, reader):
     assert reader.stamp_ns == 1_500_000_000
     assert reader.received
     assert reader.trouble(1.0) == ""
-    assert len(reader._layouts) <= MOST_LAYOUTS
+    assert len(reader._layouts) <= MAX_LAYOUTS
 
 
 def test_the_newest_of_several_counts(feed, reader):
@@ -92,7 +92,7 @@ def test_a_state_put_together_from_several_publishers(feed, reader):
     feed.send({"a": 1.0, "b": 2.0})
     assert not reader.update(), "c is not known yet"
     assert reader.missing == ("c",)
-    assert reader.trouble(1.0) == "waiting for joint_states; the messages lack c"
+    assert reader.trouble(1.0) == "waiting for joint_states; not reported: c"
     feed.send({"c": 3.0})
     assert reader.update()
     feed.send({"a": 1.5, "b": 2.5})

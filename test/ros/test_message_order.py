@@ -11,7 +11,7 @@ import pytest
 import scene_requests as requests
 from scene_translation import HAND, messages, robot  # noqa: F401
 
-from motion_nodes.ros.scene.message_order import PATIENCE, Arrivals, EarlyAttachments
+from motion_nodes.ros.scene.message_order import OBJECT_TIMEOUT, Arrivals, EarlyAttachments
 from motion_nodes.scene.scene import Scene
 
 BOX = requests.box("box", (0.1, 0.1, 0.1), (0.5, 0.0, 0.3))
@@ -110,13 +110,13 @@ def test_it_is_said_that_it_waits_and_that_it_is_given_up(messages, early, clock
     scene, findings = messages.apply(Scene(), ATTACHED, early=early)
     assert findings.success
     assert "'box' is attached as soon as there is" in findings.warnings[0]
-    clock.now = 0.9 * PATIENCE
+    clock.now = 0.9 * OBJECT_TIMEOUT
     assert not early.given_up()
-    clock.now = 1.1 * PATIENCE
+    clock.now = 1.1 * OBJECT_TIMEOUT
     given_up = early.given_up()
     assert given_up == [ATTACHED]
     _, findings = messages.apply(scene, *given_up)
-    assert "is no object of the world" in findings.refused[0]
+    assert "is not an object of the world" in findings.refused[0]
     scene, _ = messages.apply(scene, BOX, early=early)
     assert list(scene.objects) == ["box"], "it came too late"
 

@@ -9,9 +9,9 @@ import pytest
 
 from motion_nodes.ros import ros_time
 from motion_nodes.ros.ros_time import (
-    LONGEST_SIMULATED_STEP,
-    LONGEST_STEP,
-    STANDS_AFTER,
+    MAX_SIMULATED_STEP,
+    MAX_STEP,
+    STALL_TIMEOUT,
     RosTime,
     StepClock,
 )
@@ -64,8 +64,8 @@ def test_the_first_step_has_no_length(wall_world):
 def test_a_delay_is_not_made_up_for_in_one_leap(wall_world):
     wall_world.step(PERIOD)
     late = wall_world.step(5 * PERIOD)
-    assert late.dt == pytest.approx(LONGEST_STEP * PERIOD)
-    assert late.wall_dt == pytest.approx(LONGEST_STEP * PERIOD)
+    assert late.dt == pytest.approx(MAX_STEP * PERIOD)
+    assert late.wall_dt == pytest.approx(MAX_STEP * PERIOD)
     assert late.jump is None
     assert len(late.stamps) == 5, "but each of its deadlines can be served"
     assert wall_world.steps.take_skipped() == 0
@@ -115,7 +115,7 @@ def test_simulated_time_may_run_ten_times_as_fast(sim_world):
     step = sim_world.step(10 * PERIOD, PERIOD)
     assert step.dt == pytest.approx(10 * PERIOD)
     late = sim_world.step(1.0, 0.1)
-    assert late.dt == pytest.approx(LONGEST_SIMULATED_STEP * PERIOD)
+    assert late.dt == pytest.approx(MAX_SIMULATED_STEP * PERIOD)
     assert len(late.stamps) == 100
     assert len(sim_world.step(1.0, 0.5).stamps) == 1, "that was a stall"
 
@@ -147,9 +147,9 @@ def test_the_first_clock_message_is_no_jump(sim_world):
 
 def test_time_that_stands_is_seen(sim_world):
     sim_world.step(PERIOD)
-    sim_world.step(0.0, 0.9 * STANDS_AFTER)
+    sim_world.step(0.0, 0.9 * STALL_TIMEOUT)
     assert not sim_world.time.stands
-    sim_world.step(0.0, 0.2 * STANDS_AFTER)
+    sim_world.step(0.0, 0.2 * STALL_TIMEOUT)
     assert sim_world.time.stands
     sim_world.step(PERIOD)
     assert not sim_world.time.stands

@@ -158,7 +158,7 @@ def test_removing(messages):
     assert same is scene
     assert findings.success
     assert (
-        "'bb' is to be removed and is not in the world. Did you mean 'b'?" in findings.warnings[0]
+        "'bb' cannot be removed: it is not in the world. Did you mean 'b'?" in findings.warnings[0]
     )
 
 
@@ -232,7 +232,7 @@ def test_detaching_all_or_those_of_a_link(messages):
     assert set(free.objects) == {"a", "b", "c"}
     same, findings = messages.apply(free, requests.detached("a"))
     assert same is free
-    assert "nothing attached is called so" in findings.warnings[0]
+    assert "it is not attached" in findings.warnings[0]
     wrong = requests.detached("c")
     wrong.link_name = HAND
     assert "'c' is attached to panda_link3, not to panda_hand_tcp" in refused(
@@ -276,7 +276,7 @@ CORNERS = [(0, 0, 0), (1, 0, 0), (0, 1, 0)]
         (requests.cylinder("box", 0.0, 0.1, (0.5, 0.0, 0.2)), "length of a cylinder is 0.0 m"),
         (requests.box("box", (0.1,) * 3, (nan, 0.0, 0.2)), "not finite"),
         (requests.box("box", (0.1,) * 3, (1e9, 0.0, 0.2)), "position.x is 1e+09; allowed is"),
-        (zero_quaternion(), "no rotation"),
+        (zero_quaternion(), "not a rotation"),
         (requests.box("box", (0.1,) * 3, (1.0, 0.0, 0.0), frame="moon"), "'moon' is not known"),
         (requests.primitive("box", SolidPrimitive.PRISM, (0.1,)), "is a prism, which is not"),
         (requests.primitive("box", 77, (0.1,)), "is a type 77, which is not supported"),
@@ -289,12 +289,12 @@ CORNERS = [(0, 0, 0), (1, 0, 0), (0, 1, 0)]
         (mesh(CORNERS, [(0, 1, 1)]), "no triangle with an area"),
         (mesh(CORNERS, [(0, 1, 3)]), "names vertex 3; it has 3"),
         (mesh([(nan, 0, 0), *CORNERS], [(1, 2, 3)]), "not finite"),
-        (broken(planes=[Plane(coef=[0.0, 0.0, 0.0, 1.0])]), "the first three a direction"),
+        (broken(planes=[Plane(coef=[0.0, 0.0, 0.0, 1.0])]), "that is not zero"),
         (broken(planes=[Plane(coef=[0.0, nan, 1.0, 1.0])]), "must be finite"),
         (requests.moved("bax", (0.0, 0.0, 0.0)), "no object 'bax'. Did you mean 'box'?"),
         (requests.moved("tool", (0.0, 0.0, 0.0)), "attached to panda_hand_tcp: detach it first"),
         (requests.sphere("tool", 0.1, (0.0, 0.0, 0.0)), "attached to panda_hand_tcp: detach it"),
-        (requests.attached("ball", HAND), "no object of the world"),
+        (requests.attached("ball", HAND), "not an object of the world"),
         (requests.attached("box", "panda_link99"), "'panda_link99' is not known"),
         (requests.attached("box", ""), "frame '' is not known"),
         (requests.attached("", HAND), "has no id"),

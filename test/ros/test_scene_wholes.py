@@ -203,7 +203,7 @@ def test_a_robot_state_that_is_no_change_tells_all_that_is_attached(messages):
     message.robot_state.is_diff = False
     after, findings = messages.apply(scene, message)
     assert after is scene
-    assert "must be marked as a change" in findings.refused[0]
+    assert "must be a diff" in findings.refused[0]
 
 
 def test_components(messages):
@@ -330,7 +330,7 @@ def test_colours_padding_octomaps_models_and_fixed_frames(messages):
     assert after.objects["ball"].X_WO[0, 3] == pytest.approx(2.5)
     table.header.frame_id = "moon"
     table.child_frame_id = "crater"
-    assert "'crater' is not used" in messages.apply(scene, message)[1].warnings[0]
+    assert "'crater' is ignored" in messages.apply(scene, message)[1].warnings[0]
 
 
 def test_ten_thousand_objects_in_one_message(messages):

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What asks others: actions, services, lifecycle changes."""
+"""Clients of other nodes' actions and services, and lifecycle transitions."""

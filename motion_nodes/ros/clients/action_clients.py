@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of actions, with the quality of service that our servers and clients agree on."""
+"""Action clients with the suite's quality of service."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from motion_nodes.ros import qos
 
 
 def action_client(node: Node, action_type: Any, name: str) -> Any:
-    """Return a client whose requests are kept however many come at once."""
+    """Create an action client whose request queues hold many simultaneous goals.
+
+    Args:
+        node: the node.
+        action_type: action type.
+        name: action name.
+    """
     return ActionClient(
         node,
         action_type,

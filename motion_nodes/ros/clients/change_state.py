@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ``change_state`` service of a node, with what rclpy's own leaves out.
+"""The ``change_state`` service of a node, in place of rclpy's.
 
-A transition that is not possible now is refused in words instead of raising. And before a cleanup
-or shutdown takes the endpoints down, the node answers those who still wait for an answer, and
-leaves the answers time to go out.
+An invalid transition fails with a warning instead of an exception. Before a cleanup or shutdown
+destroys the endpoints, the node answers pending requests and goals, and waits until the answers are
+sent.
 """
 
 from __future__ import annotations
@@ -18,55 +18,60 @@ from rclpy.clock import Clock, ClockType
 from rclpy.lifecycle import LifecycleNode
 from rclpy.task import Future
 
-FAREWELL = 0.1
-"""[s] Between the last answers of a node's endpoints and their end. Readers hear of a writer's end
-on another way than of its last message, and drop what comes after."""
+TEARDOWN_DELAY = 0.1
+"""[s] Delay between the last answers and the destruction of endpoints. Readers learn of the end of
+a writer on another channel than of its messages, and drop messages that arrive later."""
 
-ENDS = {
+TEARDOWNS = {
     Transition.TRANSITION_CLEANUP,
     Transition.TRANSITION_INACTIVE_SHUTDOWN,
     Transition.TRANSITION_ACTIVE_SHUTDOWN,
 }
-"""Transitions that take the endpoints down."""
+"""Transitions that destroy the endpoints."""
 
 
 class ChangeStateService:
-    """Takes the place of rclpy's handler of the service."""
+    """Replaces rclpy's handler of the service."""
 
-    def __init__(self, node: LifecycleNode, say_goodbye: Callable[[], None]) -> None:
-        """Put this before the handler that the node has; ``say_goodbye`` answers who waits."""
+    def __init__(self, node: LifecycleNode, halt_and_answer: Callable[[], None]) -> None:
+        """Install the handler.
+
+        Args:
+            node: the node.
+            halt_and_answer: halts the robot and answers pending requests and goals.
+        """
         self._node = node
-        self._say_goodbye = say_goodbye
+        self._halt_and_answer = halt_and_answer
         self._clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._change = node._service_change_state.callback
         node._service_change_state.callback = self._answer
 
     async def _answer(self, request: Any, response: Any) -> Any:
-        """Do the transition, or say why not."""
-        wanted = request.transition
+        """Make the transition, or log why it is invalid."""
+        requested = request.transition
         machine = self._node._state_machine
         possible = {label: number for number, label, *_ in machine.available_transitions}
-        # As in rclpy, a label counts before a number.
-        number = possible.get(wanted.label) if wanted.label else wanted.id
-        if number in ENDS and number in possible.values():
-            self._say_goodbye()
-            await self._pause(FAREWELL)
+        # As in rclpy, a label takes precedence over an id.
+        number = possible.get(requested.label) if requested.label else requested.id
+        if number in TEARDOWNS and number in possible.values():
+            self._halt_and_answer()
+            await self._pause(TEARDOWN_DELAY)
         try:
             return self._change(request, response)
         except RCLError:
             self._node.get_logger().warning(
-                f"transition {wanted.label or wanted.id} is not possible in state "
+                f"transition {requested.label or requested.id} is not possible in state "
                 f"'{machine.current_state[1]}'; possible: {', '.join(possible) or 'none'}"
             )
             response.success = False
             return response
 
     async def _pause(self, seconds: float) -> None:
-        """Let the executor do other work for a while."""
-        over = Future()
-        # In a group of its own: that of the service is busy with us.
+        """Wait without blocking the executor [s]."""
+        elapsed = Future()
+        # In its own callback group: that of the service is busy.
         timer = self._node.create_timer(
-            seconds, lambda: over.set_result(None), ReentrantCallbackGroup(), clock=self._clock
+            seconds, lambda: elapsed.set_result(None), ReentrantCallbackGroup(), clock=self._clock
         )
-        await over
+        await elapsed
         self._node.destroy_timer(timer)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node for commands that ask or listen for a while, and end."""
+"""A short-lived node, for commands."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from motion_nodes.ros import signals
 
 @contextmanager
 def client_node(name: str) -> Iterator[Node]:
-    """Make a node for as long as the block lasts; Ctrl-C sets :data:`signals.STOP` meanwhile.
+    """Context manager of a node; Ctrl-C sets :data:`signals.STOP` meanwhile.
 
     Args:
-        name: beginning of its name; several processes may use the same.
+        name: prefix of the node name, followed by the process id.
     """
     signals.stop_quietly()
     signals.nodes_exist()
-    # Ctrl-C ends what the block does; the middleware may still be needed to say so.
+    # The block handles Ctrl-C; it may still use the middleware, for example to cancel a goal.
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     node = Node(f"{name}_{os.getpid()}", use_global_arguments=False)
     try:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks a robot's planner (``move_action``) to bring its tool to a pose, and watches it.
+"""Client of a planner's MoveGroup action, for pose goals; thread-safe and non-blocking.
 
-May be used from any thread; what touches rclpy's client runs in the executor, and nobody waits
-there.
+rclpy's action client is accessed in the executor only.
 """
 
 from __future__ import annotations
@@ -27,31 +26,37 @@ from motion_nodes.ros.messages.moveit_messages import pose_message
 from motion_nodes.ros.node import MotionNode
 
 TOLERANCE = 1e-3
-"""[m], [rad] How near to the pose the tool is to come."""
+"""Default tolerance of pose goals [m and rad]."""
 
 
 class MoveClient:
-    """The client of one planner; one goal at a time, a newer one takes the place of the older."""
+    """Client of one planner; a new goal replaces the previous one."""
 
     def __init__(self, node: MotionNode[Any], jobs: ExecutorJobs, action: str) -> None:
-        """Talk to the planner that serves an action."""
+        """Create the client.
+
+        Args:
+            node: the node.
+            jobs: queue of the node's executor.
+            action: action name.
+        """
         self.action = action
         self.words = ""
-        """What became of the newest goal."""
+        """Status of the newest goal, as text."""
         self._jobs = jobs
         self._client = action_client(node, MoveGroup, action)
         self._count = 0
         self._handle: Any = None
 
     def move(self, group: str, link: str, frame: str, X_FL: Array, *, plan_only: bool) -> None:
-        """Send a goal and return at once; :attr:`words` tell of it.
+        """Send a goal; its status is reported in :attr:`words`.
 
         Args:
-            group: whose joints move.
-            link: that is to come to the pose.
-            frame: in which the pose is given.
-            X_FL: the pose, shape (4, 4).
-            plan_only: whether the plan is only shown.
+            group: planning group.
+            link: link to move to the pose.
+            frame: reference frame of the pose.
+            X_FL: pose of the link in that frame, shape (4, 4).
+            plan_only: whether to plan without executing.
         """
         goal = MoveGroup.Goal()
         goal.request.group_name = group
@@ -60,30 +65,30 @@ class MoveClient:
         self._jobs.ask(lambda: self._send(goal))
 
     def stop(self) -> None:
-        """Have the motion end."""
+        """Cancel the current goal."""
         self._jobs.ask(self._cancel)
 
     def destroy(self) -> None:
-        """Give the client up."""
+        """Destroy the client."""
         self._client.destroy()
 
     # ---- in the executor
 
     def _send(self, goal: Any) -> None:
         if not self._client.server_is_ready():
-            self.words = f"there is no action {self.action}; is the planner running?"
+            self.words = f"action {self.action} is not available; is the planner running?"
             return
         self._count += 1
         number, self._handle = self._count, None
         self.words = "planning"
-        future = self._client.send_goal_async(goal, lambda m: self._hear(number, m.feedback))
-        future.add_done_callback(lambda done: self._answered(number, done.result()))
+        future = self._client.send_goal_async(goal, lambda m: self._on_feedback(number, m.feedback))
+        future.add_done_callback(lambda done: self._on_response(number, done.result()))
 
-    def _hear(self, number: int, feedback: Any) -> None:
+    def _on_feedback(self, number: int, feedback: Any) -> None:
         if number == self._count and feedback.state not in ("", "IDLE"):
             self.words = feedback.state.lower().replace("monitor", "moving")
 
-    def _answered(self, number: int, handle: Any) -> None:
+    def _on_response(self, number: int, handle: Any) -> None:
         if not handle.accepted:
             if number == self._count:
                 self.words = "the planner rejected the goal; is it active?"
@@ -91,9 +96,9 @@ class MoveClient:
         if number == self._count:
             self._handle = handle
         result = handle.get_result_async()
-        result.add_done_callback(lambda done: self._end(number, done.result()))
+        result.add_done_callback(lambda done: self._on_result(number, done.result()))
 
-    def _end(self, number: int, wrapped: Any) -> None:
+    def _on_result(self, number: int, wrapped: Any) -> None:
         if number != self._count or wrapped is None:
             return
         self._handle = None
@@ -118,28 +123,28 @@ def pose_constraints(
     position: float = TOLERANCE,
     orientation: float | None = TOLERANCE,
 ) -> Constraints:
-    """Return that a link is to be at a pose, as MoveIt's clients say it.
+    """Return goal constraints for the pose of a link.
 
     Args:
-        link: that is to come there.
-        frame: in which the pose is given.
-        X_FL: the pose, shape (4, 4).
-        position: how near it is to come [m].
-        orientation: about each axis [rad]; None: any orientation will do.
+        link: the link.
+        frame: reference frame of the pose.
+        X_FL: pose of the link in that frame, shape (4, 4).
+        position: position tolerance, radius of a sphere [m].
+        orientation: orientation tolerance about each axis [rad]; None for any orientation.
     """
     pose = pose_message(X_FL)
-    place = PositionConstraint(link_name=link, weight=1.0)
-    place.header.frame_id = frame
-    place.constraint_region.primitives = [
+    at = PositionConstraint(link_name=link, weight=1.0)
+    at.header.frame_id = frame
+    at.constraint_region.primitives = [
         SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[position])
     ]
-    place.constraint_region.primitive_poses = [Pose(position=pose.position)]
-    constraints = Constraints(position_constraints=[place])
+    at.constraint_region.primitive_poses = [Pose(position=pose.position)]
+    constraints = Constraints(position_constraints=[at])
     if orientation is not None:
-        turn = OrientationConstraint(link_name=link, weight=1.0, orientation=pose.orientation)
-        turn.header.frame_id = frame
-        turn.absolute_x_axis_tolerance = orientation
-        turn.absolute_y_axis_tolerance = orientation
-        turn.absolute_z_axis_tolerance = orientation
-        constraints.orientation_constraints = [turn]
+        oriented = OrientationConstraint(link_name=link, weight=1.0, orientation=pose.orientation)
+        oriented.header.frame_id = frame
+        oriented.absolute_x_axis_tolerance = orientation
+        oriented.absolute_y_axis_tolerance = orientation
+        oriented.absolute_z_axis_tolerance = orientation
+        constraints.orientation_constraints = [oriented]
     return constraints

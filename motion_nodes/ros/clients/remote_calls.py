@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls to services of other nodes from within a service handler.
+"""Service calls to other nodes from within a service handler.
 
-The executor that runs the handler may be the one that serves those nodes too (several nodes in one
-process), so a handler must never wait: it is a coroutine, and awaits the answer.
+The executor that runs the handler may also spin those nodes (several nodes in one process), so a
+handler must not block: it is a coroutine and awaits the response.
 """
 
 from __future__ import annotations
@@ -17,42 +17,47 @@ from motion_nodes.errors import MotionError
 
 
 class NoAnswer(MotionError):
-    """A service that is not there, or did not answer in time."""
+    """A service is not available, or did not respond in time."""
 
 
 class RemoteCalls:
     """Clients of other nodes' services."""
 
     def __init__(self, node: Node) -> None:
-        """Call on behalf of ``node``."""
+        """Create the clients' callback group on ``node``."""
         self._node = node
-        # The handler holds its own group until it ends, so answers need another.
+        # The handler blocks its own group until it returns, so responses need another.
         self._group = ReentrantCallbackGroup()
         self._clock = Clock(clock_type=ClockType.STEADY_TIME)
         self._clients: dict[str, Any] = {}
 
     def connect(self, kind: Any, name: str) -> None:
-        """Create the client of a service, for it takes a moment to find the service."""
+        """Create the client of a service in advance, since discovery takes time.
+
+        Args:
+            kind: service type.
+            name: service name.
+        """
         self._clients[name] = self._node.create_client(kind, name, callback_group=self._group)
 
     def there(self, name: str) -> bool:
-        """Return whether a connected service is there now."""
+        """Return whether a connected service is available now."""
         return bool(self._clients[name].service_is_ready())
 
     async def ask(self, name: str, request: Any, timeout: float) -> Any:
         """Call a connected service and return its response.
 
         Args:
-            name: as connected.
-            request: of the service's type.
-            timeout: wall time after which it is given up [s].
+            name: service name, as in :meth:`connect`.
+            request: the request.
+            timeout: timeout of the response, in wall time [s].
 
         Raises:
-            NoAnswer: the service is not there, or did not answer in time.
+            NoAnswer: the service is not available, or did not respond in time.
         """
         client = self._clients[name]
         if not client.service_is_ready():
-            raise NoAnswer(f"there is no service {client.srv_name}; is its node running?")
+            raise NoAnswer(f"service {client.srv_name} is not available; is its node running?")
         future = client.call_async(request)
         expiry = self._node.create_timer(
             timeout, lambda: future.set_result(None), callback_group=self._group, clock=self._clock
@@ -63,11 +68,11 @@ class RemoteCalls:
         finally:
             self._node.destroy_timer(expiry)
         if response is None:
-            raise NoAnswer(f"{client.srv_name} did not answer within {timeout:g} s")
+            raise NoAnswer(f"{client.srv_name} did not respond within {timeout:g} s")
         return response
 
     def destroy(self) -> None:
-        """Give the clients up."""
+        """Destroy the clients."""
         for client in self._clients.values():
             self._node.destroy_client(client)
         self._clients.clear()

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends trajectories to a controller's FollowJointTrajectory action and watches them.
+"""Client of a controller's FollowJointTrajectory action; thread-safe and non-blocking.
 
-May be used from any thread; what touches rclpy's client runs in the executor, and nobody waits
-there.
+rclpy's action client is accessed in the executor only.
 """
 
 from __future__ import annotations
@@ -22,50 +21,58 @@ from motion_nodes.ros.messages.trajectory_messages import seconds
 from motion_nodes.ros.node import MotionNode
 
 ANSWER_TIMEOUT = 3.0
-"""[s] Wall time in which a controller accepts or rejects a trajectory, and sends feedback while the
-time of ROS goes on."""
+"""[s] Timeout of the controller's response and of its feedback, in wall time; feedback is not
+expected while simulated time does not advance."""
 
 Codes = FollowJointTrajectory.Result
 
 
 class SentTrajectory:
-    """A trajectory that was sent, and what became of it."""
+    """A trajectory sent to a controller, and its status."""
 
     def __init__(self, message: JointTrajectory) -> None:
         self.message = message
         self.joints = tuple(message.joint_names)
         last = message.points[-1].time_from_start if message.points else None
         self.duration = 0.0 if last is None else seconds(last)
-        """From its start to its last point [s]."""
+        """Time from the start to the last point [s]."""
         self.ended = threading.Event()
         self.code = Codes.SUCCESSFUL
-        """The controller's error code; counts once it has ended."""
+        """Error code of the result; valid once ended."""
         self.status = GoalStatus.STATUS_UNKNOWN
+        """Status of the goal; valid once ended."""
         self.text = ""
-        """The controller's words, or what went wrong on the way to it."""
+        """Error text of the result."""
         self.lost = ""
-        """Why nothing is heard of the controller; empty as long as it answers."""
+        """Why the connection to the controller is lost; empty if it is not."""
         self.heard: list[tuple[float, list[float]]] = []
-        """Time [s] and measured positions of the joints, from the controller's feedback."""
-        self.cancel_wanted = False
-        self.heard_at = time.monotonic()
-        self.undiscovered = False
-        """Whether it waits for the controller to be found, which takes a moment after a start."""
+        """Stamps [s] and measured joint positions [rad or m], from the controller's feedback."""
+        self.cancel_requested = False
+        self.last_reply = time.monotonic()
+        """Time of the last response or feedback on ``time.monotonic()`` [s]."""
+        self.discovering = False
+        """Whether it waits for the discovery of the action server."""
         self.accepted = False
         self._handle: Any = None
 
     @property
     def succeeded(self) -> bool:
-        """Whether the controller led it to its end."""
+        """Whether the controller executed it to the end."""
         ok: bool = self.status == GoalStatus.STATUS_SUCCEEDED and self.code == Codes.SUCCESSFUL
         return ok
 
 
 class TrajectoryClient:
-    """The client of one controller."""
+    """Client of one controller."""
 
     def __init__(self, node: MotionNode[Any], jobs: ExecutorJobs, controller: str) -> None:
-        """Talk to the controller node of that name."""
+        """Create the client.
+
+        Args:
+            node: the node.
+            jobs: queue of the node's executor.
+            controller: node name of the controller.
+        """
         self._node = node
         self._jobs = jobs
         self.action = f"{controller}/follow_joint_trajectory"
@@ -73,74 +80,81 @@ class TrajectoryClient:
 
     @property
     def ready(self) -> bool:
-        """Whether the controller is there."""
+        """Whether the action server is available."""
         return bool(self._client.server_is_ready())
 
     def send(self, message: JointTrajectory) -> SentTrajectory:
-        """Send a trajectory and return at once."""
+        """Send a trajectory, without waiting for its acceptance."""
         sent = SentTrajectory(message)
         self._jobs.ask(lambda: self._send(sent))
         return sent
 
     def cancel(self, sent: SentTrajectory) -> None:
-        """Have a trajectory end before its time, also where it is not accepted yet."""
-        sent.cancel_wanted = True
+        """Cancel a trajectory, even before it is accepted."""
+        sent.cancel_requested = True
         self._jobs.ask(lambda: self._cancel(sent))
 
     def look(self, sent: SentTrajectory) -> bool:
-        """Return whether it has ended; it has, too, once the controller is silent for too long."""
-        if sent.undiscovered:
-            self._look_for_controller(sent)
+        """Check timeouts, and return whether a trajectory has ended or timed out."""
+        if sent.discovering:
+            self._discover(sent)
         elif not sent.ended.is_set():
             if sent.accepted and self._node.time_stands and self.ready:
-                # A controller whose time stands has nothing to report.
-                sent.heard_at = time.monotonic()
-            elif time.monotonic() - sent.heard_at > ANSWER_TIMEOUT:
-                what = "is silent" if sent.accepted else "did not answer"
-                sent.lost = f"controller {self.action} {what} for {ANSWER_TIMEOUT:g} s"
+                # No feedback is expected while simulated time does not advance.
+                sent.last_reply = time.monotonic()
+            elif time.monotonic() - sent.last_reply > ANSWER_TIMEOUT:
+                what = "feedback" if sent.accepted else "response"
+                sent.lost = f"no {what} of controller {self.action} for {ANSWER_TIMEOUT:g} s"
                 self.cancel(sent)
                 sent.ended.set()
         return sent.ended.is_set()
 
-    def _look_for_controller(self, sent: SentTrajectory) -> None:
-        if sent.cancel_wanted:
+    def _discover(self, sent: SentTrajectory) -> None:
+        if sent.cancel_requested:
             sent.ended.set()
         elif self.ready:
-            sent.undiscovered = False
+            sent.discovering = False
             self._jobs.ask(lambda: self._send(sent))
-        elif time.monotonic() - sent.heard_at > ANSWER_TIMEOUT:
-            sent.lost = f"there is no action {self.action}; is the controller running and active?"
+        elif time.monotonic() - sent.last_reply > ANSWER_TIMEOUT:
+            sent.lost = f"action {self.action} is not available; is the controller active?"
             sent.ended.set()
 
     def heard(self, sent: SentTrajectory, positions: list[float]) -> None:
-        """Note where its joints are now, beside what the controller says in its feedback."""
+        """Record measured joint positions of now, in addition to the controller's feedback.
+
+        Args:
+            sent: the trajectory.
+            positions: of its joints [rad or m].
+        """
         now = self._node.now_ns() * 1e-9
         if not sent.heard or now > sent.heard[-1][0]:
             sent.heard.append((now, positions))
 
     def destroy(self) -> None:
-        """Give the client up."""
+        """Destroy the client."""
         self._client.destroy()
 
     # ---- in the executor
 
     def _send(self, sent: SentTrajectory) -> None:
         if not self._client.server_is_ready():
-            sent.undiscovered = True
+            sent.discovering = True
             return
         goal = FollowJointTrajectory.Goal(trajectory=sent.message)
-        future = self._client.send_goal_async(goal, lambda message: _hear(sent, message.feedback))
-        future.add_done_callback(lambda done: self._answered(sent, done.result()))
+        future = self._client.send_goal_async(
+            goal, lambda message: _on_feedback(sent, message.feedback)
+        )
+        future.add_done_callback(lambda done: self._on_response(sent, done.result()))
 
-    def _answered(self, sent: SentTrajectory, handle: Any) -> None:
-        sent.heard_at = time.monotonic()
+    def _on_response(self, sent: SentTrajectory, handle: Any) -> None:
+        sent.last_reply = time.monotonic()
         if not handle.accepted:
             sent.lost = f"controller {self.action} rejected the trajectory; is it active?"
             sent.ended.set()
             return
         sent.accepted, sent._handle = True, handle
-        handle.get_result_async().add_done_callback(lambda done: _end(sent, done.result()))
-        if sent.cancel_wanted:
+        handle.get_result_async().add_done_callback(lambda done: _on_result(sent, done.result()))
+        if sent.cancel_requested:
             self._cancel(sent)
 
     def _cancel(self, sent: SentTrajectory) -> None:
@@ -148,14 +162,13 @@ class TrajectoryClient:
             sent._handle.cancel_goal_async()
 
 
-def _hear(sent: SentTrajectory, feedback: Any) -> None:
-    sent.heard_at = time.monotonic()
+def _on_feedback(sent: SentTrajectory, feedback: Any) -> None:
+    sent.last_reply = time.monotonic()
     if list(feedback.joint_names) == list(sent.joints):
-        when = stamp_ns(feedback) * 1e-9
-        sent.heard.append((when, list(feedback.actual.positions)))
+        sent.heard.append((stamp_ns(feedback) * 1e-9, list(feedback.actual.positions)))
 
 
-def _end(sent: SentTrajectory, wrapped: Any) -> None:
+def _on_result(sent: SentTrajectory, wrapped: Any) -> None:
     if wrapped is not None:
         sent.status = wrapped.status
         sent.code = wrapped.result.error_code

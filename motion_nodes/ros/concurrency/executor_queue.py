@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work that other threads hand to the executor's thread.
+"""Jobs that other threads submit to the executor's thread.
 
-rclpy's action clients and servers keep their requests in dictionaries without locks, so whoever
-works beside the executor has them touched only by it.
+rclpy's action clients and servers are not thread-safe, so other threads access them through the
+executor only.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ Job = Callable[[], None]
 
 
 class ExecutorJobs:
-    """A queue of jobs that a node's executor runs, in their order."""
+    """Queue of jobs that a node's executor runs in order."""
 
     def __init__(self, node: Node) -> None:
-        """Run jobs in the executor that spins ``node``."""
+        """Create the queue of the executor that spins ``node``."""
         self._node = node
         self._jobs: deque[Job] = deque()
         self._running = False
-        # In a group of its own, so that a service handler that awaits something does not hold it.
+        # In its own callback group, which no awaiting service handler blocks.
         self._waiting = node.create_guard_condition(self.run, ReentrantCallbackGroup())
 
     def ask(self, job: Job) -> None:
-        """Have a job run soon; any thread may call this."""
+        """Submit a job; thread-safe."""
         self._jobs.append(job)
         self._waiting.trigger()
 
     def run(self) -> None:
-        """Run what waits; in the executor. A job that raises is logged.
+        """Run pending jobs; in the executor. Exceptions are logged.
 
-        Within a job this does nothing: what waits is run after that job, however many there are.
+        Calls from within a job have no effect: pending jobs are run after it.
         """
         if self._running:
             return
@@ -54,6 +54,6 @@ class ExecutorJobs:
             self._running = False
 
     def destroy(self) -> None:
-        """Run what waits, and take no more."""
+        """Run pending jobs, and destroy the queue."""
         self.run()
         self._node.destroy_guard_condition(self._waiting)

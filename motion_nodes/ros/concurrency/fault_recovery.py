@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings one node back after an unforeseen exception, a bounded number of times.
+"""Restart of a node after an unexpected exception, a limited number of times.
 
-What raised has already been stopped and halted, in its own thread. Here the executor answers those
-who wait, takes the node to ``inactive``, and after a pause restarts it through its lifecycle:
-cleanup, configure, activate. Parameters that a client has set are set again in between. After
-:data:`RESTARTS` restarts within :data:`WINDOW` the node stays inactive with the reason, until a
-client activates it. Other nodes of the process go on meanwhile.
+The loop's own thread has already halted the node. The executor then answers pending requests,
+deactivates the node, and after a pause restarts it through its lifecycle: cleanup, configure,
+activate. Parameters set by clients are restored in between. After :data:`RESTARTS` restarts within
+:data:`WINDOW` the node stays inactive until a client activates it. Other nodes of the process
+continue meanwhile.
 """
 
 from __future__ import annotations
@@ -20,19 +20,18 @@ from rclpy._rclpy_pybind11 import InvalidHandle
 from rclpy.parameter import Parameter
 
 from motion_nodes.ros.concurrency.executor_queue import ExecutorJobs
+from motion_nodes.ros.diagnostics import Report
 
 RESTARTS = 3
-"""Restarts within :data:`WINDOW` after which a node stays inactive."""
+"""Max number of restarts within :data:`WINDOW`."""
 WINDOW = 60.0
-"""[s] Restarts longer ago than this no longer count."""
+"""[s] Time after which a restart no longer counts."""
 PAUSES = (0.5, 1.0, 2.0)
-"""[s] Before the first, second and third of these restarts."""
-ANSWERS = 0.1
-"""[s] Between the last answers of a node's endpoints and their end."""
+"""[s] Pauses before the first, second and third restart."""
 
 
 class Restartable(Protocol):
-    """What :class:`FaultRecovery` needs of a node."""
+    """The part of a node that :class:`FaultRecovery` uses."""
 
     failure: str | None
     """Why the last transition failed."""
@@ -52,7 +51,7 @@ class Restartable(Protocol):
 
     def set_parameters_atomically(self, parameters: list[Parameter]) -> Any: ...  # noqa: D102
 
-    def tell_fault(self, text: str) -> None: ...  # noqa: D102
+    def report_fault(self, text: str) -> None: ...  # noqa: D102
 
     def trigger_deactivate(self) -> Any: ...  # noqa: D102
 
@@ -69,35 +68,49 @@ class FaultRecovery:
     """Restarts one node after faults."""
 
     def __init__(self, node: Restartable, jobs: ExecutorJobs) -> None:
-        """Watch over ``node``; ``jobs`` are run by the executor that serves it."""
+        """Create the recovery of a node.
+
+        Args:
+            node: the node.
+            jobs: queue of the executor that spins the node.
+        """
         self._node = node
         self._jobs = jobs
         self._restarts: deque[float] = deque()
         self._timer: threading.Timer | None = None
         self.text = ""
-        """The fault, and what is done about it; nothing while the node works."""
+        """The fault and the next restart, as text; empty while the node works."""
         self.last = ""
         """The newest fault, kept after a restart."""
         self.count = 0
-        """Faults since the node was made."""
+        """Number of faults since the node was created."""
 
     @property
     def pending(self) -> bool:
-        """Whether a fault is being dealt with."""
+        """Whether a restart is scheduled."""
         return self._timer is not None
 
+    def diagnose(self, report: Report) -> bool:
+        """Add the state of recovery to a report; return whether the node is in a fault."""
+        if self.text:
+            report.note("ERROR", self.text)
+        if self.count:
+            report.value("faults", self.count)
+            report.value("last fault", self.last)
+        return bool(self.text)
+
     def begin(self, fault: str) -> None:
-        """Deal with a fault; any thread may call this, and what raised does nothing any more."""
+        """Start the recovery from a fault; thread-safe. The node must be halted already."""
         self.count += 1
         self.text = self.last = fault
         self._jobs.ask(lambda: self._stand_down(fault))
 
     def settle(self) -> None:
-        """Forget the fault: the node was activated."""
+        """Clear the fault: the node was activated."""
         self.text = ""
 
     def end(self) -> None:
-        """Restart nothing any more."""
+        """Cancel a scheduled restart."""
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
@@ -110,32 +123,32 @@ class FaultRecovery:
             return
         if node.state_label == "active":
             node.trigger_deactivate()
-        # Whatever the node itself did not end.
+        # Goals that the node's own callbacks did not end.
         node.abort_goals(fault)
-        self._plan_restart(fault)
+        self._schedule_restart(fault)
 
-    def _plan_restart(self, fault: str) -> None:
+    def _schedule_restart(self, fault: str) -> None:
         now = time.monotonic()
         while self._restarts and now - self._restarts[0] > WINDOW:
             self._restarts.popleft()
         done = len(self._restarts)
         if done >= RESTARTS:
             self.text = (
-                f"{fault}; stays inactive after {done} restarts within {WINDOW:g} s: look at the "
+                f"{fault}; stays inactive after {done} restarts within {WINDOW:g} s: check the "
                 "log, then cleanup, configure and activate it, or restart the process"
             )
             self._node.get_logger().fatal(self.text)
-            self._node.tell_fault(self.text)
+            self._node.report_fault(self.text)
             return
         pause = PAUSES[min(done, len(PAUSES) - 1)]
         self.text = f"{fault}; restart {done + 1} of {RESTARTS} in {pause:g} s"
         self._node.get_logger().error(self.text)
-        self._node.tell_fault(self.text)
+        self._node.report_fault(self.text)
         self._after(pause, lambda: self._restart(fault))
 
     def _after(self, seconds: float, job: Any) -> None:
         def ask() -> None:
-            # The node may have gone meanwhile.
+            # The node may have been destroyed meanwhile.
             with contextlib.suppress(InvalidHandle):
                 self._jobs.ask(job)
 
@@ -146,12 +159,12 @@ class FaultRecovery:
     def _restart(self, fault: str) -> None:
         node, self._timer = self._node, None
         if node.leaving or node.active or node.state_label not in ("inactive", "unconfigured"):
-            # A client has taken over.
+            # A client has changed the state.
             return
         self._restarts.append(time.monotonic())
         failed = self._transitions()
         if failed is not None:
-            self._plan_restart(f"restart failed: {failed}; before: {fault}")
+            self._schedule_restart(f"restart failed: {failed}; before: {fault}")
             return
         node.get_logger().warning(
             f"active again after a fault ({len(self._restarts)} of {RESTARTS} restarts within "
@@ -159,7 +172,7 @@ class FaultRecovery:
         )
 
     def _transitions(self) -> str | None:
-        """Return why the node could not be restarted, None when it is active."""
+        """Restart the node; return why that failed, or None."""
         node = self._node
         changed = node.changed_parameters() if node.state_label == "inactive" else []
         if node.state_label == "inactive":
@@ -172,6 +185,6 @@ class FaultRecovery:
         if changed:
             result = node.set_parameters_atomically(changed)
             if not result.successful:
-                node.get_logger().warning(f"parameters are as at the start: {result.reason}")
+                node.get_logger().warning(f"parameters are not restored: {result.reason}")
         node.trigger_activate()
         return node.failure

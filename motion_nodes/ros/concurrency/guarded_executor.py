@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An executor in which an exception of one callback harms nobody else.
+"""An executor that survives exceptions of callbacks.
 
-rclpy's executor raises what a callback raised out of ``spin``. And an exception while a message or
-request is being taken, such as a text that is no UTF-8, leaves the callback group of its entity
-busy for ever: the node's services never answer again.
+rclpy's executor raises the exceptions of callbacks from ``spin``. An exception while a message or
+request is taken, such as for a text that is not UTF-8, leaves its callback group busy for ever:
+the node's services never respond again.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from rclpy.logging import get_logger
 
 
 class GuardedExecutor(SingleThreadedExecutor):
-    """Logs what callbacks raise, in the name of their node, and goes on.
+    """Logs exceptions of callbacks to their node's logger, and continues to spin.
 
-    A MemoryError, and what is no Exception, still ends the spinning.
+    MemoryError, and exceptions that are not an Exception, are still raised.
     """
 
     def _make_handler(
         self, entity: Any, node: Any, take_from_wait_list: Callable[[Any], Any]
     ) -> Any:
-        """Make a handler that does not raise; overrides rclpy's, the same in Jazzy and Kilted."""
+        """Create a handler that does not raise; overrides rclpy's (same in Jazzy and Kilted)."""
 
         def take(taken: Any) -> Any:
             try:
@@ -34,7 +34,7 @@ class GuardedExecutor(SingleThreadedExecutor):
             except (MemoryError, InvalidHandle):
                 raise
             except Exception as error:
-                _report(node, entity, "what came cannot be read", error)
+                _report(node, entity, "a message cannot be read", error)
                 return None
             return None if work is None else guarded(work)
 

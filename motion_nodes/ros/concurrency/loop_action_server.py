@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Action goals that are worked on in a node's loop.
+"""Action servers whose goals are executed by a node's loop.
 
-A goal is begun between two ticks. When its work has ended the loop wakes the executor, which
-answers; while there is work, the executor tells the clients how it goes.
+A goal starts between two cycles. When it has ended, the loop wakes the executor, which sends the
+result; until then the executor publishes feedback.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from motion_nodes.ros.node import MotionNode
 
 
 class LoopGoal(Protocol):
-    """What the loop does for one goal."""
+    """Execution of one goal by the loop."""
 
     @property
     def goal(self) -> ActionGoal:
-        """Whose it is."""
+        """The goal."""
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will be done."""
+        """Whether the execution has ended."""
 
 
 W = TypeVar("W", bound=LoopGoal)
 
 
 class LoopGoals(ABC, Generic[W]):
-    """Serves actions, all with the same kind of work."""
+    """Servers of one or more actions with the same kind of execution."""
 
     def __init__(
         self,
@@ -47,21 +47,21 @@ class LoopGoals(ABC, Generic[W]):
         actions: Iterable[tuple[Any, str]],
         feedback_rate: float | None = None,
     ) -> None:
-        """Offer actions.
+        """Create the action servers.
 
         Args:
-            node: that offers them.
-            actions: type and name of each.
-            feedback_rate: how often feedback goes out [Hz]; None: never.
+            node: the node.
+            actions: type and name of each action.
+            feedback_rate: rate of feedback [Hz]; None for no feedback.
         """
         self._node = node
         self._works: list[W] = []
         self._finishing = False
-        """Whether the executor was asked and has not come to it yet."""
+        """Whether a job that sends results is pending in the executor."""
         self._jobs = ExecutorJobs(node)
         self._timer = None
         if feedback_rate is not None:
-            # By the wall clock: simulated time would wake the executor with each /clock.
+            # In wall time: in simulated time each /clock message would wake the executor.
             steady = Clock(clock_type=ClockType.STEADY_TIME)
             self._timer = node.create_timer(1.0 / feedback_rate, self._send_feedback, clock=steady)
             self._timer.cancel()
@@ -70,33 +70,33 @@ class LoopGoals(ABC, Generic[W]):
             for kind, name in actions
         ]
 
-    # ---- what a server fills in
+    # ---- overridden by servers
 
     @abstractmethod
     def start(self, goal: ActionGoal) -> W | None:
-        """Have the loop begin what a goal asks for; None once it was answered that it cannot."""
+        """Start the execution of a goal; None if it was rejected with a result."""
 
     @abstractmethod
     def stop(self, work: W) -> None:
-        """End work before its time, for its client wants that; called in the loop."""
+        """Cancel an execution; called in the loop."""
 
     @abstractmethod
     def answer(self, work: W) -> None:
-        """Give a goal its result: work has ended, or the servers are being taken down."""
+        """Send the result of a goal: its execution has ended, or the servers are destroyed."""
 
     def feedback(self, work: W) -> Any:
-        """Return how work goes, as the action's message; None for nothing to tell."""
+        """Return a feedback message of an execution; None for none."""
 
-    # ---- what the node calls
+    # ---- called by the node
 
     def look(self) -> None:
-        """Wake the executor when work has ended; called in the loop."""
+        """Wake the executor if an execution has ended; called in the loop."""
         if not self._finishing and any(work.ended for work in self._works):
             self._finishing = True
             self._jobs.ask(self.finish)
 
     def finish(self) -> None:
-        """Answer the goals whose work has ended; in the executor."""
+        """Send the results of executions that have ended; in the executor."""
         self._finishing = False
         for work in list(self._works):
             if work.ended:
@@ -104,7 +104,7 @@ class LoopGoals(ABC, Generic[W]):
         self._jobs.run()
 
     def destroy(self) -> None:
-        """Answer all goals and take the servers down."""
+        """Send the results of all goals, and destroy the servers."""
         for work in list(self._works):
             self._end(work)
         self._jobs.destroy()

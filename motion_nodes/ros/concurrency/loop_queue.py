@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs that one thread wants done between two ticks of another thread's loop."""
+"""Jobs that other threads submit to a loop, which runs them between two cycles."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ T = TypeVar("T")
 
 
 class LoopJobs:
-    """A queue of calls with results; safe between threads."""
+    """Queue of function calls with results; thread-safe."""
 
     def __init__(self) -> None:
-        """Begin empty."""
-        self._waiting: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        """Create an empty queue."""
+        self._pending: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
 
     def ask(self, job: Callable[[], T], timeout: float) -> T:
-        """Have ``job`` done by the loop and return its result, or raise what it raised.
+        """Have a function called by the loop, and wait for its result.
+
+        Args:
+            job: the function; its exceptions are raised here.
+            timeout: max time to wait [s].
 
         Raises:
-            TimeoutError: the loop did not come to it in ``timeout`` [s]; it will not be done later.
+            TimeoutError: the loop did not call it in time; it is discarded.
         """
         future: Future[T] = Future()
-        self._waiting.append((job, future))
+        self._pending.append((job, future))
         try:
             return future.result(timeout)
         except TimeoutError as error:
@@ -34,9 +38,9 @@ class LoopJobs:
             future.cancel()
 
     def run(self) -> None:
-        """Do what waits; called by the loop."""
-        while self._waiting:
-            job, future = self._waiting.popleft()
+        """Run pending jobs; called by the loop."""
+        while self._pending:
+            job, future = self._pending.popleft()
             if not future.set_running_or_notify_cancel():
                 continue
             try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subscriptions that no executor spins: a control loop takes their messages when it wants them.
+"""Subscriptions that a control loop polls instead of an executor spinning them.
 
-A Python executor spends 0.2 to 0.4 ms on each message it dispatches; taking the message directly
-costs some microseconds. Such a subscription sits in a callback group that never lets an executor
-run it, so it may live on a node whose services and parameters an executor spins in another thread.
+A Python executor spends 0.2 to 0.4 ms on each message; taking a message directly costs some
+microseconds. The subscription is in a callback group that no executor runs, so its node's services
+and parameters can be spun in another thread.
 """
 
 from __future__ import annotations
@@ -21,37 +21,42 @@ from motion_nodes.ros.messages.message_bounds import fault_of
 M = TypeVar("M")
 
 MAX_UNREADABLE = 100
-"""Messages in a row that cannot be read, after which the rest waits for the next take."""
+"""Max number of consecutive unreadable messages in one take."""
+
+_Taken = list[tuple[Any, dict[str, int | None]]]
+"""Messages, each with its information from the middleware."""
 
 
 class PolledGroup(CallbackGroup):
-    """A callback group whose entities no executor may run."""
+    """A callback group whose entities no executor runs."""
 
     def can_execute(self, entity: Any) -> bool:
-        """Never: an executor leaves these entities out of its wait set."""
+        """Return False: an executor leaves these entities out of its wait set."""
         return False
 
     def beginning_execution(self, entity: Any) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def ending_execution(self, entity: Any) -> None:
-        """Nothing began, so nothing ends."""
+        """Do nothing."""
 
 
 def take_all(subscription: Any, *, raw: bool = False) -> list[Any]:
-    """Return the messages that wait in a polled subscription, oldest first."""
+    """Return the pending messages of a polled subscription, oldest first."""
     return [message for message, _ in _take(subscription, raw)[0]]
 
 
-def _take(subscription: Any, raw: bool) -> tuple[list[tuple[Any, dict[str, int | None]]], str]:
-    """Return what waits, each message or its bytes with what the middleware tells of it.
+def _take(subscription: Any, raw: bool) -> tuple[_Taken, str]:
+    """Take the pending messages of a subscription, serialized if ``raw``.
 
-    ``take_message`` is rclpy's half-internal call, the same in Jazzy and Kilted; this is the only
-    place that uses it. A message that cannot be converted (a text that is no UTF-8) is left out;
-    second is what was wrong with the last such one, or nothing.
+    ``take_message`` is a semi-private call of rclpy, the same in Jazzy and Kilted, used only here.
+    Messages that cannot be converted (a text that is not UTF-8) are dropped.
+
+    Returns:
+        The messages, and the error of the last dropped one, or an empty text.
     """
-    taken: list[tuple[Any, dict[str, int | None]]] = []
+    taken: _Taken = []
     fault, faults = "", 0
     handle = subscription.handle
     with handle:
@@ -60,7 +65,7 @@ def _take(subscription: Any, raw: bool) -> tuple[list[tuple[Any, dict[str, int |
                 pair = handle.take_message(subscription.msg_type, raw)
             except MemoryError:
                 raise
-            except Exception as error:  # rclpy raises what its converters make of it
+            except Exception as error:  # rclpy's converters raise various types
                 fault, faults = f"it cannot be read ({type(error).__name__}: {error})", faults + 1
                 continue
             if pair is None:
@@ -70,7 +75,7 @@ def _take(subscription: Any, raw: bool) -> tuple[list[tuple[Any, dict[str, int |
 
 
 class PolledSubscription(Generic[M]):
-    """A topic whose messages the owner's loop takes by itself."""
+    """A subscription whose messages its owner polls."""
 
     def __init__(
         self,
@@ -82,11 +87,16 @@ class PolledSubscription(Generic[M]):
         raw: bool = False,
         lengths: Bound | None = None,
     ) -> None:
-        """Subscribe ``node`` to ``topic``; the depth of ``qos`` bounds what can wait.
+        """Create the subscription.
 
-        With ``raw`` all that is taken are the bytes of messages; most of the cost of a message is
-        to make an object of it. Else messages beyond their bounds are left out with a warning;
-        ``lengths`` is the bound of coordinates where it is not that of the type.
+        Args:
+            node: the node.
+            kind: message type.
+            topic: topic name.
+            qos: quality of service; its depth is the max number of pending messages.
+            raw: whether messages stay serialized, since deserialization is most of the cost;
+                otherwise messages that exceed their bounds are dropped with a warning.
+            lengths: bound of coordinates [m]; None for that of the message type.
         """
         self._node = node
         self._raw = raw
@@ -95,65 +105,59 @@ class PolledSubscription(Generic[M]):
             kind, topic, _never_called, qos, callback_group=PolledGroup()
         )
         self.arrived: float | None = None
-        """``time.monotonic()`` of the last take that brought a message; None before the first."""
+        """Time of the last take with a message on ``time.monotonic()`` [s]; None before it."""
         self.count = 0
-        """How many messages were taken."""
+        """Number of messages taken."""
         self.refused = 0
-        """How many takes met a message that was refused: unreadable, or beyond its bounds."""
+        """Number of takes with a refused message: unreadable, or beyond its bounds."""
         self.sent = 0.0
-        """When the newest message was sent [s], by its publisher's clock."""
+        """Source time stamp of the newest message, by its publisher's clock [s]."""
         self.number: int | None = None
-        """Its publisher's count of messages at the newest; None where the middleware has none."""
+        """Publication sequence number of the newest message; None if not supported."""
 
     @property
     def topic(self) -> str:
-        """The topic's full name."""
+        """Full topic name."""
         return str(self._subscription.topic_name)
 
     @property
     def publishers(self) -> int:
-        """How many publishers the topic has now."""
+        """Current number of publishers of the topic."""
         return int(self._node.count_publishers(self.topic))
 
     def numbered(self) -> list[tuple[M, int | None]]:
-        """Return what waits, oldest first, each with its publisher's count of messages.
-
-        The count is None where the middleware has none.
-        """
+        """Return pending messages, oldest first, each with its publication sequence number."""
         return [(message, info["publication_sequence_number"]) for message, info in self._take()]
 
     def traced(self) -> list[tuple[M, int | None, float]]:
-        """Return what waits, oldest first, each with its publisher's count and clock [s]."""
+        """Return pending messages, oldest first, with sequence number and source time [s]."""
         return [
             (message, info["publication_sequence_number"], (info["source_timestamp"] or 0) * 1e-9)
             for message, info in self._take()
         ]
 
     def timed(self) -> list[tuple[M, int]]:
-        """Return what waits, oldest first, each with the time at which it arrived [ns].
-
-        By these times the messages of several topics can be put in their order.
-        """
+        """Return pending messages, oldest first, each with its time of reception [ns]."""
         return [(message, info["received_timestamp"] or 0) for message, info in self._take()]
 
     def all(self) -> list[M]:
-        """Return what waits, oldest first."""
+        """Return pending messages, oldest first."""
         return [message for message, _ in self._take()]
 
     def newest(self) -> M | None:
-        """Return the newest message and drop the older ones; None when nothing came."""
+        """Return the newest pending message and drop older ones; None if there is none."""
         taken = self._take()
         return taken[-1][0] if taken else None
 
     def drop(self) -> int:
-        """Throw away what waits, as if it had not come; return how many messages that was."""
+        """Drop pending messages without counting them; return their number."""
         return len(take_all(self._subscription, raw=True))
 
     def age(self) -> float:
-        """Seconds of wall time since the last message; infinite before the first."""
+        """Return the wall time since the last message [s]; infinite before the first."""
         return float("inf") if self.arrived is None else time.monotonic() - self.arrived
 
-    def _take(self) -> list[tuple[M, dict[str, int | None]]]:
+    def _take(self) -> _Taken:
         taken, fault = _take(self._subscription, self._raw)
         if not self._raw:
             taken, fault = self._within_bounds(taken, fault)
@@ -166,9 +170,7 @@ class PolledSubscription(Generic[M]):
             self.sent = (taken[-1][1]["source_timestamp"] or 0) * 1e-9
         return taken
 
-    def _within_bounds(
-        self, taken: list[tuple[M, dict[str, int | None]]], fault: str
-    ) -> tuple[list[tuple[M, dict[str, int | None]]], str]:
+    def _within_bounds(self, taken: _Taken, fault: str) -> tuple[_Taken, str]:
         kept = []
         for pair in taken:
             found = fault_of(pair[0], self._lengths)
@@ -187,7 +189,7 @@ class PolledSubscription(Generic[M]):
             self._node.get_logger().warning(text)
 
     def destroy(self) -> None:
-        """Unsubscribe."""
+        """Destroy the subscription."""
         self._node.destroy_subscription(self._subscription)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A loop with absolute deadlines in a thread of its own: the fast part of a control node."""
+"""A loop with absolute deadlines in its own thread: the fast part of a control node."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 WAKE_EARLY = 0.05
-"""[s] Longer sleeps can be ended by a stop; the last stretch before a deadline is slept exactly."""
+"""[s] A stop can interrupt the sleep until this long before a deadline."""
 
 
 @dataclass(frozen=True)
 class LoopStatistics:
-    """What a loop did since the last look."""
+    """Statistics of a loop since the last report."""
 
     rate: float
     """Achieved rate [Hz]."""
     late: int
-    """Periods without a tick of their own: the one before took too long, or began too late."""
+    """Number of missed periods: the previous cycle took too long or started late."""
     worst_lateness: float
-    """Largest delay behind a deadline [s]: a tick began so late, or kept the next one waiting."""
+    """Max delay of a cycle after its deadline, or overrun beyond the next one [s]."""
     busy: float
-    """Share of time spent inside ticks, 0..1."""
+    """Ratio of time spent in cycles, 0..1."""
 
 
 class RateLoop:
     """Calls ``tick`` at a fixed rate until stopped.
 
-    Ticks that were missed are not repeated: the deadlines move on by whole periods, and the missed
-    ones are counted. What has to be done once for each deadline, the tick that comes late does
-    (:class:`~motion_nodes.ros.ros_time.StepClock`). An exception in ``tick`` ends the loop and
-    goes to ``on_crash``, for a control loop that fails must be seen, not repeated.
+    Missed cycles are counted and not repeated; the next deadline is a multiple of the period later.
+    Work to be done once per deadline is made up for by the late cycle
+    (:class:`~motion_nodes.ros.ros_time.StepClock`). An exception in ``tick`` ends the loop and is
+    passed to ``on_crash``.
     """
 
     def __init__(
@@ -42,7 +42,17 @@ class RateLoop:
         on_crash: Callable[[BaseException], None],
         name: str = "loop",
     ) -> None:
-        """Prepare a loop of ``rate`` [Hz]; :meth:`start` begins it."""
+        """Create a loop; :meth:`start` starts it.
+
+        Args:
+            rate: nominal rate [Hz].
+            tick: called in each cycle.
+            on_crash: called with an exception of ``tick``, in the loop's thread.
+            name: name of the thread.
+
+        Raises:
+            ValueError: a rate outside (0, 10000] Hz.
+        """
         if not 0.0 < rate <= 10_000.0:
             raise ValueError(f"rate of {name} is {rate} Hz; allowed: above 0 and up to 10000")
         self.period = 1.0 / rate
@@ -53,15 +63,19 @@ class RateLoop:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._lock = threading.Lock()
         self.deadline = time.monotonic()
-        """When the tick under way should have begun [s of ``time.monotonic()``]."""
+        """Deadline of the current cycle on ``time.monotonic()`` [s]."""
         self._clear(self.deadline)
 
     def start(self) -> None:
-        """Begin ticking."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, timeout: float = 2.0) -> bool:
-        """Stop, and wait until the tick under way has ended; True when it has."""
+        """Stop the loop and wait for its current cycle; return whether that has ended.
+
+        Args:
+            timeout: max time to wait [s].
+        """
         self._stop.set()
         if self._thread is threading.current_thread() or not self._thread.is_alive():
             return True
@@ -69,16 +83,16 @@ class RateLoop:
         return not self._thread.is_alive()
 
     def at_end(self, action: Callable[[], None]) -> None:
-        """Have ``action`` called by the loop's thread when that ends, for a tick that hangs now."""
+        """Have ``action`` called by the loop's thread when a hanging cycle returns."""
         self._at_end = action
 
     @property
     def inside(self) -> bool:
-        """True when called from within a tick."""
+        """True if called from within a cycle."""
         return self._thread is threading.current_thread()
 
     def statistics(self) -> LoopStatistics:
-        """Return the figures since the last call."""
+        """Return the statistics since the last call."""
         now = time.monotonic()
         with self._lock:
             elapsed = max(now - self._since, 1e-9)
@@ -119,7 +133,7 @@ class RateLoop:
             deadline += missed * self.period
 
     def _sleep_until(self, deadline: float) -> bool:
-        """Sleep; True when the loop was stopped meanwhile."""
+        """Sleep until a deadline; return whether the loop was stopped meanwhile."""
         left = deadline - time.monotonic()
         if left > 2.0 * WAKE_EARLY and self._stop.wait(left - WAKE_EARLY):
             return True

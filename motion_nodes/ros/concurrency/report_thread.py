@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls now and then, such as reports, in one thread for all nodes of a process.
+"""Periodic calls, such as reports, in one thread for all nodes of a process.
 
-A Python executor looks through all services of all its nodes each time that it wakes, some
-milliseconds of work: what only has to happen regularly need not wake it.
+A Python executor polls all services of all its nodes each time it wakes, which takes some
+milliseconds; periodic calls in a separate thread do not wake it.
 """
 
 from __future__ import annotations
@@ -15,29 +15,34 @@ from collections.abc import Callable
 
 
 class RegularCall:
-    """One method that is called regularly until :meth:`end`; it must not raise.
+    """Periodic calls of one method until :meth:`end`; it must not raise.
 
-    Its object is not kept alive by this; the calls end with it.
+    The method's object is referenced weakly; the calls end with it.
     """
 
     def __init__(self, method: Callable[[], None], period: float) -> None:
-        """Begin one ``period`` [s] from now."""
+        """Schedule the first call one period from now.
+
+        Args:
+            method: bound method to call.
+            period: period of the calls [s].
+        """
         self.period = period
         self.due = time.monotonic() + period
-        """When it is called next, by ``time.monotonic()`` [s]."""
+        """Time of the next call on ``time.monotonic()`` [s]."""
         self._method = weakref.WeakMethod(method)
         self._busy = threading.RLock()
         self._ended = False
         _THREAD.add(self)
 
     def end(self) -> None:
-        """Call it no more; a call under way in another thread has ended when this returns."""
+        """End the calls; waits for a call under way in another thread."""
         _THREAD.remove(self)
         with self._busy:
             self._ended = True
 
     def run(self) -> None:
-        """Call it now, unless it has ended."""
+        """Call the method now, unless ended."""
         with self._busy:
             method = None if self._ended else self._method()
             if method is not None:
@@ -47,7 +52,7 @@ class RegularCall:
 
 
 class _CallingThread:
-    """Makes calls when they are due; there is a thread while there are calls."""
+    """Makes calls when they are due; the thread exists while there are calls."""
 
     def __init__(self) -> None:
         self._calls: set[RegularCall] = set()
@@ -72,17 +77,17 @@ class _CallingThread:
             try:
                 call.run()
             except Exception:
-                # One report that fails must not end those of all nodes of the process.
+                # A failed report must not end those of other nodes.
                 traceback.print_exc()
 
     def _next(self) -> RegularCall | None:
-        """Wait for the next that is due; None when there are no more."""
+        """Wait for the next call that is due; None if there are no more."""
         with self._changed:
             while self._calls:
                 call = min(self._calls, key=lambda each: each.due)
                 now = time.monotonic()
                 if call.due <= now:
-                    # One that came late is not made up for.
+                    # Missed calls are not repeated.
                     call.due = max(call.due + call.period, now)
                     return call
                 self._changed.wait(call.due - now)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that threads of their own answer, past the executor.
+"""Services answered by a pool of threads instead of the executor.
 
-An executor answers one request after another, each 0.3 ms later than it came, and a request that
-takes long holds up everything else that the executor serves. Here a few threads take turns: one
-waits for requests, takes the first, hands the waiting over to the next thread and answers. So a
-short request goes round in little more than the transport takes, and long ones run side by side
-where their kernels release the GIL.
+An executor answers requests one after another, 0.3 ms after they arrive, and a long request blocks
+everything else that it serves. Here a pool of threads follows the leader/followers pattern: the
+leader waits for a request, takes it, promotes the next thread and answers. A short request then
+takes little more than the transport, and long ones run in parallel where kernels release the GIL.
 """
 
 from __future__ import annotations
@@ -24,14 +23,19 @@ from motion_nodes.ros.messages.failure_responses import fill_failure
 from motion_nodes.ros.messages.message_bounds import fault_of
 
 Handler = Callable[[Any, Any], Any]
-"""Takes a request and a fresh response, returns the response."""
+"""Returns the response to a request, given the request and an empty response."""
 
 
 class ServiceThreads:
-    """Some services of a node and the threads that answer them."""
+    """Services of a node with the threads that answer them."""
 
     def __init__(self, node: Node, threads: int = 2) -> None:
-        """Prepare for ``threads`` requests at a time; :meth:`serve`, then :meth:`start`."""
+        """Create the threads; add services by :meth:`serve`, then :meth:`start`.
+
+        Args:
+            node: the node.
+            threads: max number of requests answered in parallel.
+        """
         self._node = node
         self._services: list[tuple[Any, Handler]] = []
         self._wake = GuardCondition(node.context.handle)
@@ -43,10 +47,16 @@ class ServiceThreads:
         ]
 
     def serve(self, kind: Any, name: str, handler: Handler, profile: QoSProfile) -> None:
-        """Offer a service.
+        """Create a service.
 
-        A request beyond its bounds, and a handler that raises, are answered with a failure as far
-        as the type has words for it. Handlers run in several threads at once.
+        A request that exceeds its bounds, or whose handler raises, gets a failure response, as far
+        as the service type has fields for it.
+
+        Args:
+            kind: service type.
+            name: service name.
+            handler: see :data:`Handler`; must be thread-safe.
+            profile: quality of service.
         """
         service = self._node.create_service(
             kind, name, handler, qos_profile=profile, callback_group=PolledGroup()
@@ -54,12 +64,12 @@ class ServiceThreads:
         self._services.append((service, handler))
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start the threads."""
         for thread in self._threads:
             thread.start()
 
     def destroy(self) -> None:
-        """Finish the requests under way, and take the services down."""
+        """Finish the requests under way, and destroy the services."""
         self._stopping = True
         self._wake.trigger_guard_condition()
         for thread in self._threads:
@@ -78,11 +88,11 @@ class ServiceThreads:
                     self._answer(*taken)
             except Exception:
                 self._node.get_logger().error(f"a request failed:\n{traceback.format_exc()}")
-        # The next in line shall see it too.
+        # Wake the next thread, so that it ends too.
         self._wake.trigger_guard_condition()
 
     def _next(self) -> tuple[Any, Handler, Any, Any] | None:
-        """Wait for a request and take it; None when woken for something else."""
+        """Wait for a request and take it; None if woken for another reason."""
         try:
             self._wait()
             for service, handler in self._services:
@@ -90,22 +100,22 @@ class ServiceThreads:
                 if header is not None:
                     return service, handler, request, header
         except (InvalidHandle, RCLError) as error:
-            # The context is being shut down under us.
-            self._node.get_logger().debug(f"requests end: {error}")
+            # The context was shut down.
+            self._node.get_logger().debug(f"service threads end: {error}")
             self._stopping = True
         return None
 
     def _take(self, service: Any) -> tuple[Any, Any]:
-        """Return a request and its header; None for both where none can be read."""
+        """Take a request and its header; None for both if none can be read."""
         with service.handle:
             try:
                 request, header = service.handle.service_take_request(service.srv_type.Request)
                 return request, header
             except (InvalidHandle, RCLError, MemoryError):
                 raise
-            except Exception as error:  # rclpy raises what its converters make of it
+            except Exception as error:  # rclpy's converters raise various types
                 self._node.get_logger().error(
-                    f"a request of {service.srv_name} cannot be read and has no answer: {error!r}"
+                    f"a request of {service.srv_name} cannot be read or answered: {error!r}"
                 )
                 return None, None
 
@@ -115,7 +125,7 @@ class ServiceThreads:
         for service, _ in self._services:
             waiting.add_service(service.handle)
         waiting.add_guard_condition(self._wake)
-        # Looking up now and then costs nothing, and ends with a context that just vanished.
+        # The timeout ends the wait if the context vanished.
         waiting.wait(500_000_000)
 
     def _answer(self, service: Any, handler: Handler, request: Any, header: Any) -> None:
@@ -139,5 +149,5 @@ class ServiceThreads:
             with service.handle:
                 service.send_response(response, header)
         except (InvalidHandle, RCLError) as error:
-            # The client has gone, or the node goes: nobody waits any more.
-            self._node.get_logger().debug(f"an answer of {service.srv_name} was lost: {error}")
+            # The client or the node was destroyed.
+            self._node.get_logger().debug(f"a response of {service.srv_name} was lost: {error}")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Action servers whose goals are worked on by other threads than the executor's.
+"""Action servers whose goals are executed outside the executor.
 
-The executor accepts a goal, hands it over and is free; whoever works on it, a node's loop or a
-thread, reports feedback and, in the end, the result. A goal that cannot be carried out is accepted
-and aborted, for only a result can say why.
+The executor accepts a goal and passes it on; a node's loop or a thread executes it, and reports
+feedback and the result. A goal that cannot be executed is accepted and aborted, since only a result
+can contain the reason.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from motion_nodes.ros.messages.message_bounds import fault_of
 from motion_nodes.ros.node import MotionNode
 
 RESULT_TIMEOUT = 10
-"""[s] How long a result waits for its client; rclpy's 15 minutes would keep every trajectory."""
+"""[s] How long results are kept; rclpy's default of 15 minutes would keep every trajectory."""
 
 
 class ActionOutcome(enum.Enum):
-    """How a goal ended, as its client sees it."""
+    """Final status of a goal."""
 
     SUCCEEDED = "succeeded"
     CANCELED = "canceled"
@@ -36,33 +36,33 @@ class ActionOutcome(enum.Enum):
 
 
 class ActionGoal:
-    """One accepted goal; may be used from any thread."""
+    """One accepted goal; thread-safe."""
 
     def __init__(self, server: GoalServer, handle: Any) -> None:
         self._server = server
         self._handle = handle
         self._ended = threading.Event()
         self.request = handle.request
-        """What the client wants."""
+        """The goal message."""
         self.result = server.kind.Result()
-        """To be filled in by whoever works on the goal."""
+        """Result message, to be filled in by the execution."""
         self.feedback_type = server.kind.Feedback
         self.action_name = server.kind.__name__
         self.label = bytes(handle.goal_id.uuid).hex()[:8]
-        """Short name of the goal, for logs."""
+        """Short id of the goal, for logs."""
 
     @property
     def ended(self) -> bool:
-        """Whether it has its result."""
+        """Whether the result is set."""
         return self._ended.is_set()
 
     def feedback(self, message: Any) -> None:
-        """Tell the client how it goes; nothing is said after the end."""
+        """Publish feedback; ignored after the result."""
         if not self.ended:
             self._server.jobs.ask(lambda: self._server.send_feedback(self, message))
 
     def finish(self, outcome: ActionOutcome, result: Any) -> None:
-        """Give the result; only the first one counts."""
+        """Send the result; only the first call has an effect."""
         if not self._ended.is_set():
             self._ended.set()
             self._server.jobs.ask(lambda: self._server.answer(self, outcome, result))
@@ -80,16 +80,16 @@ class GoalServer:
         begin: Callable[[ActionGoal], None],
         cancel: Callable[[ActionGoal], bool],
     ) -> None:
-        """Offer an action.
+        """Create the action server.
 
         Args:
-            node: that offers it; goals are rejected while it is not active.
-            jobs: of the node.
-            kind: type of the action.
-            name: of the action.
-            begin: takes over an accepted goal; must not wait.
-            cancel: called once a goal is to end before its time, returns whether it will; must not
-                wait long. The goal still needs its result.
+            node: the node; goals are rejected while it is inactive.
+            jobs: queue of the node's executor.
+            kind: action type.
+            name: action name.
+            begin: starts the execution of an accepted goal; must not block.
+            cancel: requests cancellation of a goal, returns whether it is accepted; must not block
+                for long. The goal still needs a result.
         """
         self.jobs = jobs
         self.kind = kind
@@ -98,13 +98,13 @@ class GoalServer:
         self._cancel = cancel
         self._goals: dict[bytes, tuple[ActionGoal, Any, Future]] = {}
         self._results: dict[bytes, Future] = {}
-        self._seen_by_server = GoalNode(node)
+        self._clocked_node = GoalNode(node)
         self._server = ActionServer(
-            self._seen_by_server,
+            self._clocked_node,
             kind,
             name,
             execute_callback=self._execute,
-            goal_callback=self._judge,
+            goal_callback=self._on_goal,
             handle_accepted_callback=self._accept,
             cancel_callback=self._on_cancel,
             result_timeout=RESULT_TIMEOUT,
@@ -121,7 +121,7 @@ class GoalServer:
         return [goal for goal, _, _ in list(self._goals.values()) if not goal.ended]
 
     def destroy(self) -> None:
-        """Take the server down; whoever works on goals has finished them before."""
+        """Destroy the server; all goals must have ended."""
         if self in self._node.goal_servers:
             self._node.goal_servers.remove(self)
         self._server.destroy()
@@ -129,16 +129,20 @@ class GoalServer:
     # ---- in the executor
 
     def abort_all(self, text: str) -> None:
-        """Abort the goals that have no result yet; whoever works on them is not asked."""
+        """Abort all goals without a result, regardless of their execution.
+
+        Args:
+            text: the reason.
+        """
         for goal in self.goals:
             goal.finish(ActionOutcome.ABORTED, fill_failure(goal.result, text))
 
     def answer(self, goal: ActionGoal, outcome: ActionOutcome, result: Any) -> None:
         """Send a result."""
-        found = self._goals.pop(_key(goal._handle), None)
-        if found is None:
+        entry = self._goals.pop(_key(goal._handle), None)
+        if entry is None:
             return
-        _, handle, future = found
+        _, handle, future = entry
         if outcome is ActionOutcome.SUCCEEDED:
             handle.succeed()
         elif outcome is ActionOutcome.CANCELED and handle.is_cancel_requested:
@@ -148,14 +152,14 @@ class GoalServer:
         future.set_result(result)
 
     def send_feedback(self, goal: ActionGoal, message: Any) -> None:
-        """Send feedback."""
+        """Publish feedback."""
         if _key(goal._handle) in self._goals and goal._handle.is_active:
             goal._handle.publish_feedback(message)
 
-    def _judge(self, _request: Any) -> GoalResponse:
+    def _on_goal(self, _request: Any) -> GoalResponse:
         if self._node.active:
-            # By which the goal is stamped now.
-            self._seen_by_server.set_clock()
+            # rclpy stamps the accepted goal with this clock.
+            self._clocked_node.set_clock()
             return GoalResponse.ACCEPT
         self._node.warn("inactive", f"goal of {self._name} rejected: the node is not active")
         return GoalResponse.REJECT
@@ -180,9 +184,9 @@ class GoalServer:
             goal.finish(ActionOutcome.ABORTED, fill_failure(self.kind.Result(), text))
 
     def _on_cancel(self, handle: Any) -> CancelResponse:
-        found = self._goals.get(_key(handle))
-        # What the end leads to waits until rclpy has marked the goal as being cancelled.
-        if found is None or found[0].ended or not self._cancel(found[0]):
+        entry = self._goals.get(_key(handle))
+        # The result is queued, so rclpy marks the goal as canceling first.
+        if entry is None or entry[0].ended or not self._cancel(entry[0]):
             return CancelResponse.REJECT
         return CancelResponse.ACCEPT
 

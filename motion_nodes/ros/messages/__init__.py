@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages to numbers of the core, and back."""
+"""Conversion between messages and the core's types."""

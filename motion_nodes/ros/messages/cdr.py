@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serialized messages, read field by field without building message objects.
+"""Reader of serialized messages, field by field, without deserialization.
 
-rclpy takes 35 us to build a JointState of nine joints and 150 us for a controller's state, for all
-fields and each element on its own. A loop that needs two arrays of them reads these in place.
+rclpy takes 35 us to deserialize a JointState of nine joints and 150 us for a controller's state,
+since it converts each element. A loop that uses two of the arrays reads them in place.
 
-Source: OMG DDS-XTypes 1.3, 7.4 (plain CDR, version 1): four bytes of header, then the fields in
-their order, each aligned to its own size, counted from the end of the header.
+Source: OMG DDS-XTypes 1.3, 7.4 (plain CDR, version 1): a header of four bytes, then the fields in
+order, each aligned to its size, relative to the end of the header.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from motion_nodes.model.bounds import NAMES
 Array = NDArray[np.float64]
 
 LITTLE_ENDIAN = b"\x00\x01"
-"""First bytes of plain CDR of this kind, which nearly all computers send."""
+"""First bytes of little-endian plain CDR."""
 HEADER = 4
-"""[bytes] The second half of the header holds options that do not matter here."""
-MOST_ITEMS = NAMES
-"""Longer sequences are refused before anything is made of them."""
+"""Size of the header [bytes]; its second half holds options, which are ignored."""
+MAX_ITEMS = NAMES
+"""Max length of a sequence."""
 
 _UINT32 = struct.Struct("<I")
 _STAMP = struct.Struct("<iI")
@@ -35,39 +35,39 @@ _NONE: Array = np.empty(0)
 
 
 class InvalidMessage(MotionError):
-    """Bytes that are no message of their type."""
+    """A serialized message that cannot be read as its type."""
 
 
 class CdrReader:
-    """Goes through a message from its beginning; each call reads the next field."""
+    """Sequential reader of a message; each call reads the next field."""
 
     def __init__(self, data: bytes) -> None:
-        """Begin; the message must start with a header of little-endian plain CDR."""
+        """Start at the first field of a message in little-endian plain CDR."""
         self.data = data
         self._at = HEADER
 
     def stamp_ns(self) -> int:
-        """Read a time [ns]."""
+        """Read a time stamp [ns]."""
         seconds, nanoseconds = _STAMP.unpack_from(self.data, self._at)
         self._at += _STAMP.size
         return int(seconds) * 1_000_000_000 + int(nanoseconds)
 
     def skip_string(self) -> None:
-        """Pass over a text."""
+        """Skip a string."""
         length = self._count()
         self._at += length
 
     def text(self) -> str:
-        """Read a text."""
+        """Read a string."""
         length = self._count()
         start, self._at = self._at, self._at + length
         return self.data[start : start + length - 1].decode() if length else ""
 
     def texts(self, known: bytes = b"") -> bytes:
-        """Pass over a sequence of texts and return its bytes; :func:`texts_in` decodes them.
+        """Skip a sequence of strings and return its bytes, for :func:`texts_in`.
 
         Args:
-            known: what was here in the message before; most often it is here again.
+            known: the bytes in the previous message; if equal, they are skipped at once.
         """
         start = self._at = (self._at + 3) & ~3
         if known and self.data.startswith(known, start):
@@ -78,7 +78,7 @@ class CdrReader:
         return self.data[start : self._at]
 
     def doubles(self) -> Array:
-        """Read a sequence of float64, shape (n,): read-only, in the message's memory."""
+        """Read a sequence of float64 as a read-only view of the message, shape (n,)."""
         count = self._count()
         if not count:
             return _NONE
@@ -87,14 +87,17 @@ class CdrReader:
         return np.frombuffer(self.data, np.float64, count, start)
 
     def count(self, most: int) -> int:
-        """Read the number of entries of a sequence.
+        """Read the length of a sequence.
+
+        Args:
+            most: max length.
 
         Raises:
-            InvalidMessage: there are more than ``most``.
+            InvalidMessage: the sequence is longer.
         """
         return self._count(most)
 
-    def _count(self, most: int = MOST_ITEMS) -> int:
+    def _count(self, most: int = MAX_ITEMS) -> int:
         at = (self._at + 3) & ~3
         (count,) = _UINT32.unpack_from(self.data, at)
         if count > most:
@@ -104,23 +107,29 @@ class CdrReader:
 
 
 def texts_in(block: bytes) -> list[str]:
-    """Return the texts of a sequence that :meth:`CdrReader.texts` passed over.
+    """Decode the bytes of a sequence of strings, from :meth:`CdrReader.texts`.
 
     Raises:
-        UnicodeDecodeError: bytes that are no UTF-8.
+        UnicodeDecodeError: a string is not UTF-8.
     """
-    # Sequences begin at a multiple of four, so they can be read as if they were a message.
+    # Sequences are aligned to four bytes, so they can be read like a message.
     reader = CdrReader(b"\x00" * HEADER + block)
     return [reader.text() for _ in range(reader._count())]
 
 
 def message_in(data: bytes, kind: type[Any]) -> Any:
-    """Return the message object of any serialized message.
+    """Deserialize a message.
+
+    Args:
+        data: the serialized message.
+        kind: its type.
 
     Raises:
-        InvalidMessage: bytes that are none of that type.
+        InvalidMessage: it is not a message of that type.
     """
     try:
         return deserialize_message(data, kind)
-    except Exception as error:  # rclpy raises what its middleware makes of it
-        raise InvalidMessage(f"a message of {len(data)} bytes is no {kind.__name__}") from error
+    except Exception as error:  # the middleware raises various types
+        raise InvalidMessage(
+            f"a message of {len(data)} bytes cannot be read as {kind.__name__}"
+        ) from error

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Planned paths as MoveIt displays them (moveit_msgs/DisplayTrajectory) as arrays."""
+"""Arrays from displayed paths (moveit_msgs/DisplayTrajectory)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ Array = NDArray[np.float64]
 
 
 def displayed_path(message: Any, joint_names: Sequence[str], q: Array) -> tuple[Array, Array]:
-    """Return when which joints are where.
+    """Return the joint positions of a displayed path over time.
 
     Args:
-        message: a DisplayTrajectory; its trajectories follow each other. Joints that are not the
-            robot's are left out.
-        joint_names: of the robot.
-        q: values of the joints that the message says nothing of [rad or m], shape (n,).
+        message: a DisplayTrajectory, whose trajectories are concatenated; joints of other robots
+            are ignored.
+        joint_names: the robot's joints.
+        q: positions of joints that the message does not contain [rad or m], shape (n,).
 
     Returns:
-        Times from the start [s], shape (m,), and all joints, shape (m, n).
+        Times from the start [s], shape (m,), and positions of all joints, shape (m, n).
 
     Raises:
-        InvalidCommand: there are no points, a point has a wrong number of positions, or numbers are
+        InvalidCommand: there are no points, a point has a wrong number of positions, or a value is
             not finite.
     """
     start = message.trajectory_start.joint_state
@@ -39,14 +39,14 @@ def displayed_path(message: Any, joint_names: Sequence[str], q: Array) -> tuple[
 
 
 def trajectory_path(message: Any, joint_names: Sequence[str], q: Array) -> tuple[Array, Array]:
-    """Return when which joints are where in a JointTrajectory; see :func:`displayed_path`."""
+    """Return the joint positions of a JointTrajectory over time; see :func:`displayed_path`."""
     return _joined([message], joint_names, np.array(q, dtype=np.float64), [])
 
 
 def _joined(
     trajectories: Sequence[Any], joint_names: Sequence[str], row: Array, rows: list[Array]
 ) -> tuple[Array, Array]:
-    """Return times and rows of trajectories that follow each other, after the given rows."""
+    """Return times and rows of concatenated trajectories, after the given rows."""
     index = {name: i for i, name in enumerate(joint_names)}
     times, begin, given = [0.0] * len(rows), 0.0, len(rows)
     for trajectory in trajectories:
@@ -67,5 +67,5 @@ def _joined(
     if len(rows) == given:
         raise InvalidCommand("a displayed path has no points")
     if not np.isfinite(rows).all():
-        raise InvalidCommand("a displayed path holds numbers that are not finite")
+        raise InvalidCommand("a displayed path has positions that are not finite")
     return np.array(times), np.array(rows)

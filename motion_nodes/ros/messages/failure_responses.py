@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers that say no, for services and actions of any type."""
+"""Failure responses of services and actions of any type."""
 
 from __future__ import annotations
 
 from typing import Any
 
 CODES = ("INVALID_GOAL", "INVALID_GOAL_CONSTRAINTS", "UNKNOWN", "FAILURE")
-"""Constants that stand for a failure of an unnamed kind, in types with a whole number as code."""
+"""Constants for a general failure, in types with an integer ``error_code``."""
 _TEXTS = ("message", "error_string", "error_msg", "reason", "error_message")
 
 
 def fill_failure(response: Any, text: str, *, rejected: bool = False) -> Any:
-    """Write into a response or result that there was a failure, as far as its type can tell.
+    """Mark a response or result as a failure, in the fields that its type has.
 
     Args:
-        response: of a service, or result of an action.
-        text: why.
-        rejected: the request was at fault, not the node.
+        response: response of a service, or result of an action.
+        text: the reason.
+        rejected: whether the request was invalid, as opposed to a fault of the node.
 
     Returns:
         The same response.

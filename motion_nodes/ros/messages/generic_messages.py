@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of any type as plain data, and as numbers that have names."""
+"""Messages of any type as plain data, and as named numbers."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 
 
 def plain_message(message: Any) -> Any:
-    """Return a message as dictionaries, lists, text and numbers; what is not finite becomes None.
+    """Return a message as dictionaries, lists, strings and numbers; non-finite numbers as None.
 
     Args:
-        message: of any type, or a value of one of its fields.
+        message: a message of any type, or the value of a field.
     """
     if hasattr(message, "get_fields_and_field_types"):
         fields = message.get_fields_and_field_types()
@@ -32,14 +32,14 @@ def plain_message(message: Any) -> Any:
 
 
 def numbers_of(data: Any, path: str = "") -> Iterator[tuple[str, float]]:
-    """Yield each number in plain data and what it is called.
+    """Yield each number in plain data with its name.
 
-    A block with a list of names beside lists of as many numbers, such as a JointState, has them by
-    name: ``elbow.position``. Truth values are 0 and 1.
+    Where a list of names stands beside lists of the same length, as in a JointState, numbers are
+    named by joint: ``elbow.position``. Booleans are 0 and 1.
 
     Args:
-        data: of :func:`plain_message`.
-        path: of the data in the message.
+        data: plain data, from :func:`plain_message`.
+        path: path of the data in the message.
     """
     if isinstance(data, dict):
         names = _names(data)
@@ -58,7 +58,7 @@ def numbers_of(data: Any, path: str = "") -> Iterator[tuple[str, float]]:
 
 
 def _names(data: dict[str, Any]) -> list[str]:
-    """Return the names that a block's lists of numbers go by, if it has any."""
+    """Return the list of names in a dictionary, empty if there is none."""
     for key in ("name", "joint_names"):
         names = data.get(key)
         if isinstance(names, list) and all(isinstance(name, str) for name in names):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""moveit_msgs/Constraints to the planners' goals.
+"""Planning goals from moveit_msgs/Constraints.
 
-What cannot be understood, or contradicts itself, is refused in words; nothing is left out silently.
+Unsupported or contradictory constraints are rejected with a reason; none is ignored silently.
 """
 
 from __future__ import annotations
@@ -22,15 +22,19 @@ from motion_nodes.ros.messages.pose_constraints import orientation_of, pose_goal
 
 Codes = MoveItErrorCodes
 
-STANDS_STILL = 1e-3
-"""[rad or m] A joint that is not planned for may be so far beyond its constraint."""
+STATE_TOLERANCE = 1e-3
+"""[rad or m] Tolerance of constraints on joints outside the planning group."""
 
 
 def goals_of(alternatives: Sequence[Any], context: GoalContext) -> tuple[Goal, ...]:
-    """Return the goals in ``goal_constraints``, of which any will do.
+    """Return the alternative goals in ``goal_constraints``.
+
+    Args:
+        alternatives: the constraints, of which one must be satisfied.
+        context: robot, group and state of the request.
 
     Raises:
-        RequestRejected: for none, empty or contradictory ones, or a kind that is not understood.
+        RequestRejected: there are none, or they are empty, contradictory or unsupported.
     """
     if not alternatives:
         raise RequestRejected(Codes.INVALID_GOAL_CONSTRAINTS, "no goal: goal_constraints is empty")
@@ -46,11 +50,12 @@ def goals_of(alternatives: Sequence[Any], context: GoalContext) -> tuple[Goal, .
 
 def _goals(constraints: Any, context: GoalContext) -> list[Goal]:
     if constraints.visibility_constraints:
-        raise refused("visibility constraints are not understood")
-    places, turns = constraints.position_constraints, constraints.orientation_constraints
+        raise refused("visibility constraints are not supported")
+    positions, orientations = constraints.position_constraints, constraints.orientation_constraints
     joints = joint_goal(constraints.joint_constraints, context)
-    if places or turns:
-        return [replace(goal, joints=joints) for goal in pose_goals(places, turns, context)]
+    if positions or orientations:
+        goals = pose_goals(positions, orientations, context)
+        return [replace(goal, joints=joints) for goal in goals]
     if joints is None:
         raise refused(
             f"its joints are not those of group '{context.group.name}'"
@@ -64,46 +69,51 @@ def _goals(constraints: Any, context: GoalContext) -> list[Goal]:
 
 
 def joint_goal(constraints: Sequence[Any], context: GoalContext) -> JointGoal | None:
-    """Return the goal in joint constraints; None where they name no joint of the group.
+    """Return the goal of joint constraints; None if they contain no joint of the group.
 
-    Joints of the group that are not named may end anywhere, where they are if that serves.
+    Joints of the group without a constraint are free; their start positions are preferred.
+
+    Args:
+        constraints: list of JointConstraint.
+        context: robot, group and state of the request.
 
     Raises:
-        RequestRejected: for unknown joints, contradictions, or others that would have to move.
+        RequestRejected: unknown joints, contradictory constraints, or a constraint on a joint
+            outside the group that is violated.
     """
     group = context.group
     limits = group.limits
     q = context.start.copy()
-    wide = np.where(np.isfinite(limits.upper - limits.lower), 0.0, math.pi)
-    low = np.where(wide > 0.0, q - wide, limits.lower)
-    high = np.where(wide > 0.0, q + wide, limits.upper)
+    unlimited = ~np.isfinite(limits.upper - limits.lower)
+    low = np.where(unlimited, q - math.pi, limits.lower)
+    high = np.where(unlimited, q + math.pi, limits.upper)
     low, high = np.minimum(low, q), np.maximum(high, q)
     named: set[str] = set()
     for constraint in constraints:
-        least, most = _interval(constraint, context)
+        lower, upper = _interval(constraint, context)
         if constraint.joint_name not in group.joints:
             continue
         i = group.joints.index(constraint.joint_name)
         if constraint.joint_name in named:
-            least, most = max(low[i], least), min(high[i], most)
-            if least > most:
+            lower, upper = max(low[i], lower), min(high[i], upper)
+            if lower > upper:
                 raise refused(f"two constraints of {group.joints[i]} contradict each other")
         named.add(constraint.joint_name)
-        if max(least, limits.lower[i]) <= min(most, limits.upper[i]):
-            least, most = max(least, limits.lower[i]), min(most, limits.upper[i])
-        low[i], high[i] = least, most
-        q[i] = min(max(constraint.position, least), most)
+        if max(lower, limits.lower[i]) <= min(upper, limits.upper[i]):
+            lower, upper = max(lower, limits.lower[i]), min(upper, limits.upper[i])
+        low[i], high[i] = lower, upper
+        q[i] = min(max(constraint.position, lower), upper)
     if not named:
         return None
     return JointGoal(q, below=q - low, above=high - q)
 
 
 def _interval(constraint: Any, context: GoalContext) -> tuple[float, float]:
-    """Return where a constraint allows its joint to be.
+    """Return the interval that a constraint allows [rad or m].
 
     Raises:
-        RequestRejected: for an unknown joint, bad numbers, or a joint of another group that is
-            elsewhere.
+        RequestRejected: an unknown joint, invalid numbers, or a joint outside the group that
+            violates its constraint.
     """
     name, names = constraint.joint_name, context.robot.joint_names
     if name not in names:
@@ -115,53 +125,57 @@ def _interval(constraint: Any, context: GoalContext) -> tuple[float, float]:
             f"the constraint of {name} needs finite numbers and tolerances that are not negative; "
             f"it has position {position}, tolerance_below {below}, tolerance_above {above}"
         )
-    least, most = position - below, position + above
+    lower, upper = position - below, position + above
     if name not in context.group.joints:
         value = context.q[names.index(name)]
-        if not least - STANDS_STILL <= value <= most + STANDS_STILL:
+        if not lower - STATE_TOLERANCE <= value <= upper + STATE_TOLERANCE:
             raise refused(
-                f"{name} is at {value:.4f} and is to be in [{least:.4f}, {most:.4f}], but group "
-                f"'{context.group.name}' does not move it; its joints: "
+                f"{name} is at {value:.4f}, outside its constraint [{lower:.4f}, {upper:.4f}], but "
+                f"group '{context.group.name}' does not move it; its joints: "
                 f"{', '.join(context.group.joints)}"
             )
-    return least, most
+    return lower, upper
 
 
-# ---- constraints along the way
+# ---- path constraints
 
 
 def refuse_constraints_on_the_way(along: Any, context: GoalContext) -> None:
-    """Refuse path constraints, unless they hold whatever the path.
+    """Reject path constraints, unless every path satisfies them.
+
+    Args:
+        along: the ``path_constraints`` of a request.
+        context: robot, group and state of the request.
 
     Raises:
-        RequestRejected: names what cannot be held.
+        RequestRejected: names the unsupported constraint.
     """
     for constraint in along.joint_constraints:
-        least, most = _interval(constraint, context)
+        lower, upper = _interval(constraint, context)
         if constraint.joint_name not in context.group.joints:
             continue
         i = context.group.joints.index(constraint.joint_name)
-        if least <= context.group.limits.lower[i] and most >= context.group.limits.upper[i]:
+        if lower <= context.group.limits.lower[i] and upper >= context.group.limits.upper[i]:
             continue
-        if not least <= context.start[i] <= most:
+        if not lower <= context.start[i] <= upper:
             raise RequestRejected(
                 Codes.START_STATE_VIOLATES_PATH_CONSTRAINTS,
                 f"{constraint.joint_name} starts at {context.start[i]:.4f}, outside its path "
-                f"constraint [{least:.4f}, {most:.4f}]",
+                f"constraint [{lower:.4f}, {upper:.4f}]",
             )
-        raise _cannot_hold(f"of joint {constraint.joint_name}")
+        raise _unsupported(f"of joint {constraint.joint_name}")
     for constraint in along.orientation_constraints:
         _, bounds = orientation_of(constraint, context)
         if not all(map(math.isinf, bounds)):
-            raise _cannot_hold(f"on the orientation of {context.link(constraint.link_name)}")
+            raise _unsupported(f"on the orientation of {context.link(constraint.link_name)}")
     for constraint in along.position_constraints:
-        raise _cannot_hold(f"on the position of {context.link(constraint.link_name)}")
+        raise _unsupported(f"on the position of {context.link(constraint.link_name)}")
     if along.visibility_constraints:
-        raise _cannot_hold("on visibility")
+        raise _unsupported("on visibility")
 
 
-def _cannot_hold(what: str) -> RequestRejected:
+def _unsupported(what: str) -> RequestRejected:
     return refused(
-        f"a path constraint {what} cannot be held by these planners; leave path_constraints empty "
-        "or plan a straight line with compute_cartesian_path"
+        f"a path constraint {what} is not supported by these planners; leave path_constraints "
+        "empty or plan a straight line with compute_cartesian_path"
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the constraints of a planning request are understood with."""
+"""Context in which the constraints of a planning request are interpreted."""
 
 from __future__ import annotations
 
@@ -20,27 +20,30 @@ Codes = MoveItErrorCodes
 
 @dataclass(frozen=True)
 class GoalContext:
-    """What constraints are understood with."""
+    """Robot, planning group and start state of a request."""
 
     robot: Robot
     group: Group
-    """Whose joints are planned for; gives their order."""
+    """Planning group, whose joints give the order of joint goals."""
     q: Array
-    """All joints of the robot at the start, shape (n,)."""
+    """Start positions of all joints of the robot [rad or m], shape (n,)."""
     frames: RobotFrames
     notes: list[str] = field(default_factory=list)
-    """What a client should know; filled."""
+    """Notes for the client, collected while constraints are interpreted."""
 
     @property
     def start(self) -> Array:
-        """The group's joints at the start."""
+        """Start positions of the group's joints [rad or m], shape (k,)."""
         return self.q[self.group.indices]
 
     def link(self, name: str) -> str:
-        """Return a link by name, the group's tip for none.
+        """Return the link of a constraint.
+
+        Args:
+            name: its name, possibly with the robot's frame prefix; empty for the group's tip.
 
         Raises:
-            RequestRejected: there is no such link.
+            RequestRejected: there is no such link, or the group does not move it.
         """
         own = self.frames.name_of(name) if name else self.group.tip
         if own is None:
@@ -57,11 +60,11 @@ class GoalContext:
         if not moved & set(self.group.joints):
             raise RequestRejected(
                 Codes.INVALID_LINK_NAME,
-                f"group '{self.group.name}' does not move link '{own}', so it cannot be asked for",
+                f"group '{self.group.name}' does not move link '{own}'; constrain another link",
             )
         return own
 
 
 def refused(text: str) -> RequestRejected:
-    """Return the refusal of constraints, for the reason given."""
+    """Return the error that rejects constraints, for a reason."""
     return RequestRejected(Codes.INVALID_GOAL_CONSTRAINTS, text)

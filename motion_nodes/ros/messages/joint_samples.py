@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint states as bytes: written into one buffer, read without message objects."""
+"""Serialized joint states: read in place, and written to a preallocated buffer."""
 
 from __future__ import annotations
 
@@ -25,56 +25,57 @@ CHANNELS = ("position", "velocity", "effort")
 
 
 class JointSample(NamedTuple):
-    """Positions and velocities of some joints at a time."""
+    """State of some joints; arrays may be empty, or of another length than the names."""
 
     stamp_ns: int
+    """Time stamp [ns]."""
     names: bytes | tuple[str, ...]
-    """The names, or the part of the message that holds them; equal for equal names."""
+    """Joint names, or their serialized form, which is equal for equal names."""
     position: Array
-    """May be empty, or of another length than the names."""
+    """[rad or m]"""
     velocity: Array
-    """Likewise."""
+    """[rad/s or m/s]"""
     effort: Array = np.empty(0)
-    """Likewise; of JointState alone."""
+    """[N m or N]; of JointState only."""
 
     def joint_names(self) -> tuple[str, ...]:
-        """Return the names.
+        """Return the joint names.
 
         Raises:
-            InvalidMessage: bytes that are no text.
+            InvalidMessage: a name is not UTF-8.
         """
         if isinstance(self.names, tuple):
             return self.names
         try:
             return tuple(texts_in(self.names))
         except UnicodeDecodeError as error:
-            raise InvalidMessage("names of joints are no UTF-8") from error
+            raise InvalidMessage("names of joints are not UTF-8") from error
 
 
 class JointSampleReader:
-    """Reads the messages of one topic, or their bytes.
+    """Reader of the messages of one topic, serialized or not.
 
-    These are JointState, and JointTrajectoryControllerState, of which the reference is read: both
+    Types are JointState, and JointTrajectoryControllerState, of which the reference is read: both
     begin with a header, names, positions and velocities.
     """
 
     def __init__(self) -> None:
-        """Begin without having seen a message."""
+        """Create the reader of a topic."""
         self._names = b""
 
     def read(self, message: Any, kind: type[Any] = JointState) -> JointSample:
-        """Return what a message says.
+        """Read a message.
 
         Args:
-            message: or its bytes.
+            message: the message, or its serialized form.
             kind: its type.
 
         Raises:
-            InvalidMessage: bytes that are no such message.
+            InvalidMessage: it cannot be read as that type.
         """
         if isinstance(message, bytes):
-            small = message.startswith(LITTLE_ENDIAN)
-            sample = self._in_place(message, kind is JointState) if small else None
+            plain = message.startswith(LITTLE_ENDIAN)
+            sample = self._in_place(message, kind is JointState) if plain else None
             if sample is not None:
                 return sample
             message = message_in(message, kind)
@@ -90,7 +91,7 @@ class JointSampleReader:
         return JointSample(at, tuple(names), *channels)
 
     def _in_place(self, data: bytes, efforts: bool) -> JointSample | None:
-        """Return what is said; None where the message is shorter than it says."""
+        """Read a serialized message; None if it is truncated."""
         reader = CdrReader(data)
         try:
             stamp = reader.stamp_ns()
@@ -104,20 +105,23 @@ class JointSampleReader:
 
 
 class JointStateBuffer:
-    """A serialized JointState of fixed joints, whose stamp and numbers are written in place."""
+    """A serialized JointState of fixed joints, whose stamp and values are written in place."""
 
     def __init__(
         self, joints: Sequence[str], channels: Sequence[str] = CHANNELS, sender: str = ""
     ) -> None:
-        """Prepare a message over ``joints``, NaN in those channels; the others are empty.
+        """Create the message, with NaN in its channels.
 
-        ``sender`` is the frame_id, by which a stream of commands names itself.
+        Args:
+            joints: joint names.
+            channels: channels with values; the others are empty.
+            sender: frame_id of the header, by which a stream of commands is identified.
 
         Raises:
-            ValueError: a channel that a JointState has not.
+            ValueError: an unknown channel.
         """
         if not set(channels) <= set(CHANNELS):
-            raise ValueError(f"channels {list(channels)}; there are {', '.join(CHANNELS)}")
+            raise ValueError(f"channels are {list(channels)}; allowed are {', '.join(CHANNELS)}")
         data = bytearray(LITTLE_ENDIAN + b"\x00\x00")
         self._stamp = struct.Struct("<iI")
         data += self._stamp.pack(0, 0)
@@ -142,11 +146,11 @@ class JointStateBuffer:
             view[:] = np.nan
 
     def channel(self, name: str) -> Array:
-        """Return the numbers of a channel, to be written to, shape (n,); empty if it is empty."""
+        """Return a writable view of a channel, shape (n,); empty if the channel is."""
         return self._views.get(name, np.empty(0))
 
     def bytes(self, nanoseconds: int) -> bytes:
-        """Return the message with a time stamp [ns]."""
+        """Return the serialized message with a stamp [ns]."""
         self._stamp.pack_into(self._data, HEADER, *divmod(nanoseconds, 1_000_000_000))
         return bytes(self._data)
 

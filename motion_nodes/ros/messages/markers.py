@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths, search trees and spheres as markers for RViz and Foxglove."""
+"""Markers of paths, search trees and spheres, for RViz and Foxglove."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AXES: tuple[Colour, ...] = ((0.9, 0.1, 0.1, 1.0), (0.1, 0.8, 0.1, 1.0), (0.1, 0.
 
 
 class Markers:
-    """A message under construction; all markers are in one frame and have one stamp."""
+    """A MarkerArray under construction; all markers have the same frame and stamp."""
 
     def __init__(self, frame: str, stamp: Any) -> None:
         self._frame = frame
@@ -35,14 +35,14 @@ class Markers:
         self.message.markers.append(clear)
 
     def line(self, name: str, points: Array, colour: Colour = PATH, width: float = 0.004) -> None:
-        """Add a line through points, shape (m, 3) [m]; ``width`` in metres."""
+        """Add a line strip through points [m], shape (m, 3), of a width [m]."""
         marker = self._add(name, Marker.LINE_STRIP, colour, width)
         marker.points = _points(points)
 
     def dots(
         self, name: str, points: Array, colour: Colour = WAYPOINTS, size: float = 0.01
     ) -> None:
-        """Add a ball of diameter ``size`` [m] at each of some points, shape (m, 3) [m]."""
+        """Add a sphere of diameter ``size`` [m] at each point [m], shape (m, 3)."""
         marker = self._add(name, Marker.SPHERE_LIST, colour, size)
         marker.points = _points(points)
 
@@ -58,17 +58,17 @@ class Markers:
 
         Args:
             name: namespace of the marker.
-            points: place of each node, shape (m, 3) [m].
+            points: positions of the nodes [m], shape (m, 3).
             parents: index of each node's parent, negative for a root.
             colour: red, green, blue, opacity.
-            width: of the lines [m].
+            width: width of the lines [m].
         """
         pairs = [(i, parent) for i, parent in enumerate(parents) if parent >= 0]
         marker = self._add(name, Marker.LINE_LIST, colour, width)
         marker.points = _points(points[np.array(pairs, dtype=np.intp).reshape(-1)])
 
     def spheres(self, name: str, centres: Array, radii: Array, colour: Colour = SPHERES) -> None:
-        """Add spheres: centres of shape (m, 3), radii of shape (m,), both in metres."""
+        """Add spheres with centres [m], shape (m, 3), and radii [m], shape (m,)."""
         for centre, radius in zip(centres.tolist(), radii.tolist(), strict=True):
             marker = self._add(name, Marker.SPHERE, colour, 2.0 * radius)
             marker.scale.y = marker.scale.z = 2.0 * radius
@@ -76,13 +76,13 @@ class Markers:
             position.x, position.y, position.z = centre
 
     def arrow(self, name: str, start: Array, end: Array, colour: Colour) -> None:
-        """Add an arrow from one point to another, shape (3,) each [m]."""
+        """Add an arrow between two points [m], shape (3,) each."""
         marker = self._add(name, Marker.ARROW, colour, 0.01)
         marker.scale.y = 0.02
         marker.points = _points(np.array([start, end]))
 
     def axes(self, name: str, X: Array, length: float) -> None:
-        """Add the axes of a pose, shape (4, 4): x red, y green, z blue; ``length`` in metres."""
+        """Add the axes of a pose, shape (4, 4), of a length [m]: x red, y green, z blue."""
         for axis, colour in enumerate(AXES):
             marker = self._add(name, Marker.LINE_LIST, colour, 0.006)
             marker.points = _points(np.array([X[:3, 3], X[:3, 3] + length * X[:3, axis]]))

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bounds of messages of every type, looked at where messages come in.
+"""Bounds of messages of every type, checked on reception.
 
-Subscriptions, services and actions of the suite's nodes hold every message against its bounds
-before anything else reads it, so no reader can forget to. What is checked of a type is worked out
-once, from its fields: magnitudes of numbers, lengths of lists and texts. NaN and infinities are
-left to the readers, for in some messages they mean something. What is large and read into arrays
-anyway (:data:`READ_ELSEWHERE`) is checked there, by :func:`motion_nodes.model.bounds.check_numbers`
-and with the same bounds.
+Subscriptions, services and actions of the suite's nodes check every message against its bounds
+before any other code reads it. The check of a type is generated once, from its fields: magnitudes
+of numbers, lengths of sequences and strings. NaN and infinity are left to the readers, since they
+are valid in some messages. Large fields that are read as arrays (:data:`READ_ELSEWHERE`) are
+checked there, by :func:`motion_nodes.model.bounds.check_numbers`, against the same bounds.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from motion_nodes.model import bounds
 from motion_nodes.model.bounds import Bound
 
 Check = Callable[[Any, str, Bound], None]
-"""Looks at a value: it, what it is called, and the bound of lengths."""
+"""Checks a value, given its path in the message and the bound of lengths [m]."""
 
 NUMBERS: dict[tuple[str, str], Bound] = {
     ("geometry_msgs/Quaternion", "*"): bounds.QUATERNION,
@@ -44,14 +43,14 @@ NUMBERS: dict[tuple[str, str], Bound] = {
     ("moveit_msgs/PositionIKRequest", "timeout"): bounds.SOLVING_TIME,
     ("control_msgs/SetOdometry_Request", "*"): bounds.EARTH_LENGTH,
     ("std_msgs/Float64MultiArray", "data"): bounds.JOINT_POSITION,
-    # Not used, and what is not known is given as any large number there.
+    # Not used; unknown covariances are often given as large numbers.
     ("geometry_msgs/PoseWithCovariance", "covariance"): Bound(math.inf),
     ("geometry_msgs/TwistWithCovariance", "covariance"): Bound(math.inf),
 }
-"""(type, field) -> bound of its numbers; ``*`` stands for all fields, also of messages in it."""
+"""(type, field) -> bound of its numbers; ``*`` is all fields, including nested messages."""
 
 WHOLE = {("rcl_interfaces/ParameterValue", "type"): 9}
-"""(type, field) -> max of a whole number; rclpy raises on other types of parameters."""
+"""(type, field) -> max of an integer; rclpy raises on unknown types of parameters."""
 
 COUNTS: dict[tuple[str, str], int] = {
     ("sensor_msgs/JointState", "*"): bounds.NAMES,
@@ -66,10 +65,10 @@ COUNTS: dict[tuple[str, str], int] = {
     ("tf2_msgs/TFMessage", "transforms"): bounds.OBJECTS,
     ("moveit_msgs/PlanningSceneWorld", "collision_objects"): bounds.OBJECTS,
 }
-"""(type, field) -> max entries; else :data:`motion_nodes.model.bounds.ITEMS`, names fewer."""
+"""(type, field) -> max length; default :data:`motion_nodes.model.bounds.ITEMS`."""
 
 TEXTS = {"std_msgs/String": bounds.TEXT_LENGTH}
-"""Type -> max characters; else :data:`motion_nodes.model.bounds.NAME_LENGTH`."""
+"""Type -> max characters; default :data:`motion_nodes.model.bounds.NAME_LENGTH`."""
 
 READ_ELSEWHERE = {
     ("sensor_msgs/JointState", "position"),
@@ -78,12 +77,12 @@ READ_ELSEWHERE = {
     ("trajectory_msgs/JointTrajectory", "points"),
     ("shape_msgs/Mesh", "vertices"),
     ("shape_msgs/Mesh", "triangles"),
-    # One of them that is wrong must not take the others with it.
+    # An invalid entry must not invalidate the others.
     ("tf2_msgs/TFMessage", "transforms"),
     ("moveit_msgs/PlanningSceneWorld", "collision_objects"),
     ("moveit_msgs/RobotState", "attached_collision_objects"),
 }
-"""Fields of which only the count is looked at here; their readers look at the rest."""
+"""Fields of which only the length is checked here; their readers check the values."""
 
 EARTH = {
     "nav_msgs/Odometry",
@@ -92,7 +91,7 @@ EARTH = {
     "nav2_msgs/NavigateToPose_Goal",
     "nav2_msgs/FollowPath_Goal",
 }
-"""Types whose coordinates may be those of the Earth."""
+"""Types whose coordinates may be Earth-fixed."""
 
 _LENGTHS = {"geometry_msgs/Point", "geometry_msgs/Point32", "geometry_msgs/Vector3"}
 _FIELD = re.compile(r"^(?:sequence<(?P<item>.+?)(?:, \d+)?>|(?P<array>.+)\[\d+\]|(?P<one>.+))$")
@@ -100,15 +99,15 @@ _WHOLE = re.compile(r"^(u?int\d+|octet|byte|char|boolean|wstring.*)$")
 
 
 def check_bounds(message: Any, what: str = "", lengths: Bound | None = None) -> None:
-    """Refuse a message with a number, a list or a text beyond its bounds.
+    """Check that all numbers, sequences and strings of a message are within bounds.
 
     Args:
-        message: of any type.
+        message: a message of any type.
         what: its name, for errors.
-        lengths: bound of coordinates; None: what suits the type.
+        lengths: bound of coordinates [m]; None for that of the type.
 
     Raises:
-        InvalidCommand: with the field, its value and the allowed range.
+        InvalidCommand: names the field, its value and the allowed range.
     """
     kind = type(message)
     name = _name(kind)
@@ -118,7 +117,7 @@ def check_bounds(message: Any, what: str = "", lengths: Bound | None = None) -> 
 
 
 def fault_of(message: Any, lengths: Bound | None = None) -> str:
-    """Return what :func:`check_bounds` says against a message, nothing where that is nothing."""
+    """Return the error text of :func:`check_bounds`, empty if a message is within bounds."""
     try:
         check_bounds(message, lengths=lengths)
     except InvalidCommand as error:
@@ -134,14 +133,14 @@ _CHECKS: dict[tuple[type[Any], Bound | None], Check] = {}
 
 
 def _checker(kind: type[Any], inherited: Bound | None) -> Check:
-    """Return the check of a type whose numbers have a bound of their own, or that of an owner."""
-    found = _CHECKS.get((kind, inherited))
-    if found is None:
-        found = _CHECKS[kind, inherited] = _made(kind, inherited)
-    return found
+    """Return the cached check of a type; ``inherited`` is the bound of the enclosing field."""
+    check = _CHECKS.get((kind, inherited))
+    if check is None:
+        check = _CHECKS[kind, inherited] = _new_checker(kind, inherited)
+    return check
 
 
-def _made(kind: type[Any], inherited: Bound | None) -> Check:
+def _new_checker(kind: type[Any], inherited: Bound | None) -> Check:
     name = _name(kind)
     if name in ("builtin_interfaces/Time", "std_msgs/Header"):
         return _header if name.endswith("Header") else _nothing
@@ -155,12 +154,12 @@ def _made(kind: type[Any], inherited: Bound | None) -> Check:
     if not checks:
         return _nothing
 
-    def look(message: Any, path: str, lengths: Bound) -> None:
+    def check_fields(message: Any, path: str, lengths: Bound) -> None:
         prefix = f"{path}." if path else ""
         for field, check in checks:
             check(getattr(message, field), prefix + field, lengths)
 
-    return look
+    return check_fields
 
 
 def _field_check(owner: str, field: str, form: str, inherited: Bound | None) -> Check | None:
@@ -202,7 +201,7 @@ def _class(name: str) -> type[Any]:
 
 
 def _nothing(_value: Any, _path: str, _lengths: Bound) -> None:
-    """Whatever it is, it is allowed."""
+    """Accept any value."""
 
 
 def _header(header: Any, path: str, _lengths: Bound) -> None:
@@ -210,22 +209,22 @@ def _header(header: Any, path: str, _lengths: Bound) -> None:
 
 
 def _duration(bound: Bound) -> Check:
-    def look(duration: Any, path: str, _lengths: Bound) -> None:
+    def check(duration: Any, path: str, _lengths: Bound) -> None:
         if not bound.allows(duration.sec):
             raise _beyond(path, float(duration.sec), bound)
 
-    return look
+    return check
 
 
 def _number(bound: Bound | None) -> Check:
     if bound is None:
         return _length
 
-    def look(value: float, path: str, _lengths: Bound) -> None:
+    def check(value: float, path: str, _lengths: Bound) -> None:
         if not bound.allows(value):
             raise _beyond(path, value, bound)
 
-    return look
+    return check
 
 
 def _length(value: float, path: str, lengths: Bound) -> None:
@@ -234,11 +233,11 @@ def _length(value: float, path: str, lengths: Bound) -> None:
 
 
 def _numbers(bound: Bound | None, most: int) -> Check:
-    def look(values: Any, path: str, lengths: Bound) -> None:
+    def check(values: Any, path: str, lengths: Bound) -> None:
         bounds.check_count(len(values), most, path)
         bounds.check_numbers(values, bound or lengths, path)
 
-    return look
+    return check
 
 
 def _text(longest: int) -> Check:
@@ -246,24 +245,24 @@ def _text(longest: int) -> Check:
 
 
 def _texts(longest: int, most: int) -> Check:
-    def look(values: Any, path: str, _lengths: Bound) -> None:
+    def check(values: Any, path: str, _lengths: Bound) -> None:
         bounds.check_count(len(values), most, path)
         for index, value in enumerate(values):
             if len(value) > longest:
                 _check_text(value, f"{path}[{index}]", longest)
 
-    return look
+    return check
 
 
-def _counted(check: Check | None, most: int | None) -> Check:
-    def look(values: Any, path: str, lengths: Bound) -> None:
+def _counted(item: Check | None, most: int | None) -> Check:
+    def check(values: Any, path: str, lengths: Bound) -> None:
         if most is not None:
             bounds.check_count(len(values), most, path)
-        if check is not None:
+        if item is not None:
             for index, value in enumerate(values):
-                check(value, f"{path}[{index}]", lengths)
+                item(value, f"{path}[{index}]", lengths)
 
-    return look
+    return check
 
 
 def _check_text(value: str, path: str, longest: int) -> None:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""moveit_msgs to and from arrays: poses, robot states, error codes with words.
+"""moveit_msgs from and to arrays: poses, robot states, error codes.
 
-Adapters only: what is wrong with a message is raised as :class:`RequestRejected`, which carries
-the code that MoveIt's clients look for.
+Invalid messages raise :class:`RequestRejected`, which has one of MoveIt's error codes.
 """
 
 from __future__ import annotations
@@ -24,14 +23,19 @@ from motion_nodes.model.robot import Group, Robot
 Array = NDArray[np.float64]
 
 UNIT_TOLERANCE = 1e-3
-"""How far a quaternion's length may be from one without a word."""
+"""Max deviation of a quaternion's norm from 1 without a notice."""
 
 
 class RequestRejected(MotionError):
-    """A request that cannot be served, with MoveIt's code for it."""
+    """A request that cannot be served, with one of MoveIt's error codes."""
 
     def __init__(self, code: int, text: str) -> None:
-        """Refuse with one of the constants of MoveItErrorCodes and a text for people."""
+        """Create the error.
+
+        Args:
+            code: constant of MoveItErrorCodes.
+            text: the reason.
+        """
         super().__init__(text)
         self.code = code
 
@@ -49,10 +53,14 @@ def require_active(node: Any) -> None:
 
 
 def requested_group(robot: Robot, name: str) -> Group:
-    """Return a group by name or alias; no name means the only one that has a tip.
+    """Return a planning group.
+
+    Args:
+        robot: the robot.
+        name: name or alias of the group; empty for the only group with a tip.
 
     Raises:
-        RequestRejected: when there is none or more than one.
+        RequestRejected: there is no such group, or the name is empty and groups are ambiguous.
     """
     if name:
         try:
@@ -68,15 +76,23 @@ def requested_group(robot: Robot, name: str) -> Group:
 
 
 def set_code(message: MoveItErrorCodes, code: int, text: str = "", source: str = "") -> None:
-    """Fill in an error code."""
+    """Set the fields of an error code."""
     message.val, message.message, message.source = code, text, source
 
 
 def pose_of(message: Pose, what: str) -> tuple[Array, str]:
-    """Return a pose as a (4, 4) matrix, and a notice for a quaternion that was no unit one.
+    """Return a pose as a matrix.
+
+    Args:
+        message: the pose.
+        what: its name, for errors.
+
+    Returns:
+        The pose, shape (4, 4), and a notice if the quaternion was normalized.
 
     Raises:
-        RequestRejected: for numbers that are not finite, a zero quaternion, or an absurd distance.
+        RequestRejected: values that are not finite or beyond their bounds, or a quaternion that is
+            not a rotation.
     """
     p, r = message.position, message.orientation
     position, quaternion = (p.x, p.y, p.z), (r.x, r.y, r.z, r.w)
@@ -88,25 +104,26 @@ def pose_of(message: Pose, what: str) -> tuple[Array, str]:
     if max(map(abs, position)) > LENGTH.max:
         raise RequestRejected(
             MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
-            f"{what} lies {max(map(abs, position)):.3g} m away; positions are given in metres, "
-            f"allowed are {LENGTH.text()}",
+            f"{what} is {max(map(abs, position)):.3g} m away; positions are in metres, allowed "
+            f"are {LENGTH.text()}",
         )
     length = math.hypot(*quaternion)
     shortest, longest = QUATERNION_NORM
     if not shortest <= length <= longest:
         raise RequestRejected(
             MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS,
-            f"{what} has the orientation {quaternion} of norm {length:.3g}, which is no rotation; "
-            f"for none give x y z w = 0 0 0 1; allowed are norms of {shortest:g} to {longest:g}",
+            f"{what} has the orientation {quaternion} of norm {length:.3g}, which is not a "
+            f"rotation; allowed are norms of {shortest:g} to {longest:g} (the identity is x y z w "
+            "= 0 0 0 1)",
         )
     notice = ""
     if abs(length - 1.0) > UNIT_TOLERANCE:
-        notice = f"the quaternion of {what} had length {length:.6g} and was normalised"
+        notice = f"the quaternion of {what} had norm {length:.6g} and was normalized"
     return from_xyz_quat(position, quaternion), notice
 
 
 def pose_message(X: Array) -> Pose:
-    """Return a (4, 4) pose as a message."""
+    """Return a pose, shape (4, 4), as a message."""
     message = Pose()
     p, r = message.position, message.orientation
     p.x, p.y, p.z = X[:3, 3].tolist()
@@ -115,13 +132,16 @@ def pose_message(X: Array) -> Pose:
 
 
 def joint_values(state: RobotState, known: Sequence[str], what: str) -> dict[str, float]:
-    """Return the joint positions that a robot state gives, of the joints that are known.
+    """Return the joint positions in a robot state [rad or m], by name.
 
-    Joints of other robots may stand beside them, for clients send whole joint_states.
+    Args:
+        state: the robot state; joints of other robots are ignored.
+        known: names of the robot's joints.
+        what: name of the state, for errors.
 
     Raises:
-        RequestRejected: for lengths that differ, a position that is not finite, or names of which
-            none is known.
+        RequestRejected: arrays of different lengths, a position that is not finite or beyond its
+            bounds, or no known joint.
     """
     joints = state.joint_state
     if len(joints.name) != len(joints.position):
@@ -154,16 +174,20 @@ def joint_values(state: RobotState, known: Sequence[str], what: str) -> dict[str
 
 
 def fill_robot_state(state: RobotState, joints: Mapping[str, float]) -> None:
-    """Write joint positions into a robot state."""
+    """Write joint positions [rad or m] to a robot state."""
     state.joint_state.name = list(joints)
     state.joint_state.position = list(joints.values())
 
 
 def seconds_of(duration: Any, what: str) -> float:
-    """Return a duration [s], nanoseconds and all; 0 stands for the server's default.
+    """Return a duration [s]; 0 stands for the server's default.
+
+    Args:
+        duration: builtin_interfaces/Duration.
+        what: its name, for errors.
 
     Raises:
-        RequestRejected: for a negative one.
+        RequestRejected: the duration is negative.
     """
     seconds = float(duration.sec + 1e-9 * duration.nanosec)
     if seconds < 0.0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans as messages of MoveIt: trajectories, error codes, what displays show."""
+"""Plans as moveit_msgs: trajectories, error codes, displayed paths."""
 
 from __future__ import annotations
 
@@ -34,11 +34,16 @@ PLAN_CODES = {
     PlanStatus.BLOCKED: Codes.PLANNING_FAILED,
     PlanStatus.INVALID_PATH: Codes.INVALID_MOTION_PLAN,
 }
-"""MoveIt's code for each way that planning ends."""
+"""MoveIt's error code for each planning status."""
 
 
 def trajectory_message(trajectory: JointTrajectory, frame: str = "") -> RobotTrajectory:
-    """Return a trajectory as a message; ``frame`` is the base of the robot."""
+    """Return a trajectory as a message.
+
+    Args:
+        trajectory: the trajectory.
+        frame: the robot's base frame, for the header.
+    """
     message = RobotTrajectory()
     joints = message.joint_trajectory
     joints.joint_names, joints.header.frame_id = list(trajectory.joint_names), frame
@@ -54,12 +59,12 @@ def trajectory_message(trajectory: JointTrajectory, frame: str = "") -> RobotTra
 
 
 def _doubles(values: NDArray[np.float64]) -> array[float]:
-    """Return numbers as messages take them without looking at each."""
+    """Return an array in the form that message setters accept without checking each element."""
     return array("d", values.tobytes())
 
 
 def state_message(joints: Mapping[str, float], stamp: Any, frame: str) -> RobotState:
-    """Return joint positions as a robot state."""
+    """Return joint positions [rad or m] as a robot state."""
     state = RobotState()
     fill_robot_state(state, joints)
     state.joint_state.header.stamp, state.joint_state.header.frame_id = stamp, frame
@@ -69,15 +74,19 @@ def state_message(joints: Mapping[str, float], stamp: Any, frame: str) -> RobotS
 def display_message(
     robot: str, start: RobotState, trajectories: Sequence[RobotTrajectory]
 ) -> DisplayTrajectory:
-    """Return what RViz's planned path shows."""
+    """Return the message that RViz displays as a planned path."""
     return DisplayTrajectory(model_id=robot, trajectory_start=start, trajectory=list(trajectories))
 
 
 def scaling(value: float, what: str) -> float:
-    """Return a velocity or acceleration scaling; 0 stands for 1, as the message says.
+    """Return a velocity or acceleration scaling factor; 0 stands for 1, as in MoveIt.
+
+    Args:
+        value: the factor.
+        what: its name, for errors.
 
     Raises:
-        RequestRejected: it is not in [0, 1].
+        RequestRejected: it is outside [0, 1].
     """
     if not 0.0 <= value <= 1.0:
         raise RequestRejected(
@@ -88,24 +97,26 @@ def scaling(value: float, what: str) -> float:
 
 
 def not_used(request: Any) -> list[str]:
-    """Return notes on those fields of a MotionPlanRequest that are filled in and have no effect."""
+    """Return notes on fields of a MotionPlanRequest that are set but have no effect."""
     notes = []
     space = request.workspace_parameters
     corners = (space.min_corner, space.max_corner)
     if any(value != 0.0 for corner in corners for value in (corner.x, corner.y, corner.z)):
-        notes.append(
-            "workspace_parameters are not used: they bound robots that drive, not arms on a base"
-        )
+        notes.append("workspace_parameters are not used: they apply to mobile robots, not to arms")
     if request.reference_trajectories:
         notes.append(
-            "reference_trajectories are not used: they are first guesses for an optimiser, and "
-            "these planners search"
+            "reference_trajectories are not used: they are initial guesses for optimizers, and "
+            "these planners are sampling-based"
         )
     return notes
 
 
 def planning_time(value: float, default: float) -> float:
-    """Return the time allowed for planning [s]; 0 stands for the default.
+    """Return the planning timeout [s].
+
+    Args:
+        value: ``allowed_planning_time`` of a request; 0 stands for the default.
+        default: default timeout [s].
 
     Raises:
         RequestRejected: it is negative or not finite.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses and paths in the plane, from and to messages."""
+"""Planar poses, twists and paths from and to messages."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ from motion_nodes.model.bounds import EARTH_LENGTH
 from motion_nodes.ros.joint_topics import set_stamp
 from motion_nodes.ros.messages.message_bounds import check_bounds
 
-UNIT = 0.01
-"""How far from 1 the length of an orientation may be."""
+UNIT_TOLERANCE = 0.01
+"""Max deviation of a quaternion's norm from 1."""
 
 
 def pose2_from(pose: Any, what: str = "pose") -> Pose2:
-    """Return a geometry_msgs/Pose seen from above: place and heading of its x axis.
+    """Return the projection of a geometry_msgs/Pose onto the plane: position and yaw.
+
+    Args:
+        pose: the pose.
+        what: its name, for errors.
 
     Raises:
-        InvalidCommand: numbers that are not finite, or an orientation that is no rotation.
+        InvalidCommand: values that are not finite or beyond their bounds, or an orientation that is
+            not a unit quaternion.
     """
     p, q = pose.position, pose.orientation
     if not all(map(math.isfinite, (p.x, p.y, q.x, q.y, q.z, q.w))):
@@ -35,12 +40,12 @@ def pose2_from(pose: Any, what: str = "pose") -> Pose2:
         )
     check_bounds(pose, what, EARTH_LENGTH)
     length = math.sqrt(q.x * q.x + q.y * q.y + q.z * q.z + q.w * q.w)
-    if abs(length - 1.0) > UNIT:
+    if abs(length - 1.0) > UNIT_TOLERANCE:
         raise InvalidCommand(
-            f"{what}: orientation ({q.x}, {q.y}, {q.z}, {q.w}) is no unit quaternion (length "
-            f"{length:.3g}); a heading of 0 is (0, 0, 0, 1)"
+            f"{what}: orientation ({q.x}, {q.y}, {q.z}, {q.w}) is not a unit quaternion (norm "
+            f"{length:.3g}); a yaw of 0 is (0, 0, 0, 1)"
         )
-    # Of a length of its own on both sides, so that a rounded quaternion is as good.
+    # Homogeneous in the norm, so the quaternion need not be normalized.
     sine, cosine = 2.0 * (q.w * q.z + q.x * q.y), q.w * q.w + q.x * q.x - q.y * q.y - q.z * q.z
     yaw = math.atan2(sine, cosine)
     return Pose2(p.x, p.y, yaw)
@@ -54,12 +59,16 @@ def pose2_of(X: Any) -> Pose2:
 def frame_of(message: Any, what: str) -> str:
     """Return the frame of a stamped message.
 
+    Args:
+        message: the message.
+        what: its name, for errors.
+
     Raises:
-        InvalidCommand: it names none.
+        InvalidCommand: the frame is empty.
     """
     frame = str(message.header.frame_id).lstrip("/")
     if not frame:
-        raise InvalidCommand(f"{what} has no frame; header.frame_id must say which, such as odom")
+        raise InvalidCommand(f"{what} has no frame; set header.frame_id, such as odom")
     return frame
 
 
@@ -67,7 +76,7 @@ def poses_from(path: Any) -> tuple[str, list[Pose2]]:
     """Return the frame and the poses of a nav_msgs/Path.
 
     Raises:
-        InvalidCommand: no pose, none that can be used, or poses in several frames; says which.
+        InvalidCommand: no poses, an invalid pose, or poses in different frames; names the pose.
     """
     if not path.poses:
         raise InvalidCommand("the path has no poses")
@@ -82,19 +91,19 @@ def poses_from(path: Any) -> tuple[str, list[Pose2]]:
 
 
 def twist2_from(twist: Any) -> Twist2:
-    """Return a geometry_msgs/Twist in the plane."""
+    """Return the planar part of a geometry_msgs/Twist."""
     return Twist2(twist.linear.x, twist.linear.y, twist.angular.z)
 
 
 def fill_pose(message: Any, pose: Pose2) -> None:
-    """Write a pose into a geometry_msgs/Pose."""
+    """Write a planar pose to a geometry_msgs/Pose."""
     message.position.x, message.position.y = pose.x, pose.y
     message.orientation.z = math.sin(0.5 * pose.yaw)
     message.orientation.w = math.cos(0.5 * pose.yaw)
 
 
 def stamped_pose(pose: Pose2, frame: str, nanoseconds: int) -> PoseStamped:
-    """Return a pose as a message."""
+    """Return a planar pose as a message with frame and stamp [ns]."""
     message = PoseStamped()
     message.header.frame_id = frame
     set_stamp(message, nanoseconds)
@@ -103,7 +112,7 @@ def stamped_pose(pose: Pose2, frame: str, nanoseconds: int) -> PoseStamped:
 
 
 def path_message(path: PlanarPath, frame: str, nanoseconds: int) -> Path:
-    """Return a path as a message."""
+    """Return a path as a message with frame and stamp [ns]."""
     message = Path()
     message.header.frame_id = frame
     set_stamp(message, nanoseconds)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Position and orientation constraints of moveit_msgs to poses with tolerances."""
+"""Pose goals with tolerances from position and orientation constraints of moveit_msgs."""
 
 from __future__ import annotations
 
@@ -23,66 +23,74 @@ from motion_nodes.ros.messages.moveit_messages import pose_of
 
 Array = NDArray[np.float64]
 
-LEAST_TOLERANCE = 1e-6
-"""[m or rad] What a tolerance of 0 is taken for."""
-SMALL_REGION, SMALL_TURN, MIDDLE = 0.01, 0.1, 0.01
-"""[m], [rad], share: tolerances that are smaller are meant for where the robot comes to rest, which
-is beside where it was led; so of them only so much is used, and the rest is left to control."""
+MIN_TOLERANCE = 1e-6
+"""[m or rad] Tolerance used in place of 0."""
+SMALL_REGION, SMALL_ANGLE, GOAL_SHARE = 0.01, 0.1, 0.01
+"""Tolerances below the first [m] or second [rad] are meant for the pose at rest, which differs from
+the commanded one; planning uses this share of them and leaves the rest to control errors."""
 ALIGNED = 1e-3
-"""[rad] Axes of a box that are turned by less than this against those of the goal are the same."""
+"""Max angle between the axes of a box and of the goal for which they count as equal [rad]."""
 
-# Tried in turn: how much of the tolerances is used where they are given as Euler angles.
+# Tried in order: share of tolerances in Euler angles that the rotation vector may use.
 SHARES = (1.0, 0.999, 0.99, 0.97, 0.94, 0.9, 0.85, 0.8, 0.7, 0.6, 0.5, 0.35, 0.2, 0.1)
 
 
-def pose_goals(places: Sequence[Any], turns: Sequence[Any], context: GoalContext) -> list[PoseGoal]:
-    """Return a goal for each region that a position constraint gives (a region is any of them).
+def pose_goals(
+    positions: Sequence[Any], orientations: Sequence[Any], context: GoalContext
+) -> list[PoseGoal]:
+    """Return the alternative pose goals, one for each primitive of the constraint region.
+
+    Args:
+        positions: list of PositionConstraint.
+        orientations: list of OrientationConstraint.
+        context: robot, group and state of the request.
 
     Raises:
-        RequestRejected: for more than one constraint of a kind, two links, or a region that has no
-            inside.
+        RequestRejected: more than one constraint of a kind, two links, or an invalid region.
     """
-    for what, given in (("position", places), ("orientation", turns)):
+    for what, given in (("position", positions), ("orientation", orientations)):
         if len(given) > 1:
             raise refused(
-                f"{len(given)} {what} constraints are to hold at once; one is understood "
-                "(alternatives are separate goal_constraints)"
+                f"{len(given)} {what} constraints in one goal; one is supported (alternatives are "
+                "separate goal_constraints)"
             )
-    named = {context.link(part.link_name) for part in (*places, *turns)}
+    named = {context.link(part.link_name) for part in (*positions, *orientations)}
     if len(named) > 1:
         raise refused(
-            f"the position of one link and the orientation of another are to hold at once: "
+            f"position and orientation constraints of different links: "
             f"{', '.join(sorted(named))}; give both for one link"
         )
     link = named.pop()
-    R_BT, orientation = orientation_of(turns[0], context) if turns else (None, math.inf)
-    if not places:
+    R_BT, orientation = (
+        orientation_of(orientations[0], context) if orientations else (None, math.inf)
+    )
+    if not positions:
         assert R_BT is not None
         X_BT = context.frames.pose(link, context.q).copy()
         X_BT[:3, :3] = R_BT
         return [PoseGoal(link, X_BT, _tolerance(math.inf, orientation))]
-    offset = _offset(places[0])
+    offset = _offset(positions[0])
     goals = []
-    for X_BR, size in _regions(places[0], context):
+    for X_BR, size in _regions(positions[0], context):
         X_BT = X_BR.copy()
         if R_BT is not None:
             X_BT[:3, :3] = R_BT
-            size = _turned(size, R_BT.T @ X_BR[:3, :3], context)
+            size = _rotated(size, R_BT.T @ X_BR[:3, :3], context)
         goals.append(PoseGoal(link, X_BT, _tolerance(size, orientation), offset))
     return goals
 
 
 def _tolerance(position: Any, orientation: Any) -> IkTolerance:
     if np.isinf(np.atleast_1d(position)).all() and np.isinf(np.atleast_1d(orientation)).all():
-        raise refused("its tolerances leave everything free: any pose fulfils it")
-    return IkTolerance(_aimed(position, SMALL_REGION), _aimed(orientation, SMALL_TURN))
+        raise refused("its tolerances are unlimited: any pose satisfies it")
+    return IkTolerance(_narrowed(position, SMALL_REGION), _narrowed(orientation, SMALL_ANGLE))
 
 
-def _aimed(tolerance: Any, small: float) -> Any:
-    """Return a tolerance, or less of it where it is small."""
+def _narrowed(tolerance: Any, small: float) -> Any:
+    """Return a tolerance, or :data:`GOAL_SHARE` of it if it is small."""
     if isinstance(tolerance, tuple):
-        return tuple(_aimed(one, small) for one in tolerance)
-    return max(MIDDLE * tolerance, LEAST_TOLERANCE) if tolerance <= small else tolerance
+        return tuple(_narrowed(one, small) for one in tolerance)
+    return max(GOAL_SHARE * tolerance, MIN_TOLERANCE) if tolerance <= small else tolerance
 
 
 def _offset(constraint: Any) -> Array | None:
@@ -98,7 +106,18 @@ def _offset(constraint: Any) -> Array | None:
 
 
 def orientation_of(constraint: Any, context: GoalContext) -> tuple[Array, Any]:
-    """Return the rotation wanted in the base, and the tolerances of its axes [rad]."""
+    """Return the target rotation in the base frame and its tolerances.
+
+    Args:
+        constraint: OrientationConstraint.
+        context: robot, group and state of the request.
+
+    Returns:
+        Rotation, shape (3, 3), and bounds of the components of the rotation vector [rad].
+
+    Raises:
+        RequestRejected: an invalid orientation, tolerance or parameterization.
+    """
     pose = Pose(orientation=constraint.orientation)
     X_FT, note = pose_of(pose, "the orientation constraint")
     if note:
@@ -114,8 +133,8 @@ def orientation_of(constraint: Any, context: GoalContext) -> tuple[Array, Any]:
     known = (OrientationConstraint.XYZ_EULER_ANGLES, OrientationConstraint.ROTATION_VECTOR)
     if constraint.parameterization not in known:
         raise refused(
-            f"parameterization {constraint.parameterization} of an orientation constraint is not "
-            "known; 0 is Euler angles, 1 is the rotation vector"
+            f"parameterization {constraint.parameterization} of an orientation constraint is "
+            "unknown; allowed are 0 (Euler angles) and 1 (rotation vector)"
         )
     euler = constraint.parameterization == OrientationConstraint.XYZ_EULER_ANGLES
     return X_BF[:3, :3] @ X_FT[:3, :3], rotation_vector_bounds(tolerances, euler)
@@ -125,26 +144,26 @@ def orientation_of(constraint: Any, context: GoalContext) -> tuple[Array, Any]:
 def rotation_vector_bounds(
     tolerances: tuple[float, float, float], euler: bool
 ) -> tuple[float, float, float]:
-    """Return bounds of a rotation vector's components that keep orientation tolerances.
+    """Return bounds of a rotation vector's components that satisfy orientation tolerances.
 
     Args:
-        tolerances: about x, y and z [rad]; pi or more leaves an axis free.
-        euler: they bound intrinsic angles about x, y, z instead of the vector itself. The two agree
-            for small angles; for large ones as much of the tolerances is used as keeps within.
+        tolerances: tolerances about x, y and z [rad]; pi or more leaves an axis free.
+        euler: whether they bound intrinsic angles about x, y, z instead of the rotation vector. The
+            two agree for small angles; for large ones the bounds are scaled down.
 
     Returns:
         Bounds [rad], infinite for a free axis.
     """
-    asked = [math.inf if t >= math.pi else max(t, LEAST_TOLERANCE) for t in tolerances]
-    if not euler or all(map(math.isinf, asked)):
-        return asked[0], asked[1], asked[2]
+    limits = [math.inf if t >= math.pi else max(t, MIN_TOLERANCE) for t in tolerances]
+    if not euler or all(map(math.isinf, limits)):
+        return limits[0], limits[1], limits[2]
     steps = np.linspace(-1.0, 1.0, 9)
     grid = np.array(list(itertools.product(steps, repeat=3)))
     for share in SHARES:
-        bounds = [t if math.isinf(t) else share * t for t in asked]
+        bounds = [t if math.isinf(t) else share * t for t in limits]
         vectors = grid * [math.pi if math.isinf(b) else b for b in bounds]
         angles = _euler_angles(vectors[np.linalg.norm(vectors, axis=1) <= math.pi])
-        if (np.abs(angles) <= np.array(asked) * (1.0 + 1e-9)).all():
+        if (np.abs(angles) <= np.array(limits) * (1.0 + 1e-9)).all():
             break
     return bounds[0], bounds[1], bounds[2]
 
@@ -162,59 +181,59 @@ def _euler_angles(vectors: Array) -> Array:
 
 
 def _regions(constraint: Any, context: GoalContext) -> list[tuple[Array, Any]]:
-    """Return the pose in the base and the size of each primitive of a region.
+    """Return the pose in the base frame and the size of each primitive of a region.
 
-    The size is a radius, or half the lengths along the region's axes [m].
+    The size is a radius, or half the lengths along the primitive's axes [m].
     """
     region = constraint.constraint_region
     if region.meshes:
-        raise refused("regions of a position constraint that are meshes are not understood")
+        raise refused("meshes as region of a position constraint are not supported")
     if not region.primitives:
-        raise refused("the region of a position constraint holds no primitives")
+        raise refused("the region of a position constraint has no primitives")
     if len(region.primitive_poses) > len(region.primitives):
         raise refused(
             f"the region of a position constraint has {len(region.primitives)} primitives and "
             f"{len(region.primitive_poses)} poses"
         )
     X_BF = context.frames.pose(constraint.header.frame_id, context.q)
-    found = []
+    regions = []
     for i, primitive in enumerate(region.primitives):
         X_FR = np.eye(4)
         if i < len(region.primitive_poses):
             X_FR, note = pose_of(region.primitive_poses[i], "the region of a position constraint")
             if note:
                 context.notes.append(note)
-        found.append((X_BF @ X_FR, _size(primitive, context)))
-    return found
+        regions.append((X_BF @ X_FR, _size(primitive, context)))
+    return regions
 
 
 def _size(primitive: Any, context: GoalContext) -> Any:
     lengths = [float(length) for length in primitive.dimensions]
-    wanted = {SolidPrimitive.SPHERE: 1, SolidPrimitive.BOX: 3, SolidPrimitive.CYLINDER: 2}
-    if primitive.type not in wanted:
+    counts = {SolidPrimitive.SPHERE: 1, SolidPrimitive.BOX: 3, SolidPrimitive.CYLINDER: 2}
+    if primitive.type not in counts:
         raise refused(
-            f"a region of type {primitive.type} is not understood; box (1), sphere (2) and "
-            "cylinder (3) are"
+            f"a region of type {primitive.type} is not supported; allowed are box (1), sphere (2) "
+            "and cylinder (3)"
         )
-    if len(lengths) != wanted[primitive.type] or not all(
+    if len(lengths) != counts[primitive.type] or not all(
         math.isfinite(length) and length >= 0.0 for length in lengths
     ):
         raise refused(
-            f"a region of type {primitive.type} needs {wanted[primitive.type]} dimensions that are "
+            f"a region of type {primitive.type} needs {counts[primitive.type]} dimensions that are "
             f"not negative; it has {lengths}"
         )
     if primitive.type == SolidPrimitive.SPHERE:
-        return max(lengths[0], LEAST_TOLERANCE)
+        return max(lengths[0], MIN_TOLERANCE)
     if primitive.type == SolidPrimitive.BOX:
         half = [0.5 * length for length in lengths]
     else:
         height, radius = lengths
         half = [radius / math.sqrt(2.0), radius / math.sqrt(2.0), 0.5 * height]
-        context.notes.append("of a cylinder as region, the box that fits inside it is used")
-    return tuple(max(length, LEAST_TOLERANCE) for length in half)
+        context.notes.append("a cylindrical region is replaced by its inscribed box")
+    return tuple(max(length, MIN_TOLERANCE) for length in half)
 
 
-def _turned(size: Any, R_TR: Array, context: GoalContext) -> Any:
+def _rotated(size: Any, R_TR: Array, context: GoalContext) -> Any:
     """Return a region's size along the axes of the goal, in which tolerances are given."""
     if isinstance(size, float):
         return size
@@ -222,6 +241,7 @@ def _turned(size: Any, R_TR: Array, context: GoalContext) -> Any:
     if np.abs(np.abs(R_TR) - along).max() < ALIGNED and (along.sum(axis=0) == 1.0).all():
         return tuple((along @ np.array(size)).tolist())
     context.notes.append(
-        "the region is turned against the orientation wanted: the ball that fits inside it is used"
+        "a region that is not aligned with the target orientation is replaced by its inscribed "
+        "sphere"
     )
     return float(min(size))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trajectory messages and goals to the core's values; pure functions, no node."""
+"""Trajectories and tolerances of the core from messages."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ BOUNDS = {
     "velocities": VELOCITY,
     "accelerations": ACCELERATION,
 }
-"""Of the numbers of each channel."""
+"""Bounds of the values of each channel."""
 
 MAX_BYTES = 32_000_000
-"""Of a serialized trajectory: 100 000 points of twelve joints in three channels."""
+"""Max size of a serialized trajectory: 100 000 points of twelve joints in three channels."""
 
-PART = 500
-"""Points that are turned into numbers, or given back, at once."""
+CHUNK = 500
+"""Number of points that are converted or freed at once, while the GIL is held."""
 
 
 def seconds(duration: Any) -> float:
-    """Return a builtin_interfaces Duration or Time as seconds."""
+    """Return a builtin_interfaces Duration or Time [s]."""
     return float(duration.sec) + 1e-9 * float(duration.nanosec)
 
 
@@ -60,9 +60,9 @@ def fill_seconds(duration: Any, value: float) -> None:
 
 
 def size_fault(data: bytes) -> str:
-    """Return why a serialized JointTrajectory is too large to be made an object of, or nothing.
+    """Return why a serialized JointTrajectory is too large to be deserialized; empty if it is not.
 
-    rclpy holds Python's lock while it makes one; a giant would stop the loops of the process.
+    rclpy holds the GIL meanwhile, so a very large message would stall all loops of the process.
     """
     if len(data) > MAX_BYTES:
         return f"the message has {len(data)} bytes; allowed are {MAX_BYTES}"
@@ -77,7 +77,7 @@ def size_fault(data: bytes) -> str:
     except InvalidMessage as error:
         return str(error)
     except (struct.error, ValueError):
-        return "the message is shorter than it says"
+        return "the message is truncated"
     return ""
 
 
@@ -85,18 +85,18 @@ def trajectory_from(message: Any, joint_names: Sequence[str]) -> JointTrajectory
     """Return the trajectory in a trajectory_msgs/JointTrajectory.
 
     Args:
-        message: some or all of the controller's joints, in any order.
+        message: a trajectory of some or all of the controller's joints, in any order.
         joint_names: the controller's joints.
 
     Raises:
-        InvalidCommand: with joint and point, for whatever makes it no trajectory.
-        UnknownJoint: for a joint that the controller does not have.
+        InvalidCommand: an invalid trajectory; names joint and point.
+        UnknownJoint: a joint that the controller does not have.
     """
     joint_order(message.joint_names, joint_names)
     points = message.points
     check_point_count(len(points))
     if len(message.joint_names) and not points[0].positions:
-        raise InvalidCommand("point 0 has no positions; velocities alone make no trajectory")
+        raise InvalidCommand("point 0 has no positions; velocities alone are not supported")
     names = tuple(message.joint_names)
     times = np.array([seconds(point.time_from_start) for point in points])
     check_numbers(times, DURATION, "time_from_start of point")
@@ -112,7 +112,7 @@ def trajectory_from(message: Any, joint_names: Sequence[str]) -> JointTrajectory
 
 
 def _channel(points: Sequence[Any], channel: str, names: tuple[str, ...]) -> Array | None:
-    """Return one channel of all points, None where no point has it."""
+    """Return one channel of all points, shape (m, n); None if no point has it."""
     rows = [getattr(point, channel) for point in points]
     if not any(len(row) for row in rows):
         return None
@@ -123,23 +123,23 @@ def _channel(points: Sequence[Any], channel: str, names: tuple[str, ...]) -> Arr
                 f"point {i} has {had} {channel} for {len(names)} joints ({', '.join(names)}); "
                 "give one for each joint, at all points or at none"
             )
-    # In parts, so that a control loop in another thread has its turn in between.
-    parts = [np.array(rows[i : i + PART], dtype=np.float64) for i in range(0, len(rows), PART)]
-    values = np.concatenate(parts)
+    # In chunks, so that a control loop in another thread can run in between.
+    chunks = [np.array(rows[i : i + CHUNK], dtype=np.float64) for i in range(0, len(rows), CHUNK)]
+    values = np.concatenate(chunks)
     check_numbers(values, BOUNDS[channel], channel, names)
     return values
 
 
 def drop_points(message: Any) -> None:
-    """Give back the points of a message that was read: some hundred bytes each.
+    """Free the points of a message, in chunks.
 
-    In parts, for Python frees a long list at once, with its lock held, and a control loop in
-    another thread would wait for that.
+    Python frees a long list at once while it holds the GIL, which would delay control loops in
+    other threads.
     """
     while message.points:
-        del message.points[-PART:]
+        del message.points[-CHUNK:]
 
 
 def tolerance_requests(messages: Sequence[Any]) -> list[ToleranceRequest]:
-    """Return the requests in a list of control_msgs/JointTolerance."""
+    """Return the tolerance requests in a list of control_msgs/JointTolerance."""
     return [ToleranceRequest(m.name, float(m.position), float(m.velocity)) for m in messages]

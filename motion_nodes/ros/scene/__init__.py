@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planning scene over ROS: messages to scenes and back, and what follows a scene."""
+"""The planning scene over ROS: conversion of messages, and copies that follow its owner."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AllowedCollisionMatrix to and from what a scene says of who may touch whom."""
+"""AllowedCollisionMatrix from and to a scene's allowed collisions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from motion_nodes.scene.allowed_collisions import AllowedCollisions, Pair, pair_
 def allowed_from(
     message: AllowedCollisionMatrix, never_checked: Collection[Pair] = ()
 ) -> AllowedCollisions:
-    """Return what a matrix says; a pair counts where it differs from the defaults of its names.
+    """Return the allowed collisions of a matrix; pairs that equal their defaults are omitted.
 
     Args:
         message: the matrix.
-        never_checked: pairs of the robot's links that are left out anyway; they need no saying.
+        never_checked: pairs of the robot's links that are never checked, also omitted.
 
     Raises:
-        InvalidCommand: rows that are not square, or names and values that do not match.
+        InvalidCommand: the matrix is not square, or numbers of names and values differ.
     """
     names, rows = message.entry_names, message.entry_values
     defaults = message.default_entry_names
@@ -52,17 +52,17 @@ def allowed_from(
 def allowed_message(
     allowed: AllowedCollisions, links: Sequence[str], never_checked: Collection[Pair]
 ) -> AllowedCollisionMatrix:
-    """Return the matrix of what is said, with a row for each of the robot's links.
+    """Return allowed collisions as a matrix with a row for each of the robot's links.
 
-    Clients let an object touch the whole robot by filling in its row, so each link must have one.
+    Clients allow collisions of an object with the robot in its row, so each link needs an entry.
 
     Args:
-        allowed: what the scene says.
-        links: the robot's links that can touch something.
+        allowed: the scene's allowed collisions.
+        links: the robot's links with collision geometry.
         never_checked: pairs of them that are never checked, from :func:`pair_of`.
     """
-    said = {name for pair in allowed.pairs for name in pair} | set(allowed.defaults)
-    names = [*links, *sorted(said.difference(links))]
+    entries = {name for pair in allowed.pairs for name in pair} | set(allowed.defaults)
+    names = [*links, *sorted(entries.difference(links))]
     message = AllowedCollisionMatrix(entry_names=names)
     for a in names:
         row = [a != b and (allowed.allows(a, b) or pair_of(a, b) in never_checked) for b in names]

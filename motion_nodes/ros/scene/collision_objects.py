@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """CollisionObject and AttachedCollisionObject to and from scenes.
 
-Each message is carried out whole or not at all. What MoveIt's clients leave out has MoveIt's
-meaning: no frame is the planning frame, no pose the identity, no id with REMOVE everything.
+Each message is applied as a whole or not at all. Omitted fields have MoveIt's meaning: no frame is
+the planning frame, no pose the identity, REMOVE without an id applies to all objects.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from motion_nodes.ros.scene.scene_update import SceneDraft
 from motion_nodes.scene.scene import AttachedBody, Part, WorldObject
 
 RESERVED = "<octomap>"
-"""Id that MoveIt keeps for its octomap."""
+"""Id that MoveIt reserves for its octomap."""
 
 # Constants of a byte field are bytes in Python.
 ADD, REMOVE, APPEND, MOVE = (
@@ -32,10 +32,18 @@ ADD, REMOVE, APPEND, MOVE = (
 
 
 def change_object(draft: SceneDraft, message: CollisionObject, frames: SceneFrames) -> list[str]:
-    """Carry out what a message says of an object of the world; return what is worth a warning.
+    """Apply a message to the objects of the world.
+
+    Args:
+        draft: the scene to change.
+        message: adds, appends to, moves or removes an object.
+        frames: frames of scene messages.
+
+    Returns:
+        Warnings.
 
     Raises:
-        MotionError: says why nothing was changed.
+        MotionError: the message is invalid; nothing is changed.
     """
     check_bounds(message, f"object '{message.id[:40]}'")
     name = message.id
@@ -46,40 +54,36 @@ def change_object(draft: SceneDraft, message: CollisionObject, frames: SceneFram
     _check_new(message)
     if name in draft.attached:
         link = draft.attached[name].link
-        raise InvalidCommand(f"object '{name}' is attached to {link}: detach it first")
+        raise InvalidCommand(f"object '{name}' is attached to {link}; detach it first")
     X_WO, parts = _geometry(draft, message, frames)
     old = draft.objects.get(name)
     if message.operation == APPEND and old is not None:
-        # The new shapes stand where the message says; the object keeps its own frame.
+        # The new shapes are converted to the frame of the existing object.
         X_ON = inverse(old.X_WO) @ X_WO
         added = tuple(Part(part.solid, frozen(X_ON @ part.X_OS)) for part in parts)
         draft.put(replace(old, parts=old.parts + added))
     else:
         draft.put(WorldObject(name, X_WO, parts, kind=_kind(message)))
-    return _not_kept(message)
+    return _unsupported(message)
 
 
 def change_attached(
     draft: SceneDraft, message: AttachedCollisionObject, frames: SceneFrames
 ) -> list[str]:
-    """Carry out what a message says of something attached; return what is worth a warning.
-
-    Raises:
-        MotionError: says why nothing was changed.
-    """
+    """Apply a message to the objects attached to the robot; see :func:`change_object`."""
     item = message.object
     check_bounds(message, f"attached object '{item.id[:40]}'")
     if item.operation == REMOVE:
         return _detach(draft, item.id, message.link_name, frames)
     if item.operation == MOVE:
-        raise InvalidCommand(f"'{item.id}' cannot be moved while it is attached: attach it anew")
+        raise InvalidCommand(f"'{item.id}' is attached and cannot be moved; attach it again")
     if not item.id:
-        raise InvalidCommand("something is to be attached that has no id")
+        raise InvalidCommand("an attached object has no id")
     link = frames.link(message.link_name)
     touching, warnings = _touch_links(message, frames)
     body = draft.attached.get(item.id)
     if not (item.primitives or item.meshes or item.planes):
-        draft.attach(_taken_up(draft, item.id, link, touching, frames))
+        draft.attach(_attached_body(draft, item.id, link, touching, frames))
         return warnings
     _check_new(item)
     X_LO, parts = _geometry(draft, item, frames, link)
@@ -92,11 +96,11 @@ def change_attached(
         draft.attach(replace(body, parts=body.parts + added, touch_links=touching))
     else:
         draft.attach(AttachedBody(item.id, link, X_LO, parts, touching, kind=_kind(item)))
-    return warnings + _not_kept(item)
+    return warnings + _unsupported(item)
 
 
 def object_message(item: WorldObject, frame: str) -> CollisionObject:
-    """Return an object of the world as a message that adds it."""
+    """Return a message that adds an object of the world; ``frame`` is the planning frame."""
     message = CollisionObject(id=item.name, operation=ADD, pose=pose_message(item.X_WO))
     message.header.frame_id = frame
     _fill_kind(message, item.kind)
@@ -105,7 +109,7 @@ def object_message(item: WorldObject, frame: str) -> CollisionObject:
 
 
 def moved_message(item: WorldObject, frame: str) -> CollisionObject:
-    """Return a message that moves an object of the world to where it is."""
+    """Return a message that moves an object of the world to its pose."""
     message = CollisionObject(id=item.name, operation=MOVE, pose=pose_message(item.X_WO))
     message.header.frame_id = frame
     return message
@@ -119,7 +123,7 @@ def removed_message(name: str, frame: str) -> CollisionObject:
 
 
 def attached_message(body: AttachedBody) -> AttachedCollisionObject:
-    """Return something attached as a message that attaches it, in the frame of its link."""
+    """Return a message that attaches an object, in the frame of its link."""
     message = AttachedCollisionObject(link_name=body.link, touch_links=sorted(body.touch_links))
     item = message.object
     item.id, item.operation, item.pose = body.name, ADD, pose_message(body.X_LO)
@@ -130,7 +134,7 @@ def attached_message(body: AttachedBody) -> AttachedCollisionObject:
 
 
 def detached_message(name: str) -> AttachedCollisionObject:
-    """Return a message that detaches something."""
+    """Return a message that detaches an object."""
     return AttachedCollisionObject(object=CollisionObject(id=name, operation=REMOVE))
 
 
@@ -138,27 +142,27 @@ def _check_new(message: CollisionObject) -> None:
     if message.operation not in (ADD, APPEND):
         number = int.from_bytes(message.operation, "little")
         raise InvalidCommand(
-            f"object '{message.id}' has the operation {number}; there are ADD = 0, REMOVE = 1, "
+            f"object '{message.id}' has the operation {number}; allowed are ADD = 0, REMOVE = 1, "
             "APPEND = 2 and MOVE = 3"
         )
     if not message.id or message.id == RESERVED:
-        raise InvalidCommand(f"an object cannot have the id '{message.id}': give it a name")
+        raise InvalidCommand(f"the id '{message.id}' of an object is not allowed; give it a name")
     if not (message.primitives or message.meshes or message.planes):
         raise InvalidCommand(
-            f"object '{message.id}' has no shapes: fill in primitives, meshes, planes"
+            f"object '{message.id}' has no shapes; give primitives, meshes or planes"
         )
 
 
 def _geometry(
     draft: SceneDraft, message: CollisionObject, frames: SceneFrames, link: str = ""
 ) -> tuple[Array, tuple[Part, ...]]:
-    """Return the pose of an object in the planning frame, or in a link, and its shapes."""
+    """Return the pose of an object in the planning frame, or in a link, with its shapes."""
     where = f"object '{message.id}'"
     X_HO = pose_of(message.pose, f"the pose of {where}")[0]
     parts = parts_of(message, where)
     given = poses_given(message, where)
     if len(parts) == 1 and given and is_identity(message.pose):
-        # Clients of old place the shape and not the object; a later MOVE places the object.
+        # Older clients set the pose of the shape; a later MOVE sets the pose of the object.
         X_HO, parts = given[0], (replace(parts[0], X_OS=inverse(given[0]) @ parts[0].X_OS),)
     frame = message.header.frame_id
     if link and frame and frames.own(frame) == link:
@@ -174,25 +178,25 @@ def _remove(draft: SceneDraft, name: str) -> list[str]:
     if not name:
         before = list(draft.objects)
         kept = draft.clear()
-        draft.drop_words_on(set(before).difference(kept))
+        draft.forget_allowed(set(before).difference(kept))
         return kept_note(kept)
     if name not in draft.objects:
         body = draft.attached.get(name)
         hint = f" (attached to {body.link})" if body else did_you_mean(name, draft.objects)
-        return [f"object '{name}' is to be removed and is not in the world.{hint}"]
+        return [f"object '{name}' cannot be removed: it is not in the world.{hint}"]
     del draft.objects[name]
-    draft.drop_words_on([name])
+    draft.forget_allowed([name])
     return []
 
 
 def kept_note(names: Iterable[str]) -> list[str]:
-    """Return the warning that scenery stays where all objects were to be removed."""
+    """Return the warning that scenery remains when all objects are removed."""
     listed = ", ".join(f"'{name}'" for name in names)
     if not listed:
         return []
     return [
-        f"{listed}: scenery of the bring-up stays when all objects are removed or replaced; "
-        "REMOVE it by its name if it is not there"
+        f"{listed}: scenery of the bring-up remains when all objects are removed or replaced; "
+        "REMOVE it by name if it does not exist"
     ]
 
 
@@ -203,31 +207,29 @@ def _move(draft: SceneDraft, message: CollisionObject, frames: SceneFrames) -> l
     X_WO = frozen(frames.pose(message.header.frame_id, draft) @ X_HO)
     poses, parts = poses_given(message, where), item.parts
     if item.static:
-        raise InvalidCommand(f"{where} is static: it was promised not to move")
+        raise InvalidCommand(f"{where} is static and cannot be moved")
     if poses:
         if len(poses) != len(parts):
             raise InvalidCommand(
-                f"{where} is to be moved with {len(poses)} poses of shapes and has {len(parts)} "
-                "shapes; give as many, or none"
+                f"{where} has {len(parts)} shapes, but the MOVE has {len(poses)} poses of shapes; "
+                "give as many, or none"
             )
         parts = tuple(
             Part(part.solid, frozen(X_OS)) for part, X_OS in zip(parts, poses, strict=True)
         )
     draft.put(replace(item, X_WO=X_WO, parts=parts))
     if message.primitives or message.meshes or message.planes:
-        return [
-            f"{where} is moved; the shapes that the message gives are not used (ADD takes them)"
-        ]
+        return [f"{where} is moved; shapes in a MOVE are ignored (use ADD to replace them)"]
     return []
 
 
-def _taken_up(
+def _attached_body(
     draft: SceneDraft, name: str, link: str, touching: frozenset[str], frames: SceneFrames
 ) -> AttachedBody:
-    """Return an object of the world, or something attached, as a body of a link."""
+    """Return an existing object, in the world or attached, as attached to a link."""
     body = draft.attached.get(name)
     if body is not None:
-        # Repeated, or handed over from one link to another.
+        # Attached again, possibly to another link.
         if body.link == link:
             return replace(body, touch_links=touching)
         X_LK = inverse(frames.link_pose(link)) @ frames.link_pose(body.link)
@@ -235,15 +237,15 @@ def _taken_up(
     item = draft.objects.get(name)
     if item is None:
         raise InvalidCommand(
-            f"'{name}' is to be attached, has no shapes in the message and is no object of the "
-            f"world.{did_you_mean(name, draft.objects)}"
+            f"'{name}' cannot be attached: the message has no shapes, and it is not an object of "
+            f"the world.{did_you_mean(name, draft.objects)}"
         )
     X_LO = frozen(inverse(frames.link_pose(link)) @ item.X_WO)
     return AttachedBody(name, link, X_LO, item.parts, touching, item.rgba, item.kind)
 
 
 def _detach(draft: SceneDraft, name: str, link: str, frames: SceneFrames) -> list[str]:
-    """Put down one thing, or all of a link (or of all links) where no name is given."""
+    """Detach one object, or without a name all objects of a link, or of all links."""
     chosen = [name] if name else list(draft.attached)
     if link:
         link = frames.link(link)
@@ -253,34 +255,34 @@ def _detach(draft: SceneDraft, name: str, link: str, frames: SceneFrames) -> lis
         body = draft.attached.get(each)
         if body is None:
             hint = did_you_mean(each, draft.attached)
-            return [f"'{each}' is to be detached and nothing attached is called so.{hint}"]
+            return [f"'{each}' cannot be detached: it is not attached.{hint}"]
         if link and body.link != link:
             raise InvalidCommand(f"'{each}' is attached to {body.link}, not to {link}")
-    put_down = {
+    detached = {
         each: frozen(frames.link_pose(body.link) @ body.X_LO)
         for each in chosen
         if (body := draft.attached[each])
     }
-    for each, X_WO in put_down.items():
-        draft.put_down(each, X_WO)
+    for each, X_WO in detached.items():
+        draft.detach(each, X_WO)
     return []
 
 
 def _touch_links(
     message: AttachedCollisionObject, frames: SceneFrames
 ) -> tuple[frozenset[str], list[str]]:
-    """Return the links that something attached may touch, and what was wrong with the others."""
+    """Return the touch links of an attached object, and warnings about unknown ones."""
     known, warnings = set(), []
     for name in message.touch_links:
         try:
             known.add(frames.link(name))
         except UnknownFrame as error:
-            warnings.append(f"a touch link of '{message.object.id}' is not used: {error}")
+            warnings.append(f"a touch link of '{message.object.id}' is ignored: {error}")
     return frozenset(known), warnings
 
 
 def _kind(message: CollisionObject) -> str:
-    """Return an object's type as one text; a data base stands in a second line."""
+    """Return an object's type as one text, with its database on a second line."""
     return "\n".join(filter(None, (message.type.key, message.type.db)))
 
 
@@ -288,7 +290,7 @@ def _fill_kind(message: CollisionObject, kind: str) -> None:
     message.type.key, _, message.type.db = kind.partition("\n")
 
 
-def _not_kept(message: CollisionObject) -> list[str]:
+def _unsupported(message: CollisionObject) -> list[str]:
     if message.subframe_names:
-        return [f"subframes of object '{message.id}' are not kept"]
+        return [f"subframes of object '{message.id}' are not supported and ignored"]
     return []

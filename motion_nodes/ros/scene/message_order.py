@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of several topics in the order in which they arrived, and those that came too early.
+"""Messages of several topics in order of arrival, and attachments that arrive too early.
 
-A client that adds an object on one topic and attaches it on another has no say in which of the two
-gets here first: a reader that its writer has just found gets its first messages once more, later.
+A client that adds an object on one topic and attaches it on another cannot control which message
+arrives first: during discovery, the first messages are sent again later.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ from motion_nodes.ros.concurrency.polled_subscription import PolledSubscription
 from motion_nodes.ros.scene.collision_objects import ADD, REMOVE
 from motion_nodes.ros.scene.scene_update import SceneDraft
 
-PATIENCE = 1.0
+OBJECT_TIMEOUT = 1.0
 """[s] How long an attachment waits for its object."""
 
 
 class Arrivals:
-    """Takes the messages of several polled topics as one stream."""
+    """Merges the messages of several polled topics into one stream."""
 
     def __init__(self, topics: Sequence[PolledSubscription[Any]]) -> None:
-        """Take from ``topics``, which stay their owner's."""
+        """Merge ``topics``, which their owner destroys."""
         self._topics = topics
         self._held: list[tuple[Any, int]] = []
 
     def take(self) -> list[Any]:
-        """Return what has come, oldest first.
+        """Return pending messages, oldest first.
 
-        Topics are looked at one after the other. What arrives meanwhile is held back until the next
-        time: something older may have come to a topic that had been looked at already.
+        Topics are read one after another. Messages that arrive meanwhile are held back until the
+        next call, since older ones may have arrived on a topic that was already read.
         """
         begin = time.time_ns()
-        came, self._held = self._held, []
+        pending, self._held = self._held, []
         for topic in self._topics:
             for message, arrived in topic.timed():
-                (came if arrived <= begin else self._held).append((message, arrived))
-        came.sort(key=lambda pair: pair[1])
-        return [message for message, _ in came]
+                (pending if arrived <= begin else self._held).append((message, arrived))
+        pending.sort(key=lambda pair: pair[1])
+        return [message for message, _ in pending]
 
 
 class EarlyAttachments:
-    """Messages that attach an object by its id before that object is known."""
+    """Messages that attach an object by its id before that object is added."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Wait by ``clock`` [s]."""
+        """Create an empty queue; ``clock`` returns the time for timeouts [s]."""
         self._clock = clock
         self._waiting: dict[str, tuple[AttachedCollisionObject, float]] = {}
 
     def take(self, draft: SceneDraft, message: AttachedCollisionObject) -> bool:
-        """Keep a message whose object is not there; return whether it was kept.
+        """Queue a message whose object does not exist; return whether it was queued.
 
-        One that detaches takes back what waits.
+        A message that detaches removes the ones it applies to from the queue.
         """
         item = message.object
         if item.operation == REMOVE:
@@ -72,18 +72,18 @@ class EarlyAttachments:
         return True
 
     def due(self, draft: SceneDraft) -> list[AttachedCollisionObject]:
-        """Return those whose object has come; they wait no longer."""
+        """Remove and return the messages whose objects now exist."""
         names = [name for name in self._waiting if self._known(draft, name)]
         return [self._waiting.pop(name)[0] for name in names]
 
     def given_up(self) -> list[AttachedCollisionObject]:
-        """Return those that have waited long enough; they wait no longer."""
-        end = self._clock() - PATIENCE
+        """Remove and return the messages that have timed out."""
+        end = self._clock() - OBJECT_TIMEOUT
         names = [name for name, (_, since) in self._waiting.items() if since < end]
         return [self._waiting.pop(name)[0] for name in names]
 
     def clear(self) -> None:
-        """Forget all: the whole scene was told anew."""
+        """Clear the queue: the complete scene was replaced."""
         self._waiting.clear()
 
     @staticmethod

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of the planning scene that another node owns, kept in step over topics.
+"""A copy of the planning scene of another node, synchronized over topics.
 
-The whole scene comes once from ``get_planning_scene``, changes come from
-``monitored_planning_scene``. Messages of a topic are counted by their publisher, and each owner has
-a name for its scene, so a lost message or an owner that started anew shows: then the whole scene is
-asked for again. MoveIt's move_group may be the owner as well.
+The complete scene is requested from ``get_planning_scene``, diffs come from
+``monitored_planning_scene``. Publishers number their messages and each owner names its scene, so
+lost messages and restarts of the owner are detected; the complete scene is then requested again.
+The owner may also be MoveIt's move_group.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from motion_nodes.ros.scene.scene_messages import SceneMessages
 from motion_nodes.scene.scene import Scene
 from motion_nodes.scene.world import World
 
-PATIENCE = 2.0
-"""[s] An answer that takes longer is no longer waited for."""
-PAUSE = 0.5
-"""[s] Between two questions for the whole scene."""
-LOOK_PERIOD = 0.05
-"""[s] Between two looks whether the owner's service is there."""
+REPLY_TIMEOUT = 2.0
+"""[s] Timeout of a request for the complete scene."""
+REQUEST_PERIOD = 0.5
+"""[s] Min time between two requests."""
+SERVICE_CHECK_PERIOD = 0.05
+"""[s] Min time between two checks for the owner's service."""
 
 
 class SceneFollower:
-    """Keeps a world in step with its owner's; its methods may be called from several threads."""
+    """Synchronizes a world with its owner's; thread-safe."""
 
     def __init__(
         self,
@@ -51,22 +51,22 @@ class SceneFollower:
         frames: RobotFrames,
         namespace: str = "",
     ) -> None:
-        """Subscribe; call :meth:`update` in each tick.
+        """Create the endpoints; call :meth:`update` in each cycle.
 
         Args:
-            node: whose endpoints these are.
-            robot: what the scene is around.
-            kinematics: of all its joints, relative to its base frame.
+            node: the node.
+            robot: the robot in the scene.
+            kinematics: forward kinematics of all its joints in its base frame.
             frames: the robot's links and /tf.
-            namespace: of the owner, below the node's own.
+            namespace: namespace of the owner, relative to the node's.
         """
         self._node = node
-        # What the owner tells stands in the base or in the frame of the link that carries it. What
-        # it says to be put down, it then places itself.
+        # Any joint positions will do: the owner's messages are in the base frame, or in the frame
+        # of the link that an object is attached to, and give the poses of detached objects.
         self.messages = SceneMessages(robot, SceneFrames(kinematics, frames, lambda: robot.home))
         self.world = World()
         self.synchronised = False
-        """Whether the scene is the owner's, as far as its messages have come."""
+        """Whether the scene equals the owner's, up to messages in transit."""
         self._changes = PolledSubscription(
             node, PlanningScene, under(namespace, "monitored_planning_scene"), qos.SCENES
         )
@@ -78,35 +78,35 @@ class SceneFollower:
         self._lock = threading.RLock()
         self._number: int | None = None
         self._name = ""
-        """Of the owner's scene; each time it starts it is another, save with MoveIt."""
+        """Name of the owner's scene; differs after each start of the owner, except for MoveIt."""
         self._lost = False
-        """Whether changes may be missing that came after the last question."""
-        self._looked_at, self._answered = -float("inf"), False
-        self._question: Any = None
-        self._asked_at = -float("inf")
+        """Whether diffs may have been lost since the last request."""
+        self._checked_at, self._available = -float("inf"), False
+        self._request: Any = None
+        self._requested_at = -float("inf")
         self._since: list[PlanningScene] = []
-        """Changes that came after the question: the answer may be older than they are."""
+        """Diffs received since the request; the response may be older."""
 
     @property
     def owned(self) -> bool:
-        """Whether somebody tells of a scene now."""
+        """Whether the scene has an owner now."""
         return self._changes.publishers > 0
 
     @property
     def scene(self) -> Scene:
-        """The scene now, with everything that has come."""
+        """The current scene, after an update."""
         self.update()
         return self.world.scene
 
     def scene_at(self, state: RobotState, positions: Array) -> Scene:
-        """Return the scene with what a request's robot state attaches.
+        """Return the scene with the objects that a request's robot state attaches.
 
         Args:
-            state: of the request.
-            positions: where all joints are in it, shape (n,).
+            state: robot state of the request.
+            positions: positions of all joints in it [rad or m], shape (n,).
 
         Raises:
-            RequestRejected: for what cannot be attached.
+            RequestRejected: an object cannot be attached.
         """
         bodies = state.attached_collision_objects
         if not bodies:
@@ -121,39 +121,39 @@ class SceneFollower:
 
     @property
     def note(self) -> str:
-        """What a client should know of the scene; nothing if it is as its owner has it."""
+        """Why the scene may differ from its owner's, for clients; empty if it does not."""
         if self.synchronised:
             return ""
         if self.owned:
-            return "the planning scene is not known yet: what is known of it was checked"
+            return "the planning scene is not synchronized yet: its known part was checked"
         if self.world.revision:
-            return "nobody tells of the planning scene any more: its last state was checked"
-        return "nobody tells of a planning scene: only the robot itself was checked"
+            return "the planning scene has no publisher any more: its last state was checked"
+        return "there is no planning scene: only the robot itself was checked"
 
     def update(self) -> None:
-        """Take what has come, and ask for the whole scene where it is needed."""
+        """Apply received diffs, and request the complete scene if needed."""
         with self._lock:
-            came = self._changes.numbered()
-            for message, number in came:
-                # One that follows none says that those before it may be missing.
+            received = self._changes.numbered()
+            for message, number in received:
+                # Before the first message, earlier ones may have been lost.
                 expected = None if self._number is None else self._number + 1
                 self._lost |= number is not None and number != expected
                 self._lost |= message.name != self._name
                 self._number, self._name = number, message.name
-                if self._question is not None:
+                if self._request is not None:
                     self._since.append(message)
-            if not self._somebody_answers():
-                # Who answers next may be another.
+            if not self._service_available():
+                # The next service may belong to another owner.
                 self._lost = True
             if self._lost:
                 self.synchronised = False
-            for text in self._apply(message for message, _ in came):
+            for text in self._apply(message for message, _ in received):
                 self._node.warn("scene", f"monitored_planning_scene: {text}")
-            self._take_answer()
-            self._ask()
+            self._read_response()
+            self._send_request()
 
     def diagnose(self, report: Report) -> None:
-        """Say how far the scene is known."""
+        """Add the state of synchronization to a report."""
         report.value("objects", len(self.world.scene.objects))
         report.value("attached objects", len(self.world.scene.attached))
         note = self.note
@@ -162,45 +162,45 @@ class SceneFollower:
             report.note("OK" if alone else "WARN", note)
 
     def destroy(self) -> None:
-        """Unsubscribe."""
+        """Destroy the endpoints."""
         self._changes.destroy()
         self._node.destroy_client(self._client)
 
-    def _somebody_answers(self) -> bool:
-        """Return whether the owner's service is there, as of a moment ago: asking is not cheap."""
+    def _service_available(self) -> bool:
+        """Return whether the owner's service is available; cached, since the check is slow."""
         now = time.monotonic()
-        if now - self._looked_at > LOOK_PERIOD:
-            self._looked_at = now
-            self._answered = self._client.service_is_ready()
-        return self._answered
+        if now - self._checked_at > SERVICE_CHECK_PERIOD:
+            self._checked_at = now
+            self._available = self._client.service_is_ready()
+        return self._available
 
-    def _ask(self) -> None:
-        """Ask for the whole scene if it is needed and there is somebody to ask."""
-        if self.synchronised or not self._somebody_answers():
+    def _send_request(self) -> None:
+        """Request the complete scene if it is needed and available."""
+        if self.synchronised or not self._service_available():
             return
-        waited = time.monotonic() - self._asked_at
-        if waited < (PAUSE if self._question is None else PATIENCE):
+        waited = time.monotonic() - self._requested_at
+        if waited < (REQUEST_PERIOD if self._request is None else REPLY_TIMEOUT):
             return
-        if self._question is not None:
-            self._client.remove_pending_request(self._question)
-        # What is found missing from now on needs another question.
-        self._lost, self._since, self._asked_at = False, [], time.monotonic()
-        self._question = self._client.call_async(GetPlanningScene.Request())
+        if self._request is not None:
+            self._client.remove_pending_request(self._request)
+        # Diffs lost from now on require another request.
+        self._lost, self._since, self._requested_at = False, [], time.monotonic()
+        self._request = self._client.call_async(GetPlanningScene.Request())
 
-    def _take_answer(self) -> None:
-        if self._question is None or not self._question.done():
+    def _read_response(self) -> None:
+        if self._request is None or not self._request.done():
             return
-        answer = self._question.result()
-        self._question = None
-        if answer is not None:
-            answer.scene.is_diff = False
-            # Some of what came since may be in it already; told once more it ends the same.
-            self._apply([answer.scene, *self._since])
+        response = self._request.result()
+        self._request = None
+        if response is not None:
+            response.scene.is_diff = False
+            # The response may contain some of the diffs already; applying them again is harmless.
+            self._apply([response.scene, *self._since])
             self.synchronised = not self._lost
         self._since = []
 
     def _apply(self, messages: Iterable[PlanningScene]) -> list[str]:
-        """Carry out messages; return what could not be."""
+        """Apply messages; return the refused changes."""
         before = self.world.scene
         after, findings = self.messages.apply(before, *messages)
         if after is not before:

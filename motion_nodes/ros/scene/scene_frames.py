@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames that messages of the planning scene are given in."""
+"""Reference frames of planning scene messages."""
 
 from __future__ import annotations
 
@@ -15,26 +15,25 @@ from motion_nodes.model.tree import Array, frozen
 from motion_nodes.ros.robot_frames import RobotFrames
 from motion_nodes.ros.scene.scene_update import SceneDraft
 
-_HERE = frozen(np.eye(4))
+_IDENTITY = frozen(np.eye(4))
 
 
 class SceneFrames:
-    """Finds frames in the planning frame, which is the robot's base.
+    """Lookup of frames in the planning frame, which is the robot's base frame.
 
-    Looked up in this order: the robot's links, objects of the scene, frames that a scene message
-    fixed, /tf.
+    The order is: the robot's links, objects of the scene, fixed frames of scene messages, /tf.
     """
 
     def __init__(
         self, kinematics: Kinematics, frames: RobotFrames, positions: Callable[[], Array]
     ) -> None:
-        """Look up frames for one robot.
+        """Create the lookup.
 
         Args:
-            kinematics: of the robot, relative to its base frame.
+            kinematics: forward kinematics of the robot's links in its base frame.
             frames: the robot's links and /tf.
-            positions: returns where all joints are, shape (n,); raises MotionError when that is
-                not known.
+            positions: returns the positions of all joints [rad or m], shape (n,); raises
+                MotionError if they are unknown.
         """
         self._kinematics = kinematics
         self._frames = frames
@@ -47,18 +46,18 @@ class SceneFrames:
         return self._kinematics.base
 
     def standing(self, positions: Array) -> SceneFrames:
-        """Return the same for a robot whose joints are somewhere, shape (n,)."""
+        """Return a lookup for fixed joint positions [rad or m], shape (n,)."""
         return SceneFrames(self._kinematics, self._frames, lambda: positions)
 
     def own(self, name: str) -> str:
-        """Return a frame's own name, without the prefix that the robot's have on /tf."""
+        """Return a frame name without the prefix of the robot's frames on /tf."""
         return self._frames.name_of(name)
 
     def link(self, name: str) -> str:
-        """Return a link's own name, without the prefix that it has on /tf.
+        """Return the name of a link without its prefix on /tf.
 
         Raises:
-            UnknownFrame: lists the links there are.
+            UnknownFrame: there is no such link; lists the known ones.
         """
         own = self.own(name) if name else ""
         if own not in self._kinematics.frame_names:
@@ -66,20 +65,24 @@ class SceneFrames:
         return own
 
     def link_pose(self, link: str) -> Array:
-        """Return ``X_BL`` of a link where the robot is now, shape (4, 4).
+        """Return the current pose ``X_BL`` of a link in the planning frame, shape (4, 4).
 
         Raises:
-            MotionError: where the robot is, is not known.
+            MotionError: the joint positions are unknown.
         """
         if link == self.base:
-            return _HERE
+            return _IDENTITY
         return frozen(self._kinematics.pose(self._positions(), link))
 
     def pose(self, frame: str, draft: SceneDraft) -> Array:
-        """Return ``X_BF`` of any frame, shape (4, 4).
+        """Return the pose ``X_BF`` of any frame in the planning frame, shape (4, 4).
+
+        Args:
+            frame: name of the frame.
+            draft: the scene, whose objects are frames too.
 
         Raises:
-            MotionError: says that there is no such frame, or why its place is not known.
+            MotionError: there is no such frame, or its pose is unknown.
         """
         name = self.own(frame)
         if name in self._kinematics.frame_names:
@@ -94,20 +97,27 @@ class SceneFrames:
         return frozen(self._frames.pose(frame, np.zeros(len(self._kinematics.joint_names))))
 
     def fix(self, transforms: Iterable[Any]) -> list[str]:
-        """Take frames that a scene message fixes in the planning frame; return what was wrong."""
-        problems = []
+        """Set the fixed frames of a scene message.
+
+        Args:
+            transforms: TransformStamped of each frame, in the planning frame.
+
+        Returns:
+            Warnings about frames that are ignored.
+        """
+        warnings = []
         for stamped in transforms:
             name = stamped.child_frame_id.lstrip("/")
             t, r = stamped.transform.translation, stamped.transform.rotation
             try:
                 if self.own(stamped.header.frame_id) != self.base:
                     raise InvalidCommand(
-                        f"it is given in '{stamped.header.frame_id}', which is not the planning "
-                        f"frame '{self.base}'"
+                        f"its parent is '{stamped.header.frame_id}', not the planning frame "
+                        f"'{self.base}'"
                     )
                 X = from_xyz_quat((t.x, t.y, t.z), (r.x, r.y, r.z, r.w))
             except (MotionError, ValueError) as error:
-                problems.append(f"fixed frame '{name}' is not used: {error}")
+                warnings.append(f"fixed frame '{name}' is ignored: {error}")
             else:
                 self._fixed[name] = frozen(X)
-        return problems
+        return warnings

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes of the world to and from shape_msgs, with their places in an object's message."""
+"""Shapes of the scene from and to shape_msgs, with their poses in a CollisionObject."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from motion_nodes.scene.shapes import (
 
 
 class UnsupportedShape(InvalidCommand):
-    """A kind of shape that the world has no counterpart of."""
+    """A type of shape that scenes do not support."""
 
 
 @dataclass(frozen=True)
 class _Primitive:
-    """How one type of SolidPrimitive is read."""
+    """Number of dimensions and constructor of a type of SolidPrimitive."""
 
     sizes: int
     make: Callable[[Sequence[float]], Solid]
@@ -48,24 +48,24 @@ PRIMITIVES = {
     SolidPrimitive.CYLINDER: _Primitive(2, lambda d: Cylinder(radius=d[1], length=d[0])),
     SolidPrimitive.CONE: _Primitive(2, lambda d: Cone(radius=d[1], height=d[0])),
 }
-"""By type; dimensions stand in the order of shape_msgs: heights before radii."""
+"""By type; dimensions are in the order of shape_msgs: heights before radii."""
 
 TYPE_NAMES = {SolidPrimitive.PRISM: "prism"}
-"""Types that have a name and are not supported."""
+"""Names of unsupported types."""
 
-HERE = np.eye(4)
+IDENTITY = np.eye(4)
 
 
 def parts_of(message: CollisionObject, where: str) -> tuple[Part, ...]:
-    """Return the shapes of an object's message in their places; a lacking pose is the identity.
+    """Return the shapes of an object with their poses; a missing pose is the identity.
 
     Args:
-        message: its primitives, meshes and planes, in this order.
-        where: what to call the object in errors.
+        message: the object; primitives, meshes and planes are read in this order.
+        where: name of the object, for errors.
 
     Raises:
-        UnsupportedShape: for a type that the world does not know.
-        MotionError: says what is wrong: sizes, numbers that are not finite, more poses than shapes.
+        UnsupportedShape: an unsupported type of shape.
+        MotionError: invalid dimensions, values that are not finite, or more poses than shapes.
     """
     parts: list[Part] = []
     lists: tuple[tuple[str, Any, Any, Callable[[Any, str], tuple[Solid, Array]]], ...] = (
@@ -77,21 +77,27 @@ def parts_of(message: CollisionObject, where: str) -> tuple[Part, ...]:
         if len(poses) > len(shapes):
             raise InvalidCommand(
                 f"{where} has {len(poses)} {kind}_poses and {len(shapes)} shapes for them; give "
-                "one pose for each shape, or fewer: the rest stands at the pose of the object"
+                "at most one pose for each shape (the default is the pose of the object)"
             )
         for index, shape in enumerate(shapes):
             what = f"{kind} {index + 1} of {where}"
             solid, X_PS = read(shape, what)
-            X_OP = pose_of(poses[index], f"the pose of {what}")[0] if index < len(poses) else HERE
+            X_OP = (
+                pose_of(poses[index], f"the pose of {what}")[0] if index < len(poses) else IDENTITY
+            )
             parts.append(Part(solid, X_OP @ X_PS))
     return tuple(parts)
 
 
 def poses_given(message: CollisionObject, where: str) -> list[Array]:
-    """Return the poses of shapes that a message gives, in the order of :func:`parts_of`.
+    """Return the poses of shapes in a message, in the order of :func:`parts_of`.
+
+    Args:
+        message: the object.
+        where: name of the object, for errors.
 
     Raises:
-        MotionError: for one that is no pose.
+        MotionError: a pose is invalid.
     """
     given = [*message.primitive_poses, *message.mesh_poses, *message.plane_poses]
     return [
@@ -101,9 +107,9 @@ def poses_given(message: CollisionObject, where: str) -> list[Array]:
 
 
 def fill_shapes(message: CollisionObject, parts: Iterable[Part]) -> None:
-    """Write shapes into an object's message.
+    """Write shapes to an object's message.
 
-    A capsule has no type of its own there: it becomes a cylinder and two spheres, the same solid.
+    A capsule, which has no type in shape_msgs, is written as a cylinder and two spheres.
     """
     for part in parts:
         solid, X = part.solid, part.X_OS
@@ -116,12 +122,12 @@ def fill_shapes(message: CollisionObject, parts: Iterable[Part]) -> None:
         else:
             for primitive, X_SP in _primitives(solid):
                 message.primitives.append(primitive)
-                X_OP = X if X_SP is HERE else X @ X_SP
+                X_OP = X if X_SP is IDENTITY else X @ X_SP
                 message.primitive_poses.append(pose_message(X_OP))
 
 
 def is_identity(pose: Pose) -> bool:
-    """Return whether a pose is the one that a message has where nobody wrote one."""
+    """Return whether a pose is the default of a message."""
     p, r = pose.position, pose.orientation
     return (p.x, p.y, p.z, r.x, r.y, r.z, r.w) == (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
 
@@ -131,7 +137,7 @@ def _solid(message: SolidPrimitive, what: str) -> tuple[Solid, Array]:
     if kind is None:
         name = TYPE_NAMES.get(message.type, f"type {message.type}")
         raise UnsupportedShape(
-            f"{what} is a {name}, which is not supported; there are box, sphere, cylinder, cone, "
+            f"{what} is a {name}, which is not supported; allowed are box, sphere, cylinder, cone, "
             "mesh and plane"
         )
     sizes = [float(size) for size in message.dimensions]
@@ -139,7 +145,7 @@ def _solid(message: SolidPrimitive, what: str) -> tuple[Solid, Array]:
         raise InvalidCommand(f"{what} has {len(sizes)} dimensions; its type needs {kind.sizes}")
     solid = kind.make(sizes)
     check_solid(solid, what)
-    return solid, HERE
+    return solid, IDENTITY
 
 
 def _mesh(message: Mesh, what: str) -> tuple[Solid, Array]:
@@ -149,19 +155,19 @@ def _mesh(message: Mesh, what: str) -> tuple[Solid, Array]:
     bounds.check_numbers(vertices, bounds.SIZE, f"vertices of {what}", "xyz")
     triangles = [triangle.vertex_indices for triangle in message.triangles]
     try:
-        return triangle_mesh(np.array(vertices), np.array(triangles, dtype=np.int64)), HERE
+        return triangle_mesh(np.array(vertices), np.array(triangles, dtype=np.int64)), IDENTITY
     except InvalidCommand as error:
         raise InvalidCommand(f"{what}: {error}") from None
 
 
 def _half_space(message: Plane, what: str) -> tuple[Solid, Array]:
-    """Return what lies below the plane ``a x + b y + c z + d = 0``, (a, b, c) pointing up."""
+    """Return the half-space below the plane ``a x + b y + c z + d = 0`` with normal (a, b, c)."""
     a, b, c, d = (float(value) for value in message.coef)
     length = math.sqrt(a * a + b * b + c * c)
     if not (math.isfinite(length) and math.isfinite(d) and length > 0.0):
         raise InvalidCommand(
-            f"{what} has the coefficients {[a, b, c, d]}; they must be finite, and the first "
-            "three a direction"
+            f"{what} has the coefficients {[a, b, c, d]}; they must be finite, with a normal "
+            "(first three) that is not zero"
         )
     normal = np.array((a, b, c)) / length
     X = from_xyz_rpy(rpy=(0.0, math.acos(max(-1.0, min(1.0, normal[2]))),
@@ -171,20 +177,20 @@ def _half_space(message: Plane, what: str) -> tuple[Solid, Array]:
 
 
 def _primitives(solid: Solid) -> list[tuple[SolidPrimitive, Array]]:
-    """Return the primitives that a solid consists of, each with its pose in the solid."""
+    """Return the primitives of a solid, each with its pose in the solid."""
     if isinstance(solid, Box):
-        return [(_primitive(SolidPrimitive.BOX, *solid.size), HERE)]
+        return [(_primitive(SolidPrimitive.BOX, *solid.size), IDENTITY)]
     if isinstance(solid, Sphere):
-        return [(_primitive(SolidPrimitive.SPHERE, solid.radius), HERE)]
+        return [(_primitive(SolidPrimitive.SPHERE, solid.radius), IDENTITY)]
     if isinstance(solid, Cylinder):
-        return [(_primitive(SolidPrimitive.CYLINDER, solid.length, solid.radius), HERE)]
+        return [(_primitive(SolidPrimitive.CYLINDER, solid.length, solid.radius), IDENTITY)]
     if isinstance(solid, Cone):
-        return [(_primitive(SolidPrimitive.CONE, solid.height, solid.radius), HERE)]
+        return [(_primitive(SolidPrimitive.CONE, solid.height, solid.radius), IDENTITY)]
     assert isinstance(solid, Capsule)
     ball = _primitive(SolidPrimitive.SPHERE, solid.radius)
     ends = [from_xyz_rpy((0.0, 0.0, side * 0.5 * solid.length)) for side in (-1.0, 1.0)]
     middle = _primitive(SolidPrimitive.CYLINDER, solid.length, solid.radius)
-    return [(middle, HERE), *((ball, X) for X in ends)]
+    return [(middle, IDENTITY), *((ball, X) for X in ends)]
 
 
 def _primitive(kind: Any, *sizes: float) -> SolidPrimitive:

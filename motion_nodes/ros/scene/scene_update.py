@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scene while messages change it; nothing of it is seen before it is whole."""
+"""A scene under construction, while messages are applied."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from motion_nodes.scene.shapes import Solid, TriangleMesh
 
 
 class SceneDraft:
-    """The parts of a scene, to be changed in place: 10 000 objects cost 10 000 steps."""
+    """Mutable copy of a scene, so that adding n objects takes O(n) time."""
 
     def __init__(self, scene: Scene, scenery: Scenery | None = None) -> None:
-        """Begin with what ``scene`` holds.
+        """Copy a scene.
 
         Args:
-            scene: before the changes.
-            scenery: objects that only a removal by name removes.
+            scene: the scene before the changes.
+            scenery: objects that are removed by name only.
         """
         self._before = scene
         self.scenery = scenery or Scenery()
@@ -35,7 +35,7 @@ class SceneDraft:
 
     @property
     def changed(self) -> bool:
-        """Whether anything is another than at the beginning."""
+        """Whether the draft differs from the original scene."""
         before = self._before
         return (
             self.objects != dict(before.objects)
@@ -44,7 +44,7 @@ class SceneDraft:
         )
 
     def scene(self) -> Scene:
-        """Return what stands here now as a scene."""
+        """Return the draft as a scene."""
         return Scene(
             MappingProxyType(dict(self.objects)),
             MappingProxyType(dict(self.attached)),
@@ -56,31 +56,31 @@ class SceneDraft:
         """Return an object of the world.
 
         Raises:
-            InvalidCommand: there is none of that name; says so where something attached is meant.
+            InvalidCommand: there is no such object, or it is attached.
         """
         item = self.objects.get(name)
         if item is None:
             body = self.attached.get(name)
             if body is not None:
-                raise InvalidCommand(f"'{name}' is attached to {body.link}: detach it first")
+                raise InvalidCommand(f"'{name}' is attached to {body.link}; detach it first")
             raise InvalidCommand(f"there is no object '{name}'.{did_you_mean(name, self.objects)}")
         return item
 
     def clear(self) -> tuple[str, ...]:
-        """Remove all objects but scenery; return the names of what stays."""
+        """Remove all objects except scenery; return the names of the remaining ones."""
         kept = {name: item for name, item in self.objects.items() if name in self.scenery.objects}
         self.objects.clear()
         self.objects.update(kept)
         return tuple(kept)
 
     def allow_scenery(self) -> None:
-        """Allow what touches the scenery that is there by construction."""
+        """Allow the collisions that the scenery declares."""
         self.allowed = self.scenery.allowed_in(self.objects, self.allowed)
 
     def put(self, item: WorldObject) -> None:
-        """Put an object into the world, in place of the one of its name.
+        """Add an object to the world, or replace the one of the same name.
 
-        What is repeated keeps its identity, so that nobody takes it for a change.
+        An object equal to the existing one keeps its identity, so that it is not a change.
         """
         if item.name in self.scenery.objects:
             item = replace(item, static=True)
@@ -93,7 +93,7 @@ class SceneDraft:
         self.objects[item.name] = item
 
     def attach(self, body: AttachedBody) -> None:
-        """Have a link carry something, in place of what has its name there or in the world."""
+        """Attach an object to a link; replaces the one of the same name, attached or not."""
         world = self.objects.pop(body.name, None)
         old = self.attached.get(body.name) or self._before.attached.get(body.name)
         before = old or world
@@ -107,34 +107,33 @@ class SceneDraft:
                 body = old
         self.attached[body.name] = body
 
-    def put_down(self, name: str, X_WO: Array) -> None:
-        """Put something that is attached into the world."""
+    def detach(self, name: str, X_WO: Array) -> None:
+        """Move an attached object to the world, at a pose in the planning frame, shape (4, 4)."""
         body = self.attached.pop(name)
         self.put(WorldObject(name, X_WO, body.parts, rgba=body.rgba, kind=body.kind))
 
-    def drop_words_on(self, names: Iterable[str]) -> None:
-        """Forget who may touch things that have gone."""
-        gone, said = set(names), self.allowed
-        pairs = {pair: value for pair, value in said.pairs.items() if gone.isdisjoint(pair)}
-        defaults = {name: value for name, value in said.defaults.items() if name not in gone}
-        if len(pairs) < len(said.pairs) or len(defaults) < len(said.defaults):
+    def forget_allowed(self, names: Iterable[str]) -> None:
+        """Remove the allowed collisions of removed objects."""
+        removed, allowed = set(names), self.allowed
+        pairs = {pair: value for pair, value in allowed.pairs.items() if removed.isdisjoint(pair)}
+        defaults = {name: value for name, value in allowed.defaults.items() if name not in removed}
+        if len(pairs) < len(allowed.pairs) or len(defaults) < len(allowed.defaults):
             self.allowed = AllowedCollisions(MappingProxyType(pairs), MappingProxyType(defaults))
 
     def colour(self, name: str, rgba: tuple[float, float, float, float]) -> None:
-        """Set the colour of an object or of something attached, if it is there."""
+        """Set the colour (red, green, blue, opacity) of an object, if it exists."""
         if name in self.objects and self.objects[name].rgba != rgba:
             self.objects[name] = replace(self.objects[name], rgba=rgba)
         if name in self.attached and self.attached[name].rgba != rgba:
             self.attached[name] = replace(self.attached[name], rgba=rgba)
 
 
-REPEATED = 1e-9
-"""Poses whose elements differ by less are the same: that much a quaternion's way there and back
-may cost."""
+SAME_POSE = 1e-9
+"""Max difference of the elements of equal poses, for rounding of quaternions."""
 
 
 def _near(A: Array, B: Array) -> bool:
-    return bool(np.abs(A - B).max() < REPEATED)
+    return bool(np.abs(A - B).max() < SAME_POSE)
 
 
 def _same(a: object, b: object, fields: tuple[str, ...]) -> bool:
@@ -142,7 +141,7 @@ def _same(a: object, b: object, fields: tuple[str, ...]) -> bool:
 
 
 def _known(old: tuple[Part, ...], new: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Return the old parts where the new ones are the same."""
+    """Return the old parts if the new ones are equal, else the new ones."""
     if old is new or len(old) != len(new):
         return new
     same = all(

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the nodes of wheeled bases share."""
+"""Common code of the nodes of wheeled bases."""

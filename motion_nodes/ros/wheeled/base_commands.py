@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twists for a base, from all the topics on which they may come."""
+"""Twist commands of a base, from all topics on which it accepts them."""
 
 from __future__ import annotations
 
@@ -17,57 +17,59 @@ from motion_nodes.ros.messages.stamps import command_time
 from motion_nodes.ros.node import MotionNode
 
 STREAM_PAUSE = 0.5
-"""[s] After a stop, a topic that was silent for so long begins anew with its next message."""
+"""[s] After a stop, a stream must pause for this long before it is accepted again."""
 
 
 class SenderWatch:
-    """Finds out that several senders command one base in turns.
+    """Detects several publishers that command one base alternately.
 
-    Each publisher numbers its messages, so a number that does not grow, like another topic, means
-    another sender. One such change is a handover, several in a short time are a fight.
+    Publishers number their messages, so a sequence number that does not increase, or another topic,
+    means another publisher. One such change is a handover, several in a short time a conflict.
     """
 
     SPAN = 2.0
-    """[s] Changes of sender are counted for so long."""
-    FIGHT = 3
-    """So many of them are a fight."""
+    """[s] Time window in which changes are counted."""
+    CONFLICT = 3
+    """Number of changes in the window that counts as a conflict."""
 
     def __init__(self) -> None:
-        """Begin without a sender."""
+        """Start without a publisher."""
         self._last: tuple[str, int | None] | None = None
-        self._changes: deque[tuple[float, str]] = deque(maxlen=self.FIGHT)
+        self._changes: deque[tuple[float, str]] = deque(maxlen=self.CONFLICT)
 
     def heard(self, topic: str, number: int | None, now: float) -> None:
-        """Note a message.
+        """Record a received message.
 
         Args:
-            topic: where it came.
-            number: its sender's count of messages; None where the middleware gives none.
+            topic: topic name.
+            number: publication sequence number; None if not supported.
             now: time [s].
         """
         last, self._last = self._last, (topic, number)
         if last is None:
             return
-        grown = number is None or last[1] is None or number > last[1]
-        if topic != last[0] or not grown:
+        increased = number is None or last[1] is None or number > last[1]
+        if topic != last[0] or not increased:
             self._changes.append((now, topic))
 
     def fighting(self, now: float) -> tuple[str, ...]:
-        """Return the topics of the senders that fight, or nothing."""
-        if len(self._changes) < self.FIGHT or not 0.0 <= now - self._changes[0][0] <= self.SPAN:
+        """Return the topics of conflicting publishers at a time [s]; empty without a conflict."""
+        if len(self._changes) < self.CONFLICT:
+            return ()
+        if not 0.0 <= now - self._changes[0][0] <= self.SPAN:
             return ()
         return tuple(sorted({topic for _, topic in self._changes}))
 
 
 class TwistInputs:
-    """Everything on which a base takes commands: with a stamp or without, newest first served."""
+    """The command topics of a base, stamped and unstamped."""
 
     def __init__(self, node: MotionNode[Any], *, stamped_cmd_vel: bool) -> None:
-        """Subscribe.
+        """Create the subscriptions.
 
         Args:
-            node: whose topics they are.
-            stamped_cmd_vel: the topic ``cmd_vel`` carries TwistStamped, else Twist.
+            node: the node.
+            stamped_cmd_vel: message type of ``cmd_vel``: TwistStamped, else Twist.
         """
         self._node = node
         self._topics: tuple[PolledSubscription[Any], ...] = (
@@ -78,24 +80,24 @@ class TwistInputs:
         )
         self.senders = SenderWatch()
         self._sent: dict[PolledSubscription[Any], float] = {}
-        self._anew: set[PolledSubscription[Any]] | None = None
-        """Topics whose streams began anew after a stop; None before the first stop."""
+        self._restarted: set[PolledSubscription[Any]] | None = None
+        """Topics that paused since the last stop; None before the first stop."""
 
     def hold_off(self) -> None:
-        """Refuse what is streamed now, on each topic until it pauses: the suite was stopped."""
-        self._anew = set()
+        """Refuse current streams until they pause: the suite was stopped or resumed."""
+        self._restarted = set()
 
     def take(self, now: float, timeout: float, hindrance: str) -> list[tuple[Twist2, float]]:
-        """Return what came, and when each was given, oldest first.
+        """Return pending commands, each with its time [s], oldest first.
 
         Args:
-            now: this node's time [s].
-            timeout: commands older than this [s] are left out, with a warning.
-            hindrance: why commands are refused now, or nothing.
+            now: current time of this node [s].
+            timeout: max age of a command; older ones are dropped with a warning [s].
+            hindrance: why commands are refused now, as text; empty if they are not.
         """
         commands = []
         for topic in self._topics:
-            # The queue is short, so a flood costs no more than what fits into it.
+            # The depth of the queue bounds the work of a cycle.
             for message, number, sent in topic.traced():
                 self.senders.heard(topic.topic, number, now)
                 goes_on = self.goes_on(topic, sent, timeout)
@@ -111,23 +113,23 @@ class TwistInputs:
         return sorted(commands, key=lambda command: command[1])
 
     def goes_on(self, topic: PolledSubscription[Any], sent: float, timeout: float) -> str:
-        """Say why a message is left out that goes on with a stream from before, or nothing.
+        """Return why a message continues a stream from before a stop; empty if it does not.
 
         Args:
-            topic: where it came.
-            sent: when it was sent [s], by the sender's clock.
-            timeout: how long a command counts [s]; a stream may pause for so long.
+            topic: its topic.
+            sent: source time stamp [s].
+            timeout: timeout of commands [s], which a stream must exceed to pause.
         """
         pause = max(timeout, STREAM_PAUSE)
         paused = sent - self._sent.get(topic, -math.inf) > pause
         self._sent[topic] = sent
-        if self._anew is None:
+        if self._restarted is None:
             return ""
         if paused:
-            self._anew.add(topic)
-        if topic in self._anew:
+            self._restarted.add(topic)
+        if topic in self._restarted:
             return ""
-        return f"it goes on with a stream from before the resume; it must pause for {pause:g} s"
+        return f"its stream started before the resume; it must pause for {pause:g} s"
 
     def _time_of(self, message: TwistStamped, now: float, timeout: float) -> float | None:
         given, warning = command_time(stamp_ns(message) * 1e-9, now, timeout)

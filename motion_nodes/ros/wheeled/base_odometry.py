@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Odometry as nav_msgs/Odometry and on /tf, in messages that are built once."""
+"""Publisher of odometry, as nav_msgs/Odometry and on /tf, with preallocated messages."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from motion_nodes.ros.transforms import frame_id, frame_prefix
 from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams
 
 _DIAGONAL = np.arange(0, 36, 7)
-"""Places of the diagonal in a 6 x 6 row-major matrix."""
+"""Indices of the diagonal of a 6 x 6 row-major matrix."""
 _PLANAR = np.array([(6 * row + column) for row in (0, 1, 5) for column in (0, 1, 5)])
-"""Places of x, y and yaw in it."""
+"""Indices of x, y and yaw in it."""
 
 
 class RegularMoments:
-    """Picks out of many measurements those nearest to regular moments."""
+    """Decimation: selects the measurements nearest to a fixed rate."""
 
     def __init__(self, rate: float) -> None:
-        """Pick at a rate [Hz]; 0 picks all."""
+        """Select at a rate [Hz]; 0 selects all."""
         self._period = 1e9 / rate if rate > 0.0 else 0.0
         self._due = 0.0
         self._last = 0
 
     def is_due(self, stamp: int) -> bool:
-        """Return whether to publish the measurement of a time [ns]."""
+        """Return whether to publish the measurement at a time [ns]."""
         step, self._last = stamp - self._last, stamp
         if self._period == 0.0:
             return True
         early = self._due - stamp
         if 0.5 * step < early <= self._period and step > 0:
             return False
-        # After a gap, or where time began anew, the rhythm begins anew too.
+        # After a gap or a jump of time, the schedule restarts.
         regular = -step <= early <= self._period and step > 0
         self._due = (self._due if regular else stamp) + self._period
         return True
@@ -59,11 +59,11 @@ class OdometryPublisher:
 
     @property
     def base_frame(self) -> str:
-        """The base's frame, with its prefix."""
+        """Name of the base frame, with prefix."""
         return str(self._message.child_frame_id)
 
     def configure(self, params: WheeledBaseParams) -> None:
-        """Take over frames, covariances and rate."""
+        """Apply frames, covariances and rate."""
         self._with_tf = params.enable_odom_tf
         self._moments = RegularMoments(params.publish_rate)
         prefix = frame_prefix(self._node, params.tf_frame_prefix)
@@ -81,7 +81,7 @@ class OdometryPublisher:
         self._tf.transforms = [transform]
 
     def publish(self, odometry: Odometry, stamp: int) -> bool:
-        """Publish the state at a time [ns]; return False where the rate says it is too early."""
+        """Publish the odometry at a time [ns], unless the rate skips it; return whether it did."""
         if not self._moments.is_due(stamp):
             return False
         message = self._message
@@ -98,9 +98,9 @@ class OdometryPublisher:
         self._odom_out.publish(message)
         if self._with_tf:
             transform = self._tf.transforms[0]
-            place = transform.transform
-            place.translation.x, place.translation.y = odometry.x, odometry.y
-            place.rotation.z, place.rotation.w = rotation.z, rotation.w
+            pose = transform.transform
+            pose.translation.x, pose.translation.y = odometry.x, odometry.y
+            pose.rotation.z, pose.rotation.w = rotation.z, rotation.w
             set_stamp(transform, stamp)
             self._tf_out.publish(self._tf)
         return True

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the wheeled-base nodes share: twists in, wheel speeds, odometry and /tf out."""
+"""Base class of wheeled-base nodes: twists in, wheel commands, odometry and /tf out."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from motion_nodes.ros.wheeled.base_state import StateWriter, SteeringState
 from motion_nodes.ros.wheeled.wheeled_base_params import WheeledBaseParams, core_config
 
 REST_SPEED = 0.01
-"""[m/s and rad/s] A base that is slower, and wheels that are led slower, rest."""
+"""[m/s and rad/s] Velocity of base and wheel commands below which the base is at rest."""
 
 B = TypeVar("B", bound=WheeledBaseParams)
 
 
 class WheeledBaseNode(RobotNode[B]):
-    """Drives one wheeled base."""
+    """Controller node of one wheeled base."""
 
     obeys_stop = drives_robot = True
 
     def make_base(self, params: B) -> WheeledBase:
-        """Return the kinematics of these parameters."""
+        """Return the kinematics for a parameter set."""
         raise NotImplementedError
 
     def make_state_writer(self) -> StateWriter | None:
-        """Return what publishes ``~/controller_state``, where there is a message for it."""
+        """Return the publisher of ``~/controller_state``; None if there is no message for it."""
         base = self.controller.base
         return SteeringState(self, base.wheel_radii) if base.steering_names else None
 
     def lead_on(self, dt: float) -> None:
-        """Advance what is asked for by ``dt`` [s], where it changes by itself."""
+        """Advance commands that change over time by ``dt`` [s]; called before each deadline."""
 
     def check(self, params: B) -> str | None:
-        """Refuse parameters that the core refuses."""
+        """Reject parameters that the core rejects."""
         for name in ("pose_covariance_diagonal", "twist_covariance_diagonal"):
             if len(getattr(params, name)) != 6:
                 return f"{name} has {len(getattr(params, name))} entries; it needs 6"
@@ -60,7 +60,7 @@ class WheeledBaseNode(RobotNode[B]):
         return None
 
     def configure(self) -> None:
-        """Build the controller and its endpoints."""
+        """Create the controller and its endpoints."""
         params = self.params
         self.controller = BaseController(*self._core_parts(params))
         base = self.controller.base
@@ -84,12 +84,12 @@ class WheeledBaseNode(RobotNode[B]):
         self.serve(SetOdometry, "~/set_odometry", self._set_odometry)
 
     def activate(self) -> None:
-        """Begin standing."""
+        """Start at rest."""
         self.controller.halt()
         self._begin_measuring()
 
     def tick(self, dt: float) -> None:
-        """Measure, command for each deadline, report."""
+        """Update the odometry, and publish a command for each deadline."""
         now_ns = self.input_ns()
         now = now_ns * 1e-9
         if self._state.update():
@@ -104,7 +104,7 @@ class WheeledBaseNode(RobotNode[B]):
             self.lead_on(self.period)
             self._drive(self.controller.step(stamp * 1e-9, self.period), stamp)
         if hindrance and not self.deadlines:
-            # Time may stand; the wheels must not go on until it does.
+            # Simulated time may be stalled; the wheels must stop regardless.
             self._drive(self.controller.driven, now_ns)
         if self.rest.waiting:
             speeds = self.controller.driven.wheels, self.controller.odometry.twist
@@ -123,27 +123,27 @@ class WheeledBaseNode(RobotNode[B]):
         self._inputs.hold_off()
 
     def resumed(self) -> None:
-        """Leave out streams that went on meanwhile, until they begin anew."""
+        """Refuse streams that continued meanwhile, until they pause."""
         self._inputs.take(self.now(), self.params.cmd_vel_timeout, self.stop_reason)
         self._inputs.hold_off()
 
     def parameters_changed(self, params: B) -> None:
-        """Take over new geometry, limits and frames without stopping."""
+        """Apply geometry, limits and frames; motion and odometry continue."""
         self.controller.reconfigure(*self._core_parts(params))
         self._odometry_out.configure(params)
         self._out.header.frame_id = self._odometry_out.base_frame
 
     def time_jumped(self, before: float, after: float) -> None:
-        """Stop, and measure anew."""
+        """Stop, and reset the wheel measurement."""
         self.controller.halt()
         self._begin_measuring()
 
     def lacks(self) -> str:
-        """Wait for the wheels' first state."""
+        """Wait for the first state of the wheels."""
         return "" if self._state.received else self._state_trouble()
 
     def diagnose(self, report: Report) -> None:
-        """Say whether commands and states come, and what is wrong with them."""
+        """Report the state of commands, measurements and slip."""
         trouble = self._state_trouble()
         if trouble and self._state.received:
             report.note("ERROR", f"{trouble}; wheels stopped")
@@ -155,25 +155,25 @@ class WheeledBaseNode(RobotNode[B]):
             report.note("OK", "driving")
             self._diagnose_commands(report, now)
         elif math.isfinite(command_age):
-            report.note("OK", f"no command for {command_age:.1f} s; standing")
+            report.note("OK", f"no command for {command_age:.1f} s; at rest")
         else:
             report.note("OK", "no command yet")
         slip, wheel = self.controller.slip.take_worst(), self.controller.slip.wheel
         if slip > self.params.slip_threshold > 0.0:
-            report.note("WARN", f"wheels contradict each other by up to {slip:.2g} m/s ({wheel})")
+            report.note("WARN", f"wheel slip of up to {slip:.2g} m/s ({wheel})")
         report.value("age of joint_states [s]", self._state.age())
         report.value("age of command [s]", command_age)
         report.value("slip [m/s]", slip)
 
     def _diagnose_commands(self, report: Report, now: float) -> None:
         if self.controller.not_driven:
-            report.note("WARN", f"cannot be driven as asked: {self.controller.not_driven}")
-        rivals = self._inputs.senders.fighting(now)
-        if rivals:
-            report.note("WARN", f"several senders command by turns on {', '.join(rivals)}")
+            report.note("WARN", f"infeasible command: {self.controller.not_driven}")
+        conflicts = self._inputs.senders.fighting(now)
+        if conflicts:
+            report.note("WARN", f"conflicting publishers on {', '.join(conflicts)}")
 
     def _drive(self, command: BaseCommand, stamp: int) -> None:
-        """Send what the wheels shall do from a deadline [ns] on, and tell of it."""
+        """Publish the command of a deadline [ns], and the limited twist and odometry."""
         self._fill(command)
         self._command.send(stamp)
         if self.params.open_loop:
@@ -185,23 +185,23 @@ class WheeledBaseNode(RobotNode[B]):
             self._twist_out.publish(self._out)
 
     def _fill(self, command: BaseCommand) -> None:
-        """Put speeds of wheels and angles of steering joints into the message."""
+        """Write wheel velocities and steering angles to the message."""
         self._command.velocity[: self._n_wheels] = command.wheels
         if command.steering.size:
             self._command.position[self._n_wheels :] = command.steering
 
     def _state_trouble(self) -> str:
-        """Say what is missing of the measured state, or nothing where it is not needed."""
+        """Return why the measured state is not available; empty if it is, or is not needed."""
         return "" if self.params.open_loop else self._state.trouble(self.params.state_timeout)
 
     def _hindrance(self) -> str:
-        """Say why the base must not move, or nothing."""
+        """Return why the base must not move; empty if it may."""
         trouble = self._state_trouble()
         if trouble and self._state.received:
-            # The wheels may be counted from zero when they come back.
+            # Wheel angles may restart from zero when they are reported again.
             self._begin_measuring()
         if not trouble and self.time_stands:
-            return "time stands still, so no timeout would end it"
+            return "/clock does not advance, so commands cannot time out"
         return trouble
 
     def _core_parts(self, params: B) -> tuple[WheeledBase, BaseControllerConfig]:
@@ -214,7 +214,7 @@ class WheeledBaseNode(RobotNode[B]):
             self.warn("command", f"command ignored: {error}")
             return
         if self.controller.not_driven:
-            self.warn("not driven", f"cannot be driven as asked: {self.controller.not_driven}")
+            self.warn("not driven", f"infeasible command: {self.controller.not_driven}")
 
     def _begin_measuring(self) -> None:
         self.controller.forget_wheels()
@@ -237,16 +237,16 @@ class WheeledBaseNode(RobotNode[B]):
             self._state_out.publish(state.position, state.velocity, self.controller.driven, stamp)
 
     def _set_odometry(self, request: Any, response: Any) -> Any:
-        def put() -> None:
+        def set_pose() -> None:
             self.controller.odometry.set_pose(request.x, request.y, request.yaw)
 
         try:
-            self.in_loop(put)
+            self.in_loop(set_pose)
         except (InvalidCommand, TimeoutError) as error:
             response.success, response.message = False, str(error)
             return response
         response.success = True
         response.message = f"odometry is at ({request.x:g}, {request.y:g}), yaw {request.yaw:g}"
         if request.z or request.roll or request.pitch:
-            response.message += "; z, roll and pitch are left out: it is planar"
+            response.message += "; z, roll and pitch are ignored: the odometry is planar"
         return response

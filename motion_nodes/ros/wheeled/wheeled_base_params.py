@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of wheeled bases, and the core's configuration from them."""
+"""Parameters of wheeled bases, and configurations of the core from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from motion_nodes.ros.parameters import param
 from motion_nodes.ros.robot_node import RobotParams
 
 COVARIANCE = (0.001, 0.001, 1e6, 1e6, 1e6, 0.01)
-"""Diagonal where nothing better is known: certain in the plane, unknown out of it."""
+"""Default covariance diagonal: small in the plane, large out of it."""
 
 _LIMITS = {
     "max_velocity": ("", "Max velocity along this axis; 0 or NaN: unlimited."),
@@ -66,7 +66,7 @@ def _limit(name: str) -> Any:
 
 
 def _error(doc: str, unit: str) -> Any:
-    """Return the field of one way in which odometry's errors grow."""
+    """Return the field of one error rate of the odometry."""
     return param(0.0, doc=doc, unit=unit, ge=0.0, le=100.0)
 
 
@@ -207,7 +207,7 @@ class WheeledBaseParams(RobotParams):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SidewaysParams:
-    """Parameters of a base that can move sideways, besides :class:`WheeledBaseParams`."""
+    """Lateral limits of a holonomic base, in addition to :class:`WheeledBaseParams`."""
 
     linear_y_max_velocity: float = _limit("linear.y.max_velocity")
     linear_y_min_velocity: float = _limit("linear.y.min_velocity")
@@ -221,7 +221,7 @@ class SidewaysParams:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ShapeParams:
-    """Gains and limits of a base, beside :class:`WheeledBaseParams`; named as in Isaac Sim."""
+    """Gains and speed limits, in addition to :class:`WheeledBaseParams`; named as in Isaac Sim."""
 
     linear_gain: float = param(
         1.0, doc="Gain applied to the linear velocity command.", ge=0.0, le=1000.0
@@ -245,7 +245,7 @@ class ShapeParams:
 
 
 def base_defaults(robot: Robot) -> dict[str, Any]:
-    """Return the parameters that every wheeled robot's description gives."""
+    """Return defaults by field name from a wheeled robot's description."""
     frames, spec = robot.description.frames, robot.base
     assert spec is not None
     linear, angular = spec.linear, spec.angular
@@ -263,10 +263,10 @@ def base_defaults(robot: Robot) -> dict[str, Any]:
 
 
 def core_config(params: WheeledBaseParams) -> BaseControllerConfig:
-    """Return the core's configuration.
+    """Return the configuration of the base controller.
 
     Raises:
-        InvalidConfig: for limits that cannot be.
+        InvalidConfig: the configuration rejects the parameters.
     """
     limits = settings_from(
         params,
