@@ -312,11 +312,11 @@ def test_close_ends_threads_and_may_be_repeated(toy):
     before = set(threading.enumerate())
     viewer = BrowserViewer([ViewedRobot(toy)], 0)
     started = {thread.name for thread in set(threading.enumerate()) - before}
-    assert {"viewer-draw", "viewer-intents", "viewer-watch"} <= started
+    assert {"viewer-draw", "viewer-callbacks", "viewer-watch"} <= started
     viewer.close()
     viewer.close()
     left = {thread.name for thread in set(threading.enumerate()) - before if thread.is_alive()}
-    assert not left & {"viewer-draw", "viewer-intents", "viewer-watch"}
+    assert not left & {"viewer-draw", "viewer-callbacks", "viewer-watch"}
     assert not viewer._server._websock_server._server_thread.is_alive()
     # Updates that come late, such as from a node that goes down at the same time, do no harm.
     viewer.update_joints("toy", toy.home)
