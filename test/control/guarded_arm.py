@@ -19,9 +19,9 @@ from motion_nodes.nodes.articulation.guard_defaults import (
     gripper_joints,
     position_tolerances,
 )
-from motion_nodes.sim.backend import RobotPlacement
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
 from motion_nodes.trajectory.joint_trajectory import JointTrajectory
 
 PERIOD = 0.004

@@ -101,8 +101,8 @@ def test_the_franka_agrees_with_pinocchio():
 
 def test_the_franka_agrees_with_mujoco():
     """With the model that the simulation runs: nothing is lost on the way there."""
-    from motion_nodes.sim.backend import RobotPlacement
     from motion_nodes.sim.mjcf import WorldConfig, build_model
+    from motion_nodes.sim.placement import RobotPlacement
 
     robot = load_robot("franka")
     _, model = build_model([RobotPlacement(robot, "arm")], WorldConfig(gravity=STANDARD_GRAVITY))

@@ -14,11 +14,12 @@ from motion_nodes.bases.differential import DifferentialBase, DifferentialConfig
 from motion_nodes.model.poses import from_xyz_rpy
 from motion_nodes.model.robot import Robot
 from motion_nodes.model.tree import Box, Sphere
-from motion_nodes.sim.backend import RobotPlacement, SimulationDiverged
+from motion_nodes.sim.backend import SimulationDiverged
 from motion_nodes.sim.drive_targets import JointTargets
 from motion_nodes.sim.mjcf import WorldConfig
 from motion_nodes.sim.mjcf_shapes import Obstacle
 from motion_nodes.sim.mujoco_world import MujocoWorld
+from motion_nodes.sim.placement import RobotPlacement
 
 MakeRobot = Callable[..., Robot]
 nan = np.nan
